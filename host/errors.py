@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exception hierarchy: one root, one message format (rule, field, value, remedy)."""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Root of every error that Tilewright raises on purpose.
+
+    Args:
+        rule: what must hold, as a sentence.
+        field: the input that breaks it (a YAML key, a file, an instruction field); may be empty.
+        value: the offending value; omitted from the text when ``None``.
+        remedy: what the user can do about it.
+    """
+
+    def __init__(
+        self, rule: str, *, field: str = "", value: object = None, remedy: str = ""
+    ) -> None:
+        self.rule = rule
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+        text = f"{field}: {rule}" if field else rule
+        if value is not None:
+            text += f", not {value!r}"
+        if remedy:
+            text += f"; {remedy}"
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling between worker processes with every part intact."""
+        return (
+            _rebuild,
+            (type(self), self.rule, self.field, self.value, self.remedy),
+        )
+
+
+def _rebuild(
+    kind: type[TilewrightError], rule: str, field: str, value: object, remedy: str
+) -> TilewrightError:
+    return kind(rule, field=field, value=value, remedy=remedy)
+
+
+class ConfigError(TilewrightError):
+    """A HwConfig, Board or memory-model description is malformed or illegal."""
+
+
+class WorkloadError(TilewrightError):
+    """A workload or a model cannot be expressed for the accelerator."""
+
+
+class ScheduleError(TilewrightError):
+    """A schedule does not lower on the given configuration and workload."""
+
+
+class ProgramError(TilewrightError):
+    """A program is malformed or was built for another configuration."""
+
+
+class BuildError(TilewrightError):
+    """The simulator could not be built."""
+
+
+class ToolError(TilewrightError):
+    """A required tool is missing or unusable."""
+
+
+class DeviceError(TilewrightError):
+    """The device stopped with an error status (see the rule for the status)."""
+
+
+class DeviceTimeout(DeviceError):
+    """The device exceeded its cycle or wall-clock limit."""
+
+
+class StoreError(TilewrightError):
+    """A trial store cannot be opened, read or written."""

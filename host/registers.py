@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The AXI4-Lite register map, error codes and counters: one description for RTL, C++ and Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+DEVICE_ID: Final = 0x54575231
+"""ASCII ``TWR1``: what the ID register reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register:
+    """One 32-bit register: name, byte offset, access (``ro``, ``rw``, ``w1c``) and meaning."""
+
+    name: str
+    offset: int
+    access: str
+    meaning: str
+
+
+def _r(name: str, offset: int, access: str, meaning: str) -> Register:
+    return Register(name=name, offset=offset, access=access, meaning=meaning)
+
+
+REGISTERS: Final = (
+    _r("ID", 0x000, "ro", "0x54575231, ASCII TWR1"),
+    _r("ISA", 0x004, "ro", "instruction set version"),
+    _r("CONFIG_HASH", 0x008, "ro", "hash of the configuration that was elaborated"),
+    _r("CTRL", 0x00C, "rw", "bit 0: start (when idle), bit 1: soft reset; reads as 0"),
+    _r("STATUS", 0x010, "ro", "bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting"),
+    _r("ERROR", 0x014, "ro", "bits 7:0 ErrorCode, bits 11:8 ErrorUnit"),
+    _r("ERROR_INSN", 0x018, "ro", "index of the instruction that failed"),
+    _r("WAIT_STATE", 0x01C, "ro", "4 bits a unit: WaitState when the error was taken"),
+    _r("IRQ_ENABLE", 0x020, "rw", "bit 0: done, bit 1: error"),
+    _r("IRQ_STATUS", 0x024, "w1c", "bit 0: done, bit 1: error"),
+    _r("INSN_BASE_LO", 0x028, "rw", "offset of the first instruction from MEM_BASE, 64-byte aligned"),
+    _r("INSN_BASE_HI", 0x02C, "rw", "upper half"),
+    _r("INSN_COUNT", 0x030, "rw", "instructions in the program"),
+    _r("MEM_BASE_LO", 0x034, "rw", "physical address of the program's memory, 4 KiB aligned"),
+    _r("MEM_BASE_HI", 0x038, "rw", "upper half"),
+    _r("MEM_SIZE_LO", 0x03C, "rw", "bytes of the program's memory; access beyond is an error"),
+    _r("MEM_SIZE_HI", 0x040, "rw", "upper half"),
+    _r("WATCHDOG", 0x044, "rw", "cycles without progress before the watchdog fires; 0: never"),
+    _r("SNAPSHOT", 0x048, "rw", "any write copies all counters to the readable copies"),
+)
+"""Control registers; counters follow at `COUNTER_BASE`."""
+
+COUNTER_BASE: Final = 0x100
+"""Byte offset of the first counter; each is 64 bits, low word first."""
+
+UNIT_COUNTER_STATES: Final = (
+    ("busy", "cycles in which the unit worked"),
+    ("token_load", "cycles waiting for a token from load"),
+    ("token_gemm", "cycles waiting for a token from gemm"),
+    ("token_vector", "cycles waiting for a token from vector"),
+    ("token_store", "cycles waiting for a token from store"),
+    ("memory", "cycles waiting for the bus (load, store) or an ACC bank (gemm, vector)"),
+    ("idle", "cycles without an instruction"),
+)
+"""Per-unit states; every unit is in exactly one of them in every cycle of a run."""
+
+UNIT_NAMES: Final = ("load", "gemm", "vector", "store")
+
+
+def _counters() -> tuple[tuple[str, str], ...]:
+    counters = [("cycles", "cycles from the start write to the last write response")]
+    for unit in UNIT_NAMES:
+        for state, meaning in UNIT_COUNTER_STATES:
+            if state == f"token_{unit}":
+                continue
+            counters.append((f"{unit}_{state}", meaning))
+    counters += [
+        (f"{unit}_instructions", f"instructions retired by {unit}") for unit in UNIT_NAMES
+    ]
+    counters += [
+        ("macs_tiles", "tile products issued (batch x block_in x block_out MACs each)"),
+        ("vector_tiles", "tiles processed by vector"),
+        ("bytes_read", "bytes of accepted read beats"),
+        ("bytes_written", "bytes of write strobes set"),
+        ("read_bursts", "read bursts issued"),
+        ("write_bursts", "write bursts issued"),
+    ]
+    return tuple(counters)
+
+
+COUNTERS: Final = _counters()
+"""(name, meaning) of every counter, in register order."""
+
+
+class Ctrl(IntFlag):
+    """Bits of CTRL."""
+
+    START = 1
+    SOFT_RESET = 2
+
+
+class Status(IntFlag):
+    """Bits of STATUS."""
+
+    BUSY = 1
+    DONE = 2
+    ERROR = 4
+    RESETTING = 8
+
+
+class ErrorUnit(IntEnum):
+    """Who raised an error."""
+
+    LOAD = 0
+    GEMM = 1
+    VECTOR = 2
+    STORE = 3
+    FETCH = 4
+    WATCHDOG = 5
+
+
+class ErrorCode(IntEnum):
+    """Why the accelerator stopped."""
+
+    NONE = 0
+    ILLEGAL_OPCODE = 1
+    ILLEGAL_FIELD = 2
+    SRAM_RANGE = 3
+    DRAM_RANGE = 4
+    DRAM_ALIGNMENT = 5
+    AXI_READ = 6
+    AXI_WRITE = 7
+    TOKEN_OVERFLOW = 8
+    WATCHDOG = 9
+    ACC_BANK = 10
+    NO_FINISH = 11
+
+
+ERROR_TEXT: Final = {
+    ErrorCode.NONE: "no error",
+    ErrorCode.ILLEGAL_OPCODE: "illegal opcode",
+    ErrorCode.ILLEGAL_FIELD: "illegal field (memory, operation, token to itself, zero count)",
+    ErrorCode.SRAM_RANGE: "scratchpad index out of range",
+    ErrorCode.DRAM_RANGE: "DRAM address outside MEM_SIZE",
+    ErrorCode.DRAM_ALIGNMENT: "DRAM offset not aligned to min(tile, beat)",
+    ErrorCode.AXI_READ: "AXI read response SLVERR or DECERR",
+    ErrorCode.AXI_WRITE: "AXI write response SLVERR or DECERR",
+    ErrorCode.TOKEN_OVERFLOW: "token counter overflow",
+    ErrorCode.WATCHDOG: "no progress within the watchdog limit",
+    ErrorCode.ACC_BANK: "ACC access outside the declared banks",
+    ErrorCode.NO_FINISH: "program ended without FINISH",
+}
+
+
+class WaitState(IntEnum):
+    """What a unit was doing when the error was taken (4 bits a unit in WAIT_STATE)."""
+
+    IDLE = 0
+    BUSY = 1
+    TOKEN_LOAD = 2
+    TOKEN_GEMM = 3
+    TOKEN_VECTOR = 4
+    TOKEN_STORE = 5
+    MEMORY = 6
