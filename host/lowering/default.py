@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The untuned default schedule: what a careful user writes down without measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.host.errors import ScheduleError
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.layout import blocks_of
+from tilewright.host.lowering.geometry import Geometry, geometry
+from tilewright.host.lowering.layer import legal
+from tilewright.host.schedule import LoopOrder, Schedule
+from tilewright.host.workload import Workload
+
+
+def _even_parts(extent: int) -> list[int]:
+    """Tile sizes that cut an extent into 1, 2, 4, ... even parts, largest first."""
+    sizes, parts = [], 1
+    while parts < extent:
+        sizes.append(blocks_of(extent, parts))
+        parts *= 2
+    return list(dict.fromkeys([*sizes, 1]))
+
+
+def _candidates(shape: Geometry, order: LoopOrder) -> Iterator[Schedule]:
+    """Single-buffered schedules with square-ish image tiles."""
+    depths = [1] if shape.depthwise else _even_parts(shape.reduce_blocks)
+    for side in _even_parts(max(shape.out_height, shape.out_width)):
+        for tile_co in _even_parts(shape.out_blocks):
+            for tile_ci in depths:
+                yield Schedule(
+                    tile_h=min(side, shape.out_height),
+                    tile_w=min(side, shape.out_width),
+                    tile_ci=tile_ci,
+                    tile_co=tile_co,
+                    loop_order=order,
+                )
+
+
+def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
+    """The largest square-ish tile that fits, single-buffered, output-stationary, as VTA does.
+
+    "Largest" counts the output pixels and channels first (they set how often operands are
+    reloaded), then the depth of the reduction step. If nothing fits output-stationary,
+    weight-stationary is tried.
+
+    Raises:
+        ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
+    """
+    shape = geometry(hw, workload)
+    for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):
+        best = max(
+            (s for s in _candidates(shape, order) if legal(hw, workload, s).ok),
+            key=lambda s: (s.tile_h * s.tile_w * s.tile_co, s.tile_h * s.tile_w, s.tile_ci),
+            default=None,
+        )
+        if best is not None:
+            return best
+    smallest = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
+    raise ScheduleError(
+        f"no default schedule is legal; the smallest tile: {legal(hw, workload, smallest).detail}",
+        field=f"{workload.name} on {hw.name}",
+        remedy="enlarge the buffers or run this operator on the CPU",
+    )

@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a plan to instructions: loads one item ahead of the GEMM, the epilogue behind it.
+
+Emission of item i: the epilogue's loads, the operand loads of item i + 1 (unless they overwrite
+what item i still reads: then after its GEMM), GEMM, VECTOR, STORE. Units run decoupled, so
+the stream's order only has to keep each unit's own order and the queues from filling up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tilewright.host.builder import (
+    ProgramBuilder,
+    field_shift,
+    pack_gemm,
+    pack_load,
+    pack_store,
+    pack_vector,
+)
+from tilewright.host.hwconfig import UOP_BYTES
+from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
+from tilewright.host.lowering.geometry import ChannelTile, Run
+from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
+from tilewright.host.lowering.plan import Plan
+from tilewright.host.lowering.transfers import ROW_MAX, box, input_box
+from tilewright.host.lowering.walk import (
+    Item,
+    input_buffer,
+    prefetches,
+    resident_slot,
+    walk,
+    weight_buffer,
+)
+from tilewright.host.program import Program, layout_regions
+
+Key = tuple[str, int]
+
+_LOAD_OFFSET: Final = field_shift(Opcode.LOAD, "dram_offset")
+_LOAD_BASE: Final = field_shift(Opcode.LOAD, "sram_base")
+_STORE_OFFSET: Final = field_shift(Opcode.STORE, "dram_offset")
+_STORE_BASE: Final = field_shift(Opcode.STORE, "sram_base")
+_GEMM_BANKS: Final = field_shift(Opcode.GEMM, "acc_banks")
+_GEMM_OVERWRITE: Final = field_shift(Opcode.GEMM, "overwrite")
+_GEMM_ACC: Final = field_shift(Opcode.GEMM, "acc_base")
+_GEMM_INP: Final = field_shift(Opcode.GEMM, "inp_base")
+_GEMM_WGT: Final = field_shift(Opcode.GEMM, "wgt_base")
+
+
+class _Ready(NamedTuple):
+    """An item whose operands have slots: what its GEMM needs, and the loads before it."""
+
+    item: Item
+    loads: list[tuple[int, Key]]
+    operands: tuple[Key, Key]
+    inp_base: int
+    wgt_base: int
+    gemms: list[tuple[Run, int, int, Key]]
+    """(run, instruction word without bases, tile products, micro-op key)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emitted:
+    """A program and what it moves.
+
+    Attributes:
+        program: the instruction stream with layout.
+        macs_tiles: tile products.
+        bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
+        bytes_written: bytes that STORE writes.
+    """
+
+    program: Program
+    macs_tiles: int
+    bytes_read: int
+    bytes_written: int
+
+
+def emit(plan: Plan, clip: tuple[int, int]) -> Emitted:
+    """Emit a plan's program.
+
+    Args:
+        plan: a legal plan.
+        clip: int8 bounds of the output.
+    """
+    return _Emitter(plan, clip).run()
+
+
+class _Emitter:
+    def __init__(self, plan: Plan, clip: tuple[int, int]) -> None:
+        self.plan = plan
+        self.builder = ProgramBuilder(plan.hw)
+        self.sizes = plan.region_sizes()
+        regions, self.uop_offset = layout_regions(self.sizes)
+        self.offsets = {name: region.offset for name, region in regions.items()}
+        raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
+        self.imm = raw - (raw >> 15 << 16)
+        self.inp, self.wgt = input_buffer(plan), weight_buffer(plan)
+        self.params: dict[int, int] = {}
+        self.kernels: dict[Kernel, tuple[int, Key]] = {}
+        self.uops: list[bytes] = []
+        self.uop_count = 0
+        self.gemm_words: dict[tuple[int, ...], tuple[int, int, Key]] = {}
+        self.inp_words: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self.macs_tiles = self.bytes_read = self.bytes_written = 0
+
+    def run(self) -> Emitted:
+        items = list(walk(self.plan))
+        ahead = prefetches(self.plan, items)
+        ready = self._prepare(items[0], [])
+        self._emit_loads(ready)
+        for index, item in enumerate(items):
+            if item.last:
+                self._epilogue_loads(item)
+            following = None
+            if index + 1 < len(items):
+                following = self._prepare(items[index + 1], ahead.get(index + 1, []))
+                if not any(key in ready.operands for _, key in following.loads):
+                    self._emit_loads(following)
+                    late = None
+                else:
+                    late = following
+            else:
+                late = None
+            self._compute(ready, late)
+            if following is not None:
+                ready = following
+        uop = b"".join(self.uops)
+        program = self.builder.finish({**self.sizes, "uop": len(uop)}, {"uop": uop})
+        return Emitted(
+            program=program,
+            macs_tiles=self.macs_tiles,
+            bytes_read=self.bytes_read,
+            bytes_written=self.bytes_written,
+        )
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def _prepare(self, item: Item, ahead: list[Item]) -> _Ready:
+        """Give the item's operands slots; collect the loads that this takes."""
+        plan = self.plan
+        loads: list[tuple[int, Key]] = []
+        gemms = self._gemms(item, loads)
+        inp_slot, wgt_slot = self._operand_inp(item, loads), self._operand_wgt(item, loads)
+        for other in ahead:
+            if plan.wgt_copies:
+                self._operand_wgt(other, loads)
+            else:
+                self._operand_inp(other, loads)
+        return _Ready(
+            item=item,
+            loads=loads,
+            operands=(self.inp.keys[inp_slot], self.wgt.keys[wgt_slot]),
+            inp_base=self.inp.bases[inp_slot],
+            wgt_base=self.wgt.bases[wgt_slot],
+            gemms=gemms,
+        )
+
+    def _emit_loads(self, ready: _Ready) -> None:
+        for word, key in ready.loads:
+            self.builder.emit_word(Unit.LOAD, word, (), (key,))
+
+    def _operand_inp(self, item: Item, loads: list[tuple[int, Key]]) -> int:
+        plan, tile = self.plan, item.inp_tile(self.plan.shape.depthwise)
+        if plan.inp_copies:
+            slot = resident_slot(plan, item)
+            fresh = self.inp.place(slot, tile)
+        else:
+            slot, fresh = self.inp.stream(tile)
+        if fresh:
+            channels = plan.channels.tiles[item.co]
+            first, count = (
+                (channels.inp_first, channels.inp_count)
+                if plan.shape.depthwise
+                else plan.ci_tiles[item.ci]
+            )
+            key = self.inp.keys[slot]
+            for word in self._inp_loads(item, first, count, self.inp.bases[slot]):
+                loads.append((word, key))
+        return slot
+
+    def _inp_loads(self, item: Item, first: int, count: int, base: int) -> list[int]:
+        """LOADs of an input tile: all batch tiles at once if their blocks are contiguous."""
+        plan, shape = self.plan, self.plan.shape
+        batch, batches = plan.batch_tiles[item.batch]
+        row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+        if count == shape.in_blocks and batches * count <= ROW_MAX:
+            count, batches = count * batches, 1
+        cached = self.inp_words.get((item.row, item.column, count))
+        if cached is None:
+            padded = input_box(
+                row, column, count, shape.width, shape.height * shape.width, shape.row_step
+            )
+            word = pack_load(
+                memory=Memory.INP,
+                pad_left=padded.pad_left,
+                pad_right=padded.pad_right,
+                pad_top=padded.pad_top,
+                pad_bottom=padded.pad_bottom,
+                **padded.box._asdict(),
+            )
+            cached = self.inp_words[item.row, item.column, count] = (word, padded.box.tiles)
+        word, tiles = cached
+        words = []
+        size = self.plan.hw.inp_tile_bytes
+        for index in range(batch, batch + batches):
+            offset = self.offsets["inp"]
+            if tiles:
+                plane = index * shape.in_blocks + first
+                pixel = (plane * shape.height + row.source) * shape.width + column.source
+                offset += pixel * size
+            words.append(word + (offset << _LOAD_OFFSET) + (base << _LOAD_BASE))
+            base += count * row.loaded * column.loaded
+            self.bytes_read += tiles * size
+        return words
+
+    def _operand_wgt(self, item: Item, loads: list[tuple[int, Key]]) -> int:
+        plan, shape, tile = self.plan, self.plan.shape, item.wgt_tile()
+        if plan.wgt_copies:
+            slot = resident_slot(plan, item)
+            fresh = self.wgt.place(slot, tile)
+        else:
+            slot, fresh = self.wgt.stream(tile)
+        if fresh:
+            channels = plan.channels.tiles[item.co]
+            first, count = plan.ci_tiles[item.ci]
+            region = box(count * shape.taps, channels.count, 1, shape.reduce_blocks * shape.taps, 0)
+            size = plan.hw.wgt_tile_bytes
+            start = (channels.first * shape.reduce_blocks + first) * shape.taps
+            word = pack_load(
+                memory=Memory.WGT,
+                sram_base=self.wgt.bases[slot],
+                dram_offset=self.offsets["wgt"] + start * size,
+                **region._asdict(),
+            )
+            self.bytes_read += region.tiles * size
+            loads.append((word, self.wgt.keys[slot]))
+        return slot
+
+    # -- GEMM -------------------------------------------------------------------------------
+
+    def _runs(self, channels: ChannelTile) -> tuple[Run, ...]:
+        """The output blocks of each GEMM instruction."""
+        if not self.plan.by_block:
+            return channels.runs
+        shape = self.plan.shape
+        return tuple(
+            Run(first=block, count=1, inp_block=_inp_block(shape.share, channels, block)
+                if shape.share > 1 else block * shape.reduce_blocks if shape.depthwise else 0)
+            for block in range(channels.count)
+        )  # fmt: skip
+
+    def _gemms(self, item: Item, loads: list[tuple[int, Key]]) -> list[tuple[Run, int, int, Key]]:
+        """The item's GEMMs; kernels that were not used before are loaded first."""
+        plan = self.plan
+        channels = plan.channels.tiles[item.co]
+        batches, ci = plan.batch_tiles[item.batch][1], plan.ci_tiles[item.ci][1]
+        rows, columns = plan.rows.tiles[item.row].count, plan.columns.tiles[item.column].count
+        gemms = []
+        for run in self._runs(channels):
+            shape = (batches, rows, columns, ci, run.count, channels.inp_count)
+            cached = self.gemm_words.get(shape)
+            if cached is None:
+                gemm = plan.gemm(batches, rows, columns, ci, (run.count, channels.inp_count))
+                cached = self.gemm_words[shape] = self._gemm_word(gemm, loads)
+            gemms.append((run, *cached))
+        return gemms
+
+    def _gemm_word(self, gemm: Gemm, loads: list[tuple[int, Key]]) -> tuple[int, int, Key]:
+        placed = self.kernels.get(gemm.kernel)
+        if placed is None:
+            begin, key = self.uop_count, ("uop", len(self.kernels))
+            for first in range(0, gemm.length, ROW_MAX):
+                count = min(ROW_MAX, gemm.length - first)
+                word = pack_load(
+                    memory=Memory.UOP,
+                    sram_base=begin + first,
+                    dram_offset=self.uop_offset + (begin + first) * UOP_BYTES,
+                    x_size=count,
+                    y_size=1,
+                    z_size=1,
+                )
+                loads.append((word, key))
+            self.uops.append(kernel_bytes(gemm.kernel))
+            self.uop_count += gemm.length
+            self.bytes_read += gemm.length * UOP_BYTES
+            placed = self.kernels[gemm.kernel] = (begin, key)
+        outer, inner = gemm.outer, gemm.inner
+        word = pack_gemm(
+            uop_begin=placed[0],
+            uop_count=gemm.length,
+            iter_outer=outer.count,
+            iter_inner=inner.count,
+            acc_outer=outer.acc,
+            inp_outer=outer.inp,
+            wgt_outer=outer.wgt,
+            acc_inner=inner.acc,
+            inp_inner=inner.inp,
+            wgt_inner=inner.wgt,
+        )
+        return word, gemm.length * outer.count * inner.count, placed[1]
+
+    def _compute(self, ready: _Ready, late: _Ready | None) -> None:
+        """GEMM of an item, the loads that had to wait for it, and after the last step VECTOR
+        and STORE: per output block when fused by block.
+        """
+        plan, item = self.plan, ready.item
+        by_block = plan.by_block
+        ci = plan.ci_tiles[item.ci][1]
+        row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+        pixels = plan.batch_tiles[item.batch][1] * row.count * column.count
+        plane = row.loaded * column.loaded
+        final = len(ready.gemms) - 1
+        for index, (run, word, macs, uop_key) in enumerate(ready.gemms):
+            base = self._acc_base(item.context, run.first, pixels)
+            banks = plan.hw.acc_bank_mask(base, run.count * pixels)
+            word += (
+                (banks << _GEMM_BANKS)
+                + (int(item.first) << _GEMM_OVERWRITE)
+                + (base << _GEMM_ACC)
+                + ((ready.inp_base + run.inp_block * plane) << _GEMM_INP)
+                + ((ready.wgt_base + run.first * ci * plan.shape.taps) << _GEMM_WGT)
+            )
+            block = run.first if by_block else 0
+            self.builder.emit_word(
+                Unit.GEMM, word, (*ready.operands, uop_key), (self._key("acc", item, block),)
+            )
+            self.macs_tiles += macs
+            if late is not None and index == final:
+                self._emit_loads(late)
+            if item.last and by_block:
+                self._epilogue(item, run.first, 1, pixels)
+        if item.last and not by_block:
+            self._epilogue(item, 0, plan.channels.tiles[item.co].count, pixels)
+
+    def _acc_base(self, context: int, block: int, pixels: int) -> int:
+        """First ACC tile of an output block: fused by block, neighbours lie in different banks."""
+        plan = self.plan
+        region = plan.shape.acc_depth // plan.contexts
+        if not plan.by_block:
+            return context * region + block * pixels
+        bank, rank = block % plan.banks, block // plan.banks
+        return context * region + bank * (region // plan.banks) + rank * plan.block_pixels
+
+    def _key(self, name: str, item: Item, block: int) -> Key:
+        return (name, item.context * self.plan.schedule.tile_co + block)
+
+    # -- epilogue ---------------------------------------------------------------------------
+
+    def _epilogue_loads(self, item: Item) -> None:
+        """Parameters of the co tile, unless they are there, and the residual tile."""
+        plan = self.plan
+        channels = plan.channels.tiles[item.co]
+        slot = item.co % plan.param_slots
+        if self.params.get(slot) != item.co:
+            self.params[slot] = item.co
+            size = plan.hw.param_tile_bytes
+            word = pack_load(
+                memory=Memory.PARAM,
+                sram_base=slot * plan.schedule.tile_co,
+                dram_offset=self.offsets["param"] + channels.first * size,
+                x_size=channels.count,
+                y_size=1,
+                z_size=1,
+            )
+            self.bytes_read += channels.count * size
+            self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
+        if plan.shape.residual:
+            base = item.context * (plan.shape.res_depth // plan.contexts)
+            for offset, start, region in self._out_boxes(item, 0, channels.count):
+                word = pack_load(
+                    memory=Memory.RES,
+                    sram_base=base + start,
+                    dram_offset=self.offsets["res"] + offset,
+                    **region,
+                )
+                self.builder.emit_word(Unit.LOAD, word, (), (("res", item.context),))
+                self.bytes_read += plan.hw.out_tile_bytes * (
+                    region["x_size"] * region["y_size"] * region["z_size"]
+                )
+
+    def _out_boxes(
+        self, item: Item, first: int, count: int
+    ) -> list[tuple[int, int, dict[str, int]]]:
+        """Regions of the output (or residual) tensor that output blocks of a tile fill.
+
+        Returns:
+            (byte offset in the tensor, first scratchpad tile after the first block's, shape).
+        """
+        plan, shape = self.plan, self.plan.shape
+        batch, batches = plan.batch_tiles[item.batch]
+        row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+        plane = shape.out_height * shape.out_width
+        channel = plan.channels.tiles[item.co].first + first
+        start = (batch * shape.out_blocks + channel) * plane
+        start += row.out * shape.out_width + column.out
+        size = plan.hw.out_tile_bytes
+        if batches == 1:
+            region = box(column.count, row.count, count, shape.out_width, plane)
+            return [(start * size, 0, region._asdict())]
+        region = box(column.count, row.count, batches, shape.out_width, shape.out_blocks * plane)
+        pixels = batches * row.count * column.count
+        return [
+            ((start + block * plane) * size, block * pixels, region._asdict())
+            for block in range(count)
+        ]
+
+    def _epilogue(self, item: Item, first: int, count: int, pixels: int) -> None:
+        """VECTOR and STORE of output blocks ``first .. first + count - 1`` of a tile."""
+        plan, shape = self.plan, self.plan.shape
+        slot = item.co % plan.param_slots
+        src = self._acc_base(item.context, first, pixels)
+        out = item.context * (shape.out_depth // plan.contexts) + first * plan.block_pixels
+        step = pixels if count > 1 else 0
+        operand: dict[str, int] = {}
+        reads = [self._key("acc", item, first), ("param", slot)]
+        if shape.residual:
+            base = item.context * (shape.res_depth // plan.contexts)
+            operand = {
+                "operand": int(Operand.RES),
+                "opd_base": base + first * pixels,
+                "opd_outer": step,
+                "opd_inner": 1,
+            }
+            reads.append(("res", item.context))
+        word = pack_vector(
+            acc_banks=plan.hw.acc_bank_mask(src, count * pixels),
+            op=VectorOp.REQUANT,
+            param_step=1,
+            param_base=slot * plan.schedule.tile_co + first,
+            imm=self.imm,
+            iter_outer=count,
+            iter_inner=pixels,
+            dst_base=out,
+            src_base=src,
+            dst_outer=step,
+            src_outer=step,
+            dst_inner=1,
+            src_inner=1,
+            **operand,
+        )
+        key = self._key("out", item, first)
+        self.builder.emit_word(Unit.VECTOR, word, reads, (key,))
+        for offset, start, region in self._out_boxes(item, first, count):
+            word = pack_store(
+                sram_base=out + start, dram_offset=self.offsets["out"] + offset, **region
+            )
+            self.builder.emit_word(Unit.STORE, word, (key,), ())
+            self.bytes_written += plan.hw.out_tile_bytes * (
+                region["x_size"] * region["y_size"] * region["z_size"]
+            )
+
+
+def _inp_block(share: int, channels: ChannelTile, block: int) -> int:
+    """The loaded input block that an output block of a tile reads, when several share one."""
+    return (channels.first + block) // share - channels.inp_first

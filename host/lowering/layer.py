@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lower` and `legal`: the front door of lowering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.errors import ProgramError, ScheduleError
+from tilewright.host.golden import Int8Array, LayerTensors
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.layout import (
+    fold_activations,
+    fold_weights,
+    pack_activations,
+    pack_depthwise_weights,
+    pack_params,
+    pack_weights,
+    unpack_activations,
+)
+from tilewright.host.lowering.emit import emit
+from tilewright.host.lowering.geometry import geometry
+from tilewright.host.lowering.plan import LEGAL, Legality, make_plan
+from tilewright.host.program import Program
+from tilewright.host.requant import clip_bounds
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Kind, Workload
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredLayer:
+    """A workload lowered to a program.
+
+    Attributes:
+        hw, workload, schedule: what was lowered.
+        program: ready to run; regions ``inp``, ``wgt``, ``param``, ``res`` (with a residual),
+            ``out``, ``uop``, ``insn``.
+        clip: int8 bounds that the program clips to.
+        folded: kernel columns are unrolled into channels by `image`.
+        macs_tiles: tile products that GEMM issues.
+        bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
+        bytes_written: bytes that STORE writes.
+    """
+
+    hw: HwConfig
+    workload: Workload
+    schedule: Schedule
+    program: Program
+    clip: tuple[int, int]
+    folded: bool
+    macs_tiles: int
+    bytes_read: int
+    bytes_written: int
+
+    def image(self, tensors: LayerTensors) -> Bytes:
+        """The memory image: program and packed operands; uint8 of ``program.memory_bytes``.
+
+        Raises:
+            WorkloadError: tensors that do not belong to the workload.
+            ProgramError: parameters whose clip is not the program's.
+        """
+        hw, workload, program = self.hw, self.workload, self.program
+        tensors.check(workload)
+        clip = (tensors.requant.clip_min, tensors.requant.clip_max)
+        if clip != self.clip:
+            raise ProgramError(
+                f"the program clips to {self.clip}",
+                field="requant.clip",
+                value=clip,
+                remedy="lower the workload with that clip",
+            )
+        data, weights = tensors.data, tensors.weights
+        if self.folded:
+            data = fold_activations(
+                data,
+                kernel_w=workload.kernel_w,
+                stride_w=workload.stride_w,
+                dilation_w=workload.dilation_w,
+                pad_left=workload.pad_left,
+                out_width=workload.out_width,
+            )
+            weights = fold_weights(weights)
+        blocks = geometry(hw, workload).in_blocks
+        memory = program.image()
+        program.write(
+            memory,
+            "inp",
+            pack_activations(data, batch=hw.batch, block=hw.block_in, channel_blocks=blocks),
+        )
+        pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
+        program.write(memory, "wgt", pack(weights, block_in=hw.block_in, block_out=hw.block_out))
+        program.write(memory, "param", pack_params(tensors.requant, block_out=hw.block_out))
+        if tensors.residual is not None:
+            program.write(
+                memory,
+                "res",
+                pack_activations(tensors.residual, batch=hw.batch, block=hw.block_out),
+            )
+        return memory
+
+    def output(self, memory: Bytes) -> Int8Array:
+        """The output tensor, int8 NCHW, from a memory image after a run."""
+        return unpack_activations(
+            self.program.read(memory, "out"),
+            self.workload.output_shape,
+            batch=self.hw.batch,
+            block=self.hw.block_out,
+        )
+
+
+def legal(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
+    """Whether `lower` accepts a schedule, and the reason if it does not.
+
+    Exact: the answer comes from the plan that `lower` emits. Costs tens of microseconds.
+    """
+    found = make_plan(hw, workload, schedule)
+    return found if isinstance(found, Legality) else LEGAL
+
+
+def lower(
+    hw: HwConfig, workload: Workload, schedule: Schedule, *, clip: tuple[int, int] | None = None
+) -> LoweredLayer:
+    """Lower a workload with a schedule.
+
+    Args:
+        hw: the configuration to lower for.
+        workload: what to compute.
+        schedule: how.
+        clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
+
+    Raises:
+        ScheduleError: the schedule is not legal; the text is that of `legal`.
+        ProgramError: a clip that is not int8 or not in order.
+    """
+    plan = make_plan(hw, workload, schedule)
+    if isinstance(plan, Legality):
+        raise ScheduleError(
+            plan.detail,
+            field=f"{workload.name} on {hw.name} ({plan.rule})",
+            remedy="choose smaller tiles, less threading or larger buffers",
+        )
+    bounds = clip_bounds(workload) if clip is None else clip
+    if not -128 <= bounds[0] <= bounds[1] <= 127:
+        raise ProgramError("clip bounds must be int8 and in order", field="clip", value=bounds)
+    emitted = emit(plan, bounds)
+    return LoweredLayer(
+        hw=hw,
+        workload=workload,
+        schedule=schedule,
+        program=emitted.program,
+        clip=bounds,
+        folded=plan.shape.folded,
+        macs_tiles=emitted.macs_tiles,
+        bytes_read=emitted.bytes_read,
+        bytes_written=emitted.bytes_written,
+    )

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Plan`: a schedule checked against a configuration, with every buffer's place.
+
+This is the one place that decides legality. `legal` reports what it finds, `lower` raises the
+same text, and the emitter relies on it: a plan that exists can be emitted.
+
+Buffers follow the schedule alone; their depths are only compared with what it needs, so that two
+configurations that differ in depths run a schedule that is legal on both in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.layout import blocks_of
+from tilewright.host.lowering.geometry import (
+    ChannelTiles,
+    Geometry,
+    Spans,
+    channel_tiles,
+    column_spans,
+    even_tiles,
+    geometry,
+    row_spans,
+)
+from tilewright.host.lowering.kernels import Gemm, gemm_loops
+from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
+from tilewright.host.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.workload import Workload
+
+MEMORY_MAX = 1 << 40
+"""Bytes that an instruction's DRAM offset can address."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Legality:
+    """Whether a schedule lowers, and if not, why.
+
+    Attributes:
+        ok: it lowers, fits and gives the right answer.
+        rule: identifier of the rule that does not hold; empty when ok.
+        detail: the rule as a sentence, with what is needed and what is available.
+        needed, available: both as numbers; 0 when ok.
+    """
+
+    ok: bool
+    rule: str = ""
+    detail: str = ""
+    needed: int = 0
+    available: int = 0
+
+
+LEGAL = Legality(ok=True)
+
+
+def _refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
+    return Legality(
+        ok=False,
+        rule=rule,
+        detail=f"{detail}: needs {needed}, has {available}",
+        needed=needed,
+        available=available,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A legal schedule's tiles and buffers.
+
+    Attributes:
+        hw, workload, schedule: what is lowered.
+        shape: the workload in blocks.
+        rows, columns: output tiles on the image axes.
+        batch_tiles: (first, count) of batch tiles.
+        ci_tiles: (first, count) of input blocks of a reduction step.
+        channels: output-channel tiles.
+        contexts: regions of ACC, OUT and RES that tiles use in turn.
+        inp_slots, wgt_slots: tiles held for a streamed operand.
+        inp_copies, wgt_copies: sets held of a resident operand; 0 when it is streamed.
+        inp_members, wgt_members: tiles of a group that share a resident operand's set.
+        param_slots: co tiles whose parameters are held; each co tile uses its index modulo this.
+        block_pixels: tiles of one output block of a full output tile.
+        banks: ACC banks over which a context spreads its output blocks (block fusion).
+    """
+
+    hw: HwConfig
+    workload: Workload
+    schedule: Schedule
+    shape: Geometry
+    rows: Spans
+    columns: Spans
+    batch_tiles: tuple[tuple[int, int], ...]
+    ci_tiles: tuple[tuple[int, int], ...]
+    channels: ChannelTiles
+    contexts: int
+    inp_slots: int
+    wgt_slots: int
+    inp_copies: int
+    wgt_copies: int
+    inp_members: int
+    wgt_members: int
+    param_slots: int
+    block_pixels: int
+    banks: int
+
+    @property
+    def by_block(self) -> bool:
+        """Whether GEMM, VECTOR and STORE are issued per output-channel block."""
+        return self.schedule.fusion is Fusion.BLOCK
+
+    @property
+    def inp_tile(self) -> int:
+        """INP tiles of one full operand tile of a reduction step."""
+        blocks = self.channels.max_inp_count or self.schedule.tile_ci
+        return self.schedule.tile_b * blocks * self.rows.loaded * self.columns.loaded
+
+    @property
+    def wgt_tile(self) -> int:
+        """WGT tiles of one full operand tile of a reduction step."""
+        shape = self.shape
+        blocks = shape.reduce_blocks if shape.depthwise else self.schedule.tile_ci
+        return self.schedule.tile_co * blocks * shape.taps
+
+    @property
+    def inp_set(self) -> int:
+        """INP tiles of a spatial tile's whole reduction (input-stationary)."""
+        return self.schedule.tile_b * self.shape.in_blocks * self.rows.loaded * self.columns.loaded
+
+    @property
+    def wgt_set(self) -> int:
+        """WGT tiles of a co tile's whole reduction (weight-stationary)."""
+        return self.schedule.tile_co * self.shape.reduce_blocks * self.shape.taps
+
+    def gemm(self, batches: int, rows: int, columns: int, ci: int, run: tuple[int, int]) -> Gemm:
+        """Loops and kernel of a GEMM.
+
+        Args:
+            batches, rows, columns: output pixels.
+            ci: input blocks of the reduction step.
+            run: output blocks of the run, and input blocks of its tile (depthwise).
+        """
+        shape = self.shape
+        return gemm_loops(
+            blocks_out=run[0],
+            blocks_in=ci,
+            batches=batches,
+            rows=rows,
+            columns=columns,
+            kernel_h=shape.kernel_h,
+            kernel_w=shape.kernel_w,
+            row_step=self.rows.step,
+            column_step=self.columns.step,
+            dilation_h=shape.dilation_h,
+            dilation_w=shape.dilation_w,
+            inp_blocks=run[1] or ci,
+            inp_per_out=shape.reduce_blocks if shape.depthwise and shape.share == 1 else 0,
+        )
+
+    def region_sizes(self) -> dict[str, int]:
+        """Bytes of the tensor regions, in memory order."""
+        hw, shape = self.hw, self.shape
+        out_tiles = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+        sizes = {
+            "inp": shape.batches * shape.in_blocks * shape.height * shape.width * hw.inp_tile_bytes,
+            "wgt": shape.out_blocks * shape.reduce_blocks * shape.taps * hw.wgt_tile_bytes,
+            "param": shape.out_blocks * hw.param_tile_bytes,
+        }
+        if shape.residual:
+            sizes["res"] = out_tiles * hw.out_tile_bytes
+        sizes["out"] = out_tiles * hw.out_tile_bytes
+        return sizes
+
+
+def make_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | Legality:
+    """Check a schedule; a plan when it is legal, otherwise the reason."""
+    shape = geometry(hw, workload)
+    refusal = _check_tiles(shape, schedule)
+    if refusal is not None:
+        return refusal
+    plan = _place(hw, workload, schedule, shape)
+    return _check_fields(plan) or _check_capacity(plan) or _check_kernels(plan) or plan
+
+
+def _check_tiles(shape: Geometry, schedule: Schedule) -> Legality | None:
+    """Tiles within the workload: a larger one would name the same program twice."""
+    for name, tile, limit in (
+        ("tile_b", schedule.tile_b, shape.batches),
+        ("tile_h", schedule.tile_h, shape.out_height),
+        ("tile_w", schedule.tile_w, shape.out_width),
+        ("tile_co", schedule.tile_co, shape.out_blocks),
+        ("tile_ci", schedule.tile_ci, 1 if shape.depthwise else shape.reduce_blocks),
+    ):
+        if tile > limit:
+            why = (
+                "a depthwise layer reduces inside one block"
+                if name == "tile_ci" and shape.depthwise
+                else "a tile is at most the workload's extent"
+            )
+            return _refuse(f"{name}_extent", f"{name}: {why}", tile, limit)
+    if shape.depthwise and schedule.loop_order is LoopOrder.INPUT_STATIONARY:
+        return Legality(
+            ok=False,
+            rule="depthwise_loop_order",
+            detail="loop_order: a depthwise input feeds one output tile, so input-stationary "
+            "would repeat the output-stationary program",
+        )
+    return None
+
+
+def _place(hw: HwConfig, workload: Workload, schedule: Schedule, shape: Geometry) -> Plan:
+    rows = row_spans(shape, schedule.tile_h)
+    columns = column_spans(shape, schedule.tile_w)
+    batch_tiles = even_tiles(shape.batches, schedule.tile_b)
+    if shape.depthwise:
+        ci_tiles: tuple[tuple[int, int], ...] = ((0, shape.reduce_blocks),)
+    else:
+        ci_tiles = even_tiles(shape.reduce_blocks, schedule.tile_ci)
+    channels = channel_tiles(
+        out_blocks=shape.out_blocks,
+        tile=schedule.tile_co,
+        depthwise=shape.depthwise,
+        reduce_blocks=shape.reduce_blocks,
+        share=shape.share,
+    )
+    contexts = schedule.h_threading * schedule.oc_threading
+    depth = 2 if contexts > 1 else 1
+    co_tiles, steps = len(channels.tiles), len(ci_tiles)
+    image_tiles = len(batch_tiles) * len(columns.tiles)
+    spatial_tiles = image_tiles * len(rows.tiles)
+    spatial_groups = image_tiles * blocks_of(len(rows.tiles), schedule.h_threading)
+    co_groups = blocks_of(co_tiles, schedule.oc_threading)
+    weights_stay = schedule.loop_order is LoopOrder.WEIGHT_STATIONARY
+    inputs_stay = schedule.loop_order is LoopOrder.INPUT_STATIONARY
+    wgt_members = min(schedule.oc_threading, co_tiles)
+    # Parameters visited once stream through slots; otherwise every co tile keeps its own.
+    param_slots = co_tiles
+    if weights_stay or spatial_groups == 1:
+        param_slots = min(co_tiles, depth * schedule.oc_threading)
+    return Plan(
+        hw=hw,
+        workload=workload,
+        schedule=schedule,
+        shape=shape,
+        rows=rows,
+        columns=columns,
+        batch_tiles=batch_tiles,
+        ci_tiles=ci_tiles,
+        channels=channels,
+        contexts=contexts,
+        inp_slots=min(depth, spatial_tiles * (co_tiles if shape.depthwise else steps)),
+        wgt_slots=min(depth, co_tiles * steps),
+        inp_copies=min(depth, spatial_groups) if inputs_stay else 0,
+        wgt_copies=min(depth, co_groups) if weights_stay else 0,
+        inp_members=min(schedule.h_threading, len(rows.tiles)),
+        wgt_members=wgt_members,
+        param_slots=param_slots,
+        block_pixels=schedule.tile_b * rows.count * columns.count,
+        banks=max(1, shape.acc_banks // contexts),
+    )
+
+
+def _check_fields(plan: Plan) -> Legality | None:
+    """Values that an instruction field bounds."""
+    shape, schedule = plan.shape, plan.schedule
+    for name, spans in (("rows", plan.rows), ("columns", plan.columns)):
+        if spans.max_pad > PAD_MAX:
+            detail = f"padding {name} on one side of a tile (6-bit field)"
+            return _refuse(f"field_pad_{name}", detail, spans.max_pad, PAD_MAX)
+        if spans.max_size > ROW_MAX:
+            detail = f"input {name} of a tile (16-bit field)"
+            return _refuse(f"field_input_{name}", detail, spans.max_size, ROW_MAX)
+    step = shape.reduce_blocks if shape.depthwise else schedule.tile_ci
+    for rule, detail, value, limit in (
+        ("field_pixels", "pixels of an output tile (16-bit loop)", plan.block_pixels, ROW_MAX),
+        ("field_blocks", "output blocks of a tile (16-bit loop)", schedule.tile_co, ROW_MAX),
+        ("field_planes", "input planes of a tile (16-bit field)", plan.channels.max_inp_count,
+         ROW_MAX),
+        ("field_weight_row", "weight tiles of a row (16-bit field)", step * shape.taps, ROW_MAX),
+        ("field_row_stride", "tiles from row to row (24-bit field)",
+         shape.row_step * shape.width, STRIDE_MAX),
+        ("field_plane_stride", "tiles from plane to plane (24-bit field)",
+         max(shape.height * shape.width, shape.out_height * shape.out_width), STRIDE_MAX),
+        ("field_image_stride", "output tiles from image to image (24-bit field)",
+         shape.out_blocks * shape.out_height * shape.out_width if schedule.tile_b > 1 else 0,
+         STRIDE_MAX),
+        ("memory", "bytes of the tensors in DRAM (40-bit offsets)",
+         sum(plan.region_sizes().values()), MEMORY_MAX // 2),
+    ):  # fmt: skip
+        if value > limit:
+            return _refuse(rule, detail, value, limit)
+    return None
+
+
+def _check_capacity(plan: Plan) -> Legality | None:
+    """Scratchpad tiles that the schedule holds at once."""
+    shape, contexts = plan.shape, plan.contexts
+    if plan.inp_copies:
+        count, size = plan.inp_copies * plan.inp_members, plan.inp_set
+    else:
+        count, size = plan.inp_slots, plan.inp_tile
+    if count * size > shape.inp_depth:
+        detail = f"INP must hold {count} x {size} tiles"
+        return _refuse("inp_capacity", detail, count * size, shape.inp_depth)
+    if plan.wgt_copies:
+        count, size = plan.wgt_copies * plan.wgt_members, plan.wgt_set
+    else:
+        count, size = plan.wgt_slots, plan.wgt_tile
+    if count * size > shape.wgt_depth:
+        detail = f"WGT must hold {count} x {size} tiles"
+        return _refuse("wgt_capacity", detail, count * size, shape.wgt_depth)
+    pixels, blocks = plan.block_pixels, plan.schedule.tile_co
+    if plan.by_block:
+        parts = contexts * plan.banks
+        count = blocks_of(blocks, plan.banks) * pixels
+    else:
+        parts, count = contexts, blocks * pixels
+    if count > shape.acc_depth // parts:
+        detail = f"ACC must hold {parts} x {count} tiles"
+        return _refuse("acc_capacity", detail, parts * count, shape.acc_depth)
+    size = blocks * pixels
+    for name, depth, used in (
+        ("out", shape.out_depth, True),
+        ("res", shape.res_depth, shape.residual),
+    ):
+        if used and size > depth // contexts:
+            detail = f"{name.upper()} must hold {contexts} x {size} tiles"
+            return _refuse(f"{name}_capacity", detail, contexts * size, depth)
+    needed = min(plan.param_slots * blocks, shape.out_blocks)
+    if needed > shape.param_depth:
+        detail = f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks"
+        return _refuse("param_capacity", detail, needed, shape.param_depth)
+    return None
+
+
+def _check_kernels(plan: Plan) -> Legality | None:
+    """All distinct kernels in UOP at once."""
+    if plan.by_block:
+        runs = tuple(dict.fromkeys((1, inp_count) for _, inp_count in plan.channels.kinds))
+    else:
+        runs = plan.channels.kinds
+    kernels = {}
+    for (_, batches), rows, columns, (_, ci), run in product(
+        {n: (f, n) for f, n in plan.batch_tiles}.values(),
+        plan.rows.counts,
+        plan.columns.counts,
+        {n: (f, n) for f, n in plan.ci_tiles}.values(),
+        runs,
+    ):
+        gemm = plan.gemm(batches, rows, columns, ci, run)
+        kernels[gemm.kernel] = gemm.length
+    needed = sum(kernels.values())
+    if needed > plan.shape.uop_depth:
+        detail = f"UOP must hold {len(kernels)} kernels"
+        return _refuse("uop_capacity", detail, needed, plan.shape.uop_depth)
+    return None

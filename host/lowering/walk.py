@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of work: which tile is computed when, in which context, with which operands.
+
+A group is ``h_threading`` consecutive row tiles times ``oc_threading`` consecutive co tiles,
+processed interleaved: for each reduction step, for each member, one `Item`. Members take the
+contexts in turn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tilewright.host.lowering.plan import Plan
+
+TileId = tuple[int, ...]
+"""Identity of an operand tile; equal ids hold equal data."""
+
+
+class Item(NamedTuple):
+    """One reduction step of one output tile.
+
+    Attributes:
+        batch, row, column, co, ci: indices into the plan's tiles.
+        row_member, co_member: position in the group.
+        outer: index of the group on the outer loop (co groups when weight-stationary, spatial
+            groups otherwise).
+        context: region of ACC, OUT and RES.
+        first, last: reduction step that overwrites; step that is followed by the epilogue.
+    """
+
+    batch: int
+    row: int
+    column: int
+    co: int
+    ci: int
+    row_member: int
+    co_member: int
+    outer: int
+    context: int
+    first: bool
+    last: bool
+
+    def inp_tile(self, depthwise: bool) -> TileId:
+        """Identity of the input tile."""
+        part = self.co if depthwise else self.ci
+        return (self.batch, self.row, self.column, part)
+
+    def wgt_tile(self) -> TileId:
+        """Identity of the weight tile."""
+        return (self.co, self.ci)
+
+
+def _chunks(count: int, size: int) -> list[range]:
+    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def walk(plan: Plan) -> Iterator[Item]:
+    """All items in execution order."""
+    spatial = [
+        (batch, rows, column)
+        for batch in range(len(plan.batch_tiles))
+        for rows in _chunks(len(plan.rows.tiles), plan.schedule.h_threading)
+        for column in range(len(plan.columns.tiles))
+    ]
+    channels = _chunks(len(plan.channels.tiles), plan.schedule.oc_threading)
+    if plan.wgt_copies:
+        groups = [(g, s, c) for g, c in enumerate(channels) for s in spatial]
+    else:
+        groups = [(g, s, c) for g, s in enumerate(spatial) for c in channels]
+    steps = len(plan.ci_tiles)
+    done = 0
+    for outer, (batch, rows, column), cos in groups:
+        members = [
+            (row, row_member, co, co_member)
+            for row_member, row in enumerate(rows)
+            for co_member, co in enumerate(cos)
+        ]
+        for ci in range(steps):
+            for position, (row, row_member, co, co_member) in enumerate(members):
+                yield Item(
+                    batch=batch,
+                    row=row,
+                    column=column,
+                    co=co,
+                    ci=ci,
+                    row_member=row_member,
+                    co_member=co_member,
+                    outer=outer,
+                    context=(done + position) % plan.contexts,
+                    first=ci == 0,
+                    last=ci == steps - 1,
+                )
+        done += len(members)
+
+
+class Buffer:
+    """Residency of operand tiles in a scratchpad's slots.
+
+    Args:
+        name: of the scratchpad; keys are (name, slot).
+        bases: first scratchpad tile of each slot.
+    """
+
+    def __init__(self, name: str, bases: list[int]) -> None:
+        self.bases = bases
+        self.keys = [(name, slot) for slot in range(len(bases))]
+        self._content: list[TileId | None] = [None] * len(bases)
+        self._next = 0
+
+    def stream(self, tile: TileId) -> tuple[int, bool]:
+        """The slot of a streamed tile, and whether it must be loaded (slots in rotation)."""
+        if tile in self._content:
+            return self._content.index(tile), False
+        slot = self._next
+        self._next = (slot + 1) % len(self.bases)
+        self._content[slot] = tile
+        return slot, True
+
+    def place(self, slot: int, tile: TileId) -> bool:
+        """Put a tile into a slot; whether it must be loaded."""
+        if self._content[slot] == tile:
+            return False
+        self._content[slot] = tile
+        return True
+
+
+def input_buffer(plan: Plan) -> Buffer:
+    """INP's slots: whole reductions when input-stationary, otherwise streamed tiles."""
+    if not plan.inp_copies:
+        return Buffer("inp", [slot * plan.inp_tile for slot in range(plan.inp_slots)])
+    step = plan.schedule.tile_b * plan.rows.loaded * plan.columns.loaded
+    return Buffer(
+        "inp",
+        [
+            member * plan.inp_set + first * step
+            for member in range(plan.inp_copies * plan.inp_members)
+            for first, _ in plan.ci_tiles
+        ],
+    )
+
+
+def weight_buffer(plan: Plan) -> Buffer:
+    """WGT's slots: whole reductions when weight-stationary, otherwise streamed tiles."""
+    if not plan.wgt_copies:
+        return Buffer("wgt", [slot * plan.wgt_tile for slot in range(plan.wgt_slots)])
+    step = plan.schedule.tile_co * plan.shape.taps
+    return Buffer(
+        "wgt",
+        [
+            member * plan.wgt_set + first * step
+            for member in range(plan.wgt_copies * plan.wgt_members)
+            for first, _ in plan.ci_tiles
+        ],
+    )
+
+
+def resident_slot(plan: Plan, item: Item) -> int:
+    """The slot of the item's stationary operand (weights or inputs, as the plan says)."""
+    if plan.wgt_copies:
+        member = item.outer % plan.wgt_copies * plan.wgt_members + item.co_member
+    else:
+        member = item.outer % plan.inp_copies * plan.inp_members + item.row_member
+    return member * len(plan.ci_tiles) + item.ci
+
+
+def prefetches(plan: Plan, items: list[Item]) -> dict[int, list[Item]]:
+    """Which stationary tiles to load ahead at which item.
+
+    With two sets of a stationary operand, the next outer group's tiles are spread evenly over
+    the current group's items, after its first: until then the set may still be in use.
+
+    Returns:
+        Item index to items of the next outer group whose stationary operand is loaded there.
+    """
+    ahead: dict[int, list[Item]] = defaultdict(list)
+    if max(plan.inp_copies, plan.wgt_copies) < 2:  # noqa: PLR2004 - one set: nothing to load into
+        return ahead
+    start = 0
+    while start < len(items):
+        end = start
+        while end < len(items) and items[end].outer == items[start].outer:
+            end += 1
+        upcoming: dict[int, Item] = {}
+        position = end
+        while position < len(items) and items[position].outer == items[end].outer:
+            upcoming.setdefault(resident_slot(plan, items[position]), items[position])
+            position += 1
+        room = end - start - 1
+        if room > 0:
+            for order, item in enumerate(upcoming.values()):
+                ahead[start + 1 + order * room // len(upcoming)].append(item)
+        start = end
+    return ahead

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Built-in layer tables: one module for each family of networks, one registry.
+
+All tables describe inference on one 224 x 224 RGB image (`n` = 1), classifier included, in the
+variant that torchvision ships; each module names the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tilewright.host.errors import WorkloadError
+from tilewright.host.networks import alexnet, mobilenet, resnet, squeezenet, vgg, vta
+from tilewright.host.networks.table import NetworkTable, collect
+
+__all__ = ["NetworkTable", "collect", "load_network", "network_names"]
+
+_BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
+    "alexnet": alexnet.alexnet,
+    "mobilenet_v2": mobilenet.mobilenet_v2,
+    "resnet18": resnet.resnet18,
+    "resnet34": resnet.resnet34,
+    "squeezenet1_0": squeezenet.squeezenet1_0,
+    "squeezenet1_1": squeezenet.squeezenet1_1,
+    "vgg11": vgg.vgg11,
+    "vgg13": vgg.vgg13,
+    "vgg16": vgg.vgg16,
+    "vgg19": vgg.vgg19,
+    "vta-resnet18": vta.vta_resnet18,
+}
+
+_ALIASES: Final[Mapping[str, str]] = {"squeezenet": "squeezenet1_1"}
+
+
+def _plain(name: str) -> str:
+    """A name without case and punctuation: ``ResNet-18`` and ``resnet18`` are the same."""
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def network_names() -> tuple[str, ...]:
+    """Names of the built-in networks."""
+    return tuple(_BUILDERS)
+
+
+def load_network(name: str) -> NetworkTable:
+    """The layer table of a built-in network; case and punctuation of the name do not matter.
+
+    Raises:
+        WorkloadError: no network of that name.
+    """
+    wanted = _plain(name)
+    for known in (*_BUILDERS, *_ALIASES):
+        if _plain(known) == wanted:
+            return _BUILDERS[_ALIASES.get(known, known)]()
+    raise WorkloadError(
+        "no built-in network of that name",
+        field="network",
+        value=name,
+        remedy=f"use one of {', '.join(network_names())} or the path of an ONNX file",
+    )

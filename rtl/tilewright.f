@@ -1,0 +1,23 @@
+// Sources in dependency order; paths are relative to rtl/. Read by lint, simulation, synthesis.
+generated/tw_pkg.sv
+generated/tw_legal.sv
+tw_fifo.sv
+tw_tokens.sv
+tw_rows.sv
+tw_bursts.sv
+tw_padding.sv
+tw_read.sv
+tw_fetch.sv
+tw_spad.sv
+tw_acc.sv
+tw_out.sv
+tw_mac.sv
+tw_requant.sv
+tw_load.sv
+tw_gemm.sv
+tw_vector.sv
+tw_store.sv
+tw_counters.sv
+tw_regs.sv
+tw_control.sv
+tilewright_top.sv

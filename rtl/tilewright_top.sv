@@ -1,0 +1,763 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accelerator: AXI4-Lite control, AXI4 DRAM port, four decoupled units around scratchpads.
+module tilewright_top #(
+    parameter int unsigned Batch            = 1,       // rows of the activation tile
+    parameter int unsigned BlockIn          = 16,      // input channels of a tile
+    parameter int unsigned BlockOut         = 16,      // output channels of a tile
+    parameter int unsigned InpBytes         = 32768,   // INP scratchpad
+    parameter int unsigned WgtBytes         = 262144,  // WGT scratchpad
+    parameter int unsigned AccBytes         = 131072,  // ACC scratchpad
+    parameter int unsigned OutBytes         = 32768,   // OUT scratchpad
+    parameter int unsigned UopBytes         = 32768,   // UOP scratchpad
+    parameter int unsigned ResBytes         = 32768,   // RES scratchpad
+    parameter int unsigned ParamBytes       = 16384,   // PARAM scratchpad
+    parameter int unsigned AxiDataBits      = 64,      // width of the AXI4 data bus
+    parameter int unsigned AxiBurstBeats    = 16,      // longest AXI burst
+    parameter int unsigned ReadOutstanding  = 8,       // read bursts in flight
+    parameter int unsigned WriteOutstanding = 4,       // write bursts in flight
+    parameter int unsigned VectorLanes      = 16,      // elements a cycle of the vector unit
+    parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
+    parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
+    parameter logic [31:0] ConfigHash       = 32'd0    // HwConfig.config_hash of the above
+) (
+    input  logic                     aclk,
+    input  logic                     aresetn,
+    output logic                     irq_o,
+    // AXI4-Lite control
+    input  logic [             11:0] s_axil_awaddr,
+    input  logic [              2:0] s_axil_awprot,
+    input  logic                     s_axil_awvalid,
+    output logic                     s_axil_awready,
+    input  logic [             31:0] s_axil_wdata,
+    input  logic [              3:0] s_axil_wstrb,
+    input  logic                     s_axil_wvalid,
+    output logic                     s_axil_wready,
+    output logic [              1:0] s_axil_bresp,
+    output logic                     s_axil_bvalid,
+    input  logic                     s_axil_bready,
+    input  logic [             11:0] s_axil_araddr,
+    input  logic [              2:0] s_axil_arprot,
+    input  logic                     s_axil_arvalid,
+    output logic                     s_axil_arready,
+    output logic [             31:0] s_axil_rdata,
+    output logic [              1:0] s_axil_rresp,
+    output logic                     s_axil_rvalid,
+    input  logic                     s_axil_rready,
+    // AXI4 DRAM port
+    output logic [              0:0] m_axi_awid,
+    output logic [             39:0] m_axi_awaddr,
+    output logic [              7:0] m_axi_awlen,
+    output logic [              2:0] m_axi_awsize,
+    output logic [              1:0] m_axi_awburst,
+    output logic [              0:0] m_axi_awlock,
+    output logic [              3:0] m_axi_awcache,
+    output logic [              2:0] m_axi_awprot,
+    output logic                     m_axi_awvalid,
+    input  logic                     m_axi_awready,
+    output logic [  AxiDataBits-1:0] m_axi_wdata,
+    output logic [AxiDataBits/8-1:0] m_axi_wstrb,
+    output logic                     m_axi_wlast,
+    output logic                     m_axi_wvalid,
+    input  logic                     m_axi_wready,
+    input  logic [              0:0] m_axi_bid,
+    input  logic [              1:0] m_axi_bresp,
+    input  logic                     m_axi_bvalid,
+    output logic                     m_axi_bready,
+    output logic [              0:0] m_axi_arid,
+    output logic [             39:0] m_axi_araddr,
+    output logic [              7:0] m_axi_arlen,
+    output logic [              2:0] m_axi_arsize,
+    output logic [              1:0] m_axi_arburst,
+    output logic [              0:0] m_axi_arlock,
+    output logic [              3:0] m_axi_arcache,
+    output logic [              2:0] m_axi_arprot,
+    output logic                     m_axi_arvalid,
+    input  logic                     m_axi_arready,
+    input  logic [              0:0] m_axi_rid,
+    input  logic [  AxiDataBits-1:0] m_axi_rdata,
+    input  logic [              1:0] m_axi_rresp,
+    input  logic                     m_axi_rlast,
+    input  logic                     m_axi_rvalid,
+    output logic                     m_axi_rready
+);
+  // ---------------------------------------------------------------------------------------
+  // Geometry
+  localparam int unsigned BeatBytes = AxiDataBits / 8;
+  localparam int unsigned InpTile = Batch * BlockIn;
+  localparam int unsigned WgtTile = BlockIn * BlockOut;
+  localparam int unsigned OutTile = Batch * BlockOut;
+  localparam int unsigned AccTile = 4 * OutTile;
+  localparam int unsigned ParTile = 16 * BlockOut;
+  localparam int unsigned ParRow = BeatBytes > 32 ? BeatBytes : 32;
+  localparam int unsigned InpDepth = InpBytes / InpTile;
+  localparam int unsigned WgtDepth = WgtBytes / WgtTile;
+  localparam int unsigned AccDepth = AccBytes / AccTile;
+  localparam int unsigned OutDepth = OutBytes / OutTile;
+  localparam int unsigned ResDepth = ResBytes / OutTile;
+  localparam int unsigned UopDepth = UopBytes / 8;
+  localparam int unsigned ParDepth = ParamBytes / ParTile;
+  localparam int unsigned Banks = AccDepth < tw_pkg::AccBanks ? AccDepth : tw_pkg::AccBanks;
+  localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
+  localparam int unsigned Parts = OutTile / VectorLanes;
+  localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
+  localparam int unsigned QueueBits = tw_pkg::InsnBits + 24;
+
+  tw_legal #(
+      .Batch           (Batch),
+      .BlockIn         (BlockIn),
+      .BlockOut        (BlockOut),
+      .InpBytes        (InpBytes),
+      .WgtBytes        (WgtBytes),
+      .AccBytes        (AccBytes),
+      .OutBytes        (OutBytes),
+      .UopBytes        (UopBytes),
+      .ResBytes        (ResBytes),
+      .ParamBytes      (ParamBytes),
+      .AxiDataBits     (AxiDataBits),
+      .AxiBurstBeats   (AxiBurstBeats),
+      .ReadOutstanding (ReadOutstanding),
+      .WriteOutstanding(WriteOutstanding),
+      .VectorLanes     (VectorLanes),
+      .MacPipeline     (MacPipeline),
+      .MacPacked       (MacPacked)
+  ) u_legal ();
+
+  // ---------------------------------------------------------------------------------------
+  // Control and registers
+  logic clk, rst, unit_rst, halt, running, start, soft_reset, fetch_start, finish, snapshot;
+  logic progress, bus_idle, all_idle, read_idle, write_idle;
+  logic [39:0] insn_base, mem_base, mem_size;
+  logic [31:0] insn_count, watchdog, error, error_insn, wait_state;
+  logic [3:0] status;
+  logic [1:0] events;
+  logic [$clog2(tw_pkg::NumCounters)-1:0] counter_index;
+  logic [63:0] counter_value;
+  logic [4:0] error_valid;
+  tw_pkg::error_e error_code[5];
+  logic [23:0] error_index[5];
+  tw_pkg::wait_e state[4];
+  logic [3:0] retire, unit_idle;
+  logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
+  logic [$clog2(BeatBytes):0] write_bytes;
+
+  assign clk = aclk;
+  assign rst = !aresetn;
+
+  tw_regs #(
+      .ConfigHash(ConfigHash)
+  ) u_regs (
+      .clk_i          (clk),
+      .rst_i          (rst),
+      .awaddr_i       (s_axil_awaddr),
+      .awvalid_i      (s_axil_awvalid),
+      .awready_o      (s_axil_awready),
+      .wdata_i        (s_axil_wdata),
+      .wstrb_i        (s_axil_wstrb),
+      .wvalid_i       (s_axil_wvalid),
+      .wready_o       (s_axil_wready),
+      .bvalid_o       (s_axil_bvalid),
+      .bready_i       (s_axil_bready),
+      .araddr_i       (s_axil_araddr),
+      .arvalid_i      (s_axil_arvalid),
+      .arready_o      (s_axil_arready),
+      .rdata_o        (s_axil_rdata),
+      .rvalid_o       (s_axil_rvalid),
+      .rready_i       (s_axil_rready),
+      .start_o        (start),
+      .soft_reset_o   (soft_reset),
+      .insn_base_o    (insn_base),
+      .insn_count_o   (insn_count),
+      .mem_base_o     (mem_base),
+      .mem_size_o     (mem_size),
+      .watchdog_o     (watchdog),
+      .snapshot_o     (snapshot),
+      .status_i       (status),
+      .error_i        (error),
+      .error_insn_i   (error_insn),
+      .wait_state_i   (wait_state),
+      .event_i        (events),
+      .irq_o          (irq_o),
+      .counter_index_o(counter_index),
+      .counter_i      (counter_value)
+  );
+  assign s_axil_bresp = '0;
+  assign s_axil_rresp = '0;
+
+  tw_control u_control (
+      .clk_i        (clk),
+      .rst_i        (rst),
+      .start_i      (start),
+      .soft_reset_i (soft_reset),
+      .finish_i     (finish),
+      .bus_idle_i   (bus_idle),
+      .progress_i   (progress),
+      .watchdog_i   (watchdog),
+      .error_valid_i(error_valid),
+      .error_code_i (error_code),
+      .error_index_i(error_index),
+      .state_i      (state),
+      .unit_reset_o (unit_rst),
+      .fetch_start_o(fetch_start),
+      .halt_o       (halt),
+      .running_o    (running),
+      .status_o     (status),
+      .error_o      (error),
+      .error_insn_o (error_insn),
+      .wait_state_o (wait_state),
+      .event_o      (events)
+  );
+
+  tw_counters #(
+      .BeatBytes(BeatBytes)
+  ) u_counters (
+      .clk_i        (clk),
+      .clear_i      (rst || (start && !running)),
+      .running_i    (running),
+      .snapshot_i   (snapshot),
+      .state_i      (state),
+      .retire_i     (retire),
+      .mac_i        (mac_issue),
+      .vector_i     (vector_issue),
+      .read_beat_i  (m_axi_rvalid),
+      .write_bytes_i(write_bytes),
+      .read_burst_i (read_burst),
+      .write_burst_i(write_burst),
+      .index_i      (counter_index),
+      .value_o      (counter_value)
+  );
+  always_comb begin
+    write_bytes = '0;
+    if (write_beat) begin
+      for (int unsigned b = 0; b < BeatBytes; b++)
+        write_bytes += ($clog2(BeatBytes) + 1)'(m_axi_wstrb[b]);
+    end
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Fetch, queues, tokens
+  logic [1:0] req_valid, req_ready, beat_valid, range_err, resp_err;
+  logic [1:0][39:0] req_addr;
+  logic [1:0][7:0] req_len;
+  logic [BeatBytes*8-1:0] beat_data;
+  logic [3:0] queue_push, queue_full, queue_valid, queue_pop;
+  logic [tw_pkg::InsnBits-1:0] fetched, queue_insn[4];
+  logic [23:0] fetched_index, queue_index[4];
+  logic fetch_error_valid, load_error_valid;
+  tw_pkg::error_e fetch_error_code, load_error_code;
+  logic [23:0] load_error_index, load_issue_index;
+
+  tw_fetch #(
+      .BeatBytes (BeatBytes),
+      .BurstBeats(AxiBurstBeats)
+  ) u_fetch (
+      .clk_i        (clk),
+      .rst_i        (unit_rst),
+      .start_i      (fetch_start),
+      .halt_i       (halt),
+      .insn_base_i  (insn_base),
+      .insn_count_i (insn_count),
+      .req_valid_o  (req_valid[0]),
+      .req_ready_i  (req_ready[0]),
+      .req_addr_o   (req_addr[0]),
+      .req_len_o    (req_len[0]),
+      .beat_valid_i (beat_valid[0]),
+      .beat_data_i  (beat_data),
+      .push_o       (queue_push),
+      .insn_o       (fetched),
+      .index_o      (fetched_index),
+      .full_i       (queue_full),
+      .all_idle_i   (all_idle),
+      .finish_o     (finish),
+      .error_valid_o(fetch_error_valid),
+      .error_code_o (fetch_error_code)
+  );
+
+  for (genvar u = 0; u < 4; u++) begin : gen_queue
+    logic [4:0] unused_count;
+    tw_fifo #(
+        .Width(QueueBits),
+        .Depth(16)
+    ) u_queue (
+        .clk_i  (clk),
+        .rst_i  (unit_rst),
+        .push_i (queue_push[u]),
+        .data_i ({fetched_index, fetched}),
+        .pop_i  (queue_pop[u]),
+        .data_o ({queue_index[u], queue_insn[u]}),
+        .valid_o(queue_valid[u]),
+        .full_o (queue_full[u]),
+        .count_o(unused_count)
+    );
+  end
+
+  logic [3:0][3:0] token_push, token_pop, token_available;
+  logic [3:0] token_overflow;
+  tw_tokens u_tokens (
+      .clk_i      (clk),
+      .rst_i      (unit_rst),
+      .push_i     (token_push),
+      .pop_i      (token_pop),
+      .available_o(token_available),
+      .overflow_o (token_overflow)
+  );
+
+  tw_read #(
+      .BeatBytes  (BeatBytes),
+      .Outstanding(ReadOutstanding)
+  ) u_read (
+      .clk_i       (clk),
+      .rst_i       (unit_rst),
+      .halt_i      (halt),
+      .mem_base_i  (mem_base),
+      .mem_size_i  (mem_size),
+      .req_valid_i (req_valid),
+      .req_ready_o (req_ready),
+      .req_addr_i  (req_addr),
+      .req_len_i   (req_len),
+      .beat_valid_o(beat_valid),
+      .beat_data_o (beat_data),
+      .idle_o      (read_idle),
+      .burst_o     (read_burst),
+      .range_err_o (range_err),
+      .resp_err_o  (resp_err),
+      .araddr_o    (m_axi_araddr),
+      .arlen_o     (m_axi_arlen),
+      .arvalid_o   (m_axi_arvalid),
+      .arready_i   (m_axi_arready),
+      .rdata_i     (m_axi_rdata),
+      .rresp_i     (m_axi_rresp),
+      .rlast_i     (m_axi_rlast),
+      .rvalid_i    (m_axi_rvalid)
+  );
+
+  // ---------------------------------------------------------------------------------------
+  // Units
+  logic [tw_pkg::AccBanks-1:0] gemm_lock, gemm_claim, vector_lock, vector_claim, load_lock;
+  logic [6:0] write_mem;
+  logic [17:0] write_addr;
+  logic [9:0] write_slice;
+  logic [4:0] write_lane, write_count;
+  logic write_pad;
+  logic [BeatBytes*8-1:0] write_data;
+
+  tw_load #(
+      .BeatBytes   (BeatBytes),
+      .BurstBeats  (AxiBurstBeats),
+      .InpTileBytes(InpTile),
+      .WgtTileBytes(WgtTile),
+      .AccTileBytes(AccTile),
+      .ParTileBytes(ParTile),
+      .ResTileBytes(OutTile),
+      .InpDepth    (InpDepth),
+      .WgtDepth    (WgtDepth),
+      .AccDepth    (AccDepth),
+      .UopDepth    (UopDepth),
+      .ParDepth    (ParDepth),
+      .ResDepth    (ResDepth),
+      .AccBankShift(AccBankShift)
+  ) u_load (
+      .clk_i        (clk),
+      .rst_i        (unit_rst),
+      .halt_i       (halt),
+      .insn_valid_i (queue_valid[tw_pkg::UnitLoad]),
+      .insn_i       (queue_insn[tw_pkg::UnitLoad]),
+      .index_i      (queue_index[tw_pkg::UnitLoad]),
+      .insn_pop_o   (queue_pop[tw_pkg::UnitLoad]),
+      .token_i      (token_available[tw_pkg::UnitLoad]),
+      .token_pop_o  (token_pop[tw_pkg::UnitLoad]),
+      .token_push_o (token_push[tw_pkg::UnitLoad]),
+      .acc_busy_i   (gemm_lock | gemm_claim | vector_lock | vector_claim),
+      .acc_lock_o   (load_lock),
+      .req_valid_o  (req_valid[1]),
+      .req_ready_i  (req_ready[1]),
+      .req_addr_o   (req_addr[1]),
+      .req_len_o    (req_len[1]),
+      .beat_valid_i (beat_valid[1]),
+      .beat_data_i  (beat_data),
+      .write_mem_o  (write_mem),
+      .write_addr_o (write_addr),
+      .write_slice_o(write_slice),
+      .write_lane_o (write_lane),
+      .write_count_o(write_count),
+      .write_pad_o  (write_pad),
+      .write_data_o (write_data),
+      .idle_o       (unit_idle[tw_pkg::UnitLoad]),
+      .retire_o     (retire[tw_pkg::UnitLoad]),
+      .state_o      (state[tw_pkg::UnitLoad]),
+      .error_valid_o(load_error_valid),
+      .error_code_o (load_error_code),
+      .error_index_o(load_error_index),
+      .issue_index_o(load_issue_index)
+  );
+
+  logic uop_read, inp_read, wgt_read;
+  logic [$clog2(UopDepth)-1:0] uop_addr;
+  logic [$clog2(InpDepth)-1:0] inp_addr;
+  logic [$clog2(WgtDepth)-1:0] wgt_addr;
+  logic [tw_pkg::UopBits-1:0] uop_data;
+  logic [InpTile*8-1:0] inp_data;
+  logic [WgtTile*8-1:0] wgt_data;
+  logic gemm_acc_read, gemm_acc_write;
+  logic [$clog2(AccDepth)-1:0] gemm_acc_read_addr, gemm_acc_write_addr;
+  logic [AccTile*8-1:0] gemm_acc_read_data, gemm_acc_write_data;
+  logic gemm_error_valid;
+  tw_pkg::error_e gemm_error_code;
+  logic [23:0] gemm_error_index;
+
+  tw_gemm #(
+      .Batch       (Batch),
+      .BlockIn     (BlockIn),
+      .BlockOut    (BlockOut),
+      .MacPipeline (MacPipeline),
+      .MacPacked   (MacPacked),
+      .UopDepth    (UopDepth),
+      .InpDepth    (InpDepth),
+      .WgtDepth    (WgtDepth),
+      .AccDepth    (AccDepth),
+      .AccBankShift(AccBankShift)
+  ) u_gemm (
+      .clk_i           (clk),
+      .rst_i           (unit_rst),
+      .halt_i          (halt),
+      .insn_valid_i    (queue_valid[tw_pkg::UnitGemm]),
+      .insn_i          (queue_insn[tw_pkg::UnitGemm]),
+      .index_i         (queue_index[tw_pkg::UnitGemm]),
+      .insn_pop_o      (queue_pop[tw_pkg::UnitGemm]),
+      .token_i         (token_available[tw_pkg::UnitGemm]),
+      .token_pop_o     (token_pop[tw_pkg::UnitGemm]),
+      .token_push_o    (token_push[tw_pkg::UnitGemm]),
+      .acc_busy_i      (vector_lock | load_lock),
+      .acc_lock_o      (gemm_lock),
+      .acc_claim_o     (gemm_claim),
+      .uop_read_o      (uop_read),
+      .uop_addr_o      (uop_addr),
+      .uop_data_i      (uop_data),
+      .inp_read_o      (inp_read),
+      .inp_addr_o      (inp_addr),
+      .inp_data_i      (inp_data),
+      .wgt_read_o      (wgt_read),
+      .wgt_addr_o      (wgt_addr),
+      .wgt_data_i      (wgt_data),
+      .acc_read_o      (gemm_acc_read),
+      .acc_read_addr_o (gemm_acc_read_addr),
+      .acc_read_data_i (gemm_acc_read_data),
+      .acc_write_o     (gemm_acc_write),
+      .acc_write_addr_o(gemm_acc_write_addr),
+      .acc_write_data_o(gemm_acc_write_data),
+      .idle_o          (unit_idle[tw_pkg::UnitGemm]),
+      .issue_o         (mac_issue),
+      .retire_o        (retire[tw_pkg::UnitGemm]),
+      .state_o         (state[tw_pkg::UnitGemm]),
+      .error_valid_o   (gemm_error_valid),
+      .error_code_o    (gemm_error_code),
+      .error_index_o   (gemm_error_index)
+  );
+
+  logic par_read, res_read, vec_acc_read, vec_acc_write, out_write;
+  logic [$clog2(ParamBytes/ParRow)-1:0] par_addr;
+  logic [ParRow*8-1:0] par_data;
+  logic [$clog2(AccDepth)-1:0] vec_acc_read_addr, vec_acc_write_addr;
+  logic [AccTile*8-1:0] vec_acc_read_data;
+  logic [PartBits-1:0] vec_acc_write_part, out_part;
+  logic [VectorLanes*32-1:0] vec_acc_write_data;
+  logic [$clog2(ResDepth)-1:0] res_addr;
+  logic [OutTile*8-1:0] res_data;
+  logic [$clog2(OutDepth)-1:0] out_write_addr, out_read_addr;
+  logic [VectorLanes*8-1:0] out_write_data;
+  logic vector_error_valid;
+  tw_pkg::error_e vector_error_code;
+  logic [23:0] vector_error_index;
+
+  tw_vector #(
+      .Batch       (Batch),
+      .BlockOut    (BlockOut),
+      .Lanes       (VectorLanes),
+      .ParRowBytes (ParRow),
+      .ParDepth    (ParDepth),
+      .AccDepth    (AccDepth),
+      .OutDepth    (OutDepth),
+      .ResDepth    (ResDepth),
+      .AccBankShift(AccBankShift)
+  ) u_vector (
+      .clk_i           (clk),
+      .rst_i           (unit_rst),
+      .halt_i          (halt),
+      .insn_valid_i    (queue_valid[tw_pkg::UnitVector]),
+      .insn_i          (queue_insn[tw_pkg::UnitVector]),
+      .index_i         (queue_index[tw_pkg::UnitVector]),
+      .insn_pop_o      (queue_pop[tw_pkg::UnitVector]),
+      .token_i         (token_available[tw_pkg::UnitVector]),
+      .token_pop_o     (token_pop[tw_pkg::UnitVector]),
+      .token_push_o    (token_push[tw_pkg::UnitVector]),
+      .acc_busy_i      (gemm_lock | gemm_claim | load_lock),
+      .acc_lock_o      (vector_lock),
+      .acc_claim_o     (vector_claim),
+      .par_read_o      (par_read),
+      .par_addr_o      (par_addr),
+      .par_data_i      (par_data),
+      .acc_read_o      (vec_acc_read),
+      .acc_read_addr_o (vec_acc_read_addr),
+      .acc_read_data_i (vec_acc_read_data),
+      .acc_write_o     (vec_acc_write),
+      .acc_write_addr_o(vec_acc_write_addr),
+      .acc_write_part_o(vec_acc_write_part),
+      .acc_write_data_o(vec_acc_write_data),
+      .res_read_o      (res_read),
+      .res_addr_o      (res_addr),
+      .res_data_i      (res_data),
+      .out_write_o     (out_write),
+      .out_addr_o      (out_write_addr),
+      .out_part_o      (out_part),
+      .out_data_o      (out_write_data),
+      .idle_o          (unit_idle[tw_pkg::UnitVector]),
+      .issue_o         (vector_issue),
+      .retire_o        (retire[tw_pkg::UnitVector]),
+      .state_o         (state[tw_pkg::UnitVector]),
+      .error_valid_o   (vector_error_valid),
+      .error_code_o    (vector_error_code),
+      .error_index_o   (vector_error_index)
+  );
+
+  logic out_read;
+  logic [9:0] out_slice;
+  logic [4:0] out_lane;
+  logic [BeatBytes*8-1:0] out_read_data;
+  logic store_error_valid;
+  tw_pkg::error_e store_error_code;
+  logic [23:0] store_error_index;
+
+  tw_store #(
+      .BeatBytes  (BeatBytes),
+      .BurstBeats (AxiBurstBeats),
+      .Outstanding(WriteOutstanding),
+      .TileBytes  (OutTile),
+      .OutDepth   (OutDepth)
+  ) u_store (
+      .clk_i        (clk),
+      .rst_i        (unit_rst),
+      .halt_i       (halt),
+      .mem_base_i   (mem_base),
+      .mem_size_i   (mem_size),
+      .insn_valid_i (queue_valid[tw_pkg::UnitStore]),
+      .insn_i       (queue_insn[tw_pkg::UnitStore]),
+      .index_i      (queue_index[tw_pkg::UnitStore]),
+      .insn_pop_o   (queue_pop[tw_pkg::UnitStore]),
+      .token_i      (token_available[tw_pkg::UnitStore]),
+      .token_pop_o  (token_pop[tw_pkg::UnitStore]),
+      .token_push_o (token_push[tw_pkg::UnitStore]),
+      .out_read_o   (out_read),
+      .out_addr_o   (out_read_addr),
+      .out_slice_o  (out_slice),
+      .out_lane_o   (out_lane),
+      .out_data_i   (out_read_data),
+      .awaddr_o     (m_axi_awaddr),
+      .awlen_o      (m_axi_awlen),
+      .awvalid_o    (m_axi_awvalid),
+      .awready_i    (m_axi_awready),
+      .wdata_o      (m_axi_wdata),
+      .wstrb_o      (m_axi_wstrb),
+      .wlast_o      (m_axi_wlast),
+      .wvalid_o     (m_axi_wvalid),
+      .wready_i     (m_axi_wready),
+      .bresp_i      (m_axi_bresp),
+      .bvalid_i     (m_axi_bvalid),
+      .idle_o       (unit_idle[tw_pkg::UnitStore]),
+      .bus_idle_o   (write_idle),
+      .burst_o      (write_burst),
+      .beat_o       (write_beat),
+      .retire_o     (retire[tw_pkg::UnitStore]),
+      .state_o      (state[tw_pkg::UnitStore]),
+      .error_valid_o(store_error_valid),
+      .error_code_o (store_error_code),
+      .error_index_o(store_error_index)
+  );
+
+  // ---------------------------------------------------------------------------------------
+  // Scratchpads
+  tw_spad #(
+      .TileBytes (8),
+      .ReadBytes (8),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(UopBytes)
+  ) u_uop (
+      .clk_i        (clk),
+      .write_i      (write_mem[tw_pkg::MemUop]),
+      .write_addr_i (write_addr),
+      .write_slice_i(write_slice),
+      .write_lane_i (write_lane),
+      .write_count_i(write_count),
+      .write_pad_i  (write_pad),
+      .write_data_i (write_data),
+      .read_i       (uop_read),
+      .read_addr_i  (uop_addr),
+      .read_data_o  (uop_data)
+  );
+  tw_spad #(
+      .TileBytes (InpTile),
+      .ReadBytes (InpTile),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(InpBytes)
+  ) u_inp (
+      .clk_i        (clk),
+      .write_i      (write_mem[tw_pkg::MemInp]),
+      .write_addr_i (write_addr),
+      .write_slice_i(write_slice),
+      .write_lane_i (write_lane),
+      .write_count_i(write_count),
+      .write_pad_i  (write_pad),
+      .write_data_i (write_data),
+      .read_i       (inp_read),
+      .read_addr_i  (inp_addr),
+      .read_data_o  (inp_data)
+  );
+  tw_spad #(
+      .TileBytes (WgtTile),
+      .ReadBytes (WgtTile),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(WgtBytes)
+  ) u_wgt (
+      .clk_i        (clk),
+      .write_i      (write_mem[tw_pkg::MemWgt]),
+      .write_addr_i (write_addr),
+      .write_slice_i(write_slice),
+      .write_lane_i (write_lane),
+      .write_count_i(write_count),
+      .write_pad_i  (write_pad),
+      .write_data_i (write_data),
+      .read_i       (wgt_read),
+      .read_addr_i  (wgt_addr),
+      .read_data_o  (wgt_data)
+  );
+  tw_spad #(
+      .TileBytes (ParTile),
+      .ReadBytes (ParRow),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(ParamBytes)
+  ) u_param (
+      .clk_i        (clk),
+      .write_i      (write_mem[tw_pkg::MemParam]),
+      .write_addr_i (write_addr),
+      .write_slice_i(write_slice),
+      .write_lane_i (write_lane),
+      .write_count_i(write_count),
+      .write_pad_i  (write_pad),
+      .write_data_i (write_data),
+      .read_i       (par_read),
+      .read_addr_i  (par_addr),
+      .read_data_o  (par_data)
+  );
+  tw_spad #(
+      .TileBytes (OutTile),
+      .ReadBytes (OutTile),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(ResBytes)
+  ) u_res (
+      .clk_i        (clk),
+      .write_i      (write_mem[tw_pkg::MemRes]),
+      .write_addr_i (write_addr),
+      .write_slice_i(write_slice),
+      .write_lane_i (write_lane),
+      .write_count_i(write_count),
+      .write_pad_i  (write_pad),
+      .write_data_i (write_data),
+      .read_i       (res_read),
+      .read_addr_i  (res_addr),
+      .read_data_o  (res_data)
+  );
+  tw_acc #(
+      .TileBytes (AccTile),
+      .PartBytes (VectorLanes * 4),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(AccBytes),
+      .Banks     (Banks)
+  ) u_acc (
+      .clk_i             (clk),
+      .gemm_read_i       (gemm_acc_read),
+      .gemm_read_addr_i  (gemm_acc_read_addr),
+      .gemm_read_data_o  (gemm_acc_read_data),
+      .gemm_write_i      (gemm_acc_write),
+      .gemm_write_addr_i (gemm_acc_write_addr),
+      .gemm_write_data_i (gemm_acc_write_data),
+      .vec_read_i        (vec_acc_read),
+      .vec_read_addr_i   (vec_acc_read_addr),
+      .vec_read_data_o   (vec_acc_read_data),
+      .vec_write_i       (vec_acc_write),
+      .vec_write_addr_i  (vec_acc_write_addr),
+      .vec_write_part_i  (vec_acc_write_part),
+      .vec_write_data_i  (vec_acc_write_data),
+      .load_write_i      (write_mem[tw_pkg::MemAcc]),
+      .load_write_addr_i (write_addr[$clog2(AccDepth)-1:0]),
+      .load_write_slice_i(write_slice),
+      .load_write_pad_i  (write_pad),
+      .load_write_data_i (write_data)
+  );
+  tw_out #(
+      .TileBytes (OutTile),
+      .PartBytes (VectorLanes),
+      .BeatBytes (BeatBytes),
+      .TotalBytes(OutBytes)
+  ) u_out (
+      .clk_i       (clk),
+      .write_i     (out_write),
+      .write_addr_i(out_write_addr),
+      .write_part_i(out_part),
+      .write_data_i(out_write_data),
+      .read_i      (out_read),
+      .read_addr_i (out_read_addr),
+      .read_slice_i(out_slice),
+      .read_lane_i (out_lane),
+      .read_data_o (out_read_data)
+  );
+
+  // ---------------------------------------------------------------------------------------
+  // Errors: the bus and token errors join those of the unit that caused them
+  always_comb begin
+    error_valid = {fetch_error_valid, store_error_valid, vector_error_valid, gemm_error_valid,
+                   load_error_valid};
+    error_code = '{load_error_code, gemm_error_code, vector_error_code, store_error_code,
+                   fetch_error_code};
+    error_index = '{load_error_index, gemm_error_index, vector_error_index, store_error_index,
+                    fetched_index};
+    for (int unsigned u = 0; u < 4; u++) begin
+      if (token_overflow[u] && !error_valid[u]) begin
+        error_valid[u] = 1'b1;
+        error_code[u]  = tw_pkg::ErrTokenOverflow;
+      end
+    end
+    if ((range_err[1] || resp_err[1]) && !load_error_valid) begin
+      error_valid[0] = 1'b1;
+      error_code[0]  = resp_err[1] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
+      error_index[0] = load_issue_index;
+    end
+    if ((range_err[0] || resp_err[0]) && !fetch_error_valid) begin
+      error_valid[4] = 1'b1;
+      error_code[4]  = resp_err[0] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
+    end
+  end
+
+  assign all_idle = (queue_valid == '0) && (&unit_idle) && read_idle;
+  assign bus_idle = read_idle && write_idle;
+  assign progress = mac_issue || vector_issue || m_axi_rvalid || m_axi_bvalid || write_beat ||
+                    read_burst || write_burst || (write_mem != '0) || (retire != '0) ||
+                    (queue_push != '0) || finish;
+
+  // ---------------------------------------------------------------------------------------
+  // Constant AXI attributes
+  assign m_axi_awid    = '0;
+  assign m_axi_awsize  = 3'($clog2(BeatBytes));
+  assign m_axi_awburst = 2'b01;
+  assign m_axi_awlock  = '0;
+  assign m_axi_awcache = 4'b0011;
+  assign m_axi_awprot  = '0;
+  assign m_axi_bready  = 1'b1;
+  assign m_axi_arid    = '0;
+  assign m_axi_arsize  = 3'($clog2(BeatBytes));
+  assign m_axi_arburst = 2'b01;
+  assign m_axi_arlock  = '0;
+  assign m_axi_arcache = 4'b0011;
+  assign m_axi_arprot  = '0;
+  assign m_axi_rready  = 1'b1;
+
+  logic unused;
+  assign unused = ^{s_axil_awprot, s_axil_arprot, m_axi_bid, m_axi_rid};
+endmodule

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run control: start, completion, first error, watchdog, and a soft reset that drains the bus.
+module tw_control (
+    input  logic                  clk_i,
+    input  logic                  rst_i,
+    input  logic                  start_i,
+    input  logic                  soft_reset_i,
+    input  logic                  finish_i,          // FINISH retired
+    input  logic                  bus_idle_i,        // nothing in flight on AXI
+    input  logic                  progress_i,        // any unit advanced
+    input  logic           [31:0] watchdog_i,        // limit in cycles; 0: never
+    input  logic           [ 4:0] error_valid_i,     // by unit, fetch last
+    input  tw_pkg::error_e        error_code_i [5],
+    input  logic           [23:0] error_index_i[5],
+    input  tw_pkg::wait_e         state_i      [4],
+    output logic                  unit_reset_o,      // clears every unit
+    output logic                  fetch_start_o,
+    output logic                  halt_o,            // stop issuing, let the bus drain
+    output logic                  running_o,
+    output logic           [ 3:0] status_o,
+    output logic           [31:0] error_o,
+    output logic           [31:0] error_insn_o,
+    output logic           [31:0] wait_state_o,
+    output logic           [ 1:0] event_o            // done, error
+);
+  typedef enum logic [2:0] {
+    Idle,    // ready, or done
+    Clear,   // reset the units before a run
+    Run,     // a program runs
+    Halt,    // error: the bus drains
+    Failed,  // error: waits for a soft reset
+    Reset    // soft reset: the bus drains
+  } state_e;
+
+  state_e state_q, state_d;
+  logic done_q, any_error, watchdog_error;
+  logic [31:0] quiet_q;
+  tw_pkg::error_e code_q, code;
+  tw_pkg::error_unit_e from_q, from;
+  logic [23:0] index_q, index;
+  logic [15:0] waits_q;
+  logic enter_error;
+
+  assign watchdog_error = (watchdog_i != '0) && (quiet_q >= watchdog_i);
+  assign any_error = |error_valid_i || watchdog_error;
+
+  always_comb begin
+    code  = tw_pkg::ErrWatchdog;
+    from  = tw_pkg::FromWatchdog;
+    index = '0;
+    for (int unsigned u = 5; u > 0; u--) begin
+      if (error_valid_i[u-1]) begin
+        code  = error_code_i[u-1];
+        from  = tw_pkg::error_unit_e'(4'(u - 1));
+        index = error_index_i[u-1];
+      end
+    end
+  end
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      Idle: if (start_i) state_d = Clear;
+      Clear: state_d = Run;
+      Run: begin
+        if (any_error) state_d = Halt;
+        else if (finish_i) state_d = Idle;
+      end
+      Halt: if (bus_idle_i) state_d = Failed;
+      Failed: ;
+      Reset: if (bus_idle_i) state_d = Idle;
+      default: state_d = Idle;
+    endcase
+    if (soft_reset_i) state_d = Reset;
+  end
+
+  assign enter_error   = (state_q == Run) && any_error;
+  assign halt_o        = (state_q == Halt) || (state_q == Failed) || (state_q == Reset);
+  assign running_o     = state_q == Run;
+  assign unit_reset_o  = rst_i || (state_q == Clear) || (state_q == Reset && bus_idle_i);
+  assign fetch_start_o = (state_q == Run) && !started_q;
+  assign status_o      = {
+    state_q == Reset, code_q != tw_pkg::ErrNone, done_q,
+    state_q == Clear || state_q == Run || state_q == Halt
+  };
+  assign error_o      = {20'd0, from_q, code_q};
+  assign error_insn_o = 32'(index_q);
+  assign wait_state_o = 32'(waits_q);
+  assign event_o      = {enter_error, (state_q == Run) && finish_i && !any_error};
+
+  logic started_q;
+  always_ff @(posedge clk_i) begin
+    started_q <= state_q == Run;
+    quiet_q   <= (state_q == Run && !progress_i && started_q) ? quiet_q + 1'b1 : '0;
+    if (enter_error) begin
+      code_q  <= code;
+      from_q  <= from;
+      index_q <= index;
+      for (int unsigned u = 0; u < 4; u++) waits_q[u*4+:4] <= state_i[u];
+    end
+    if (event_o[0]) done_q <= 1'b1;
+    if (rst_i || state_q == Clear || state_q == Reset) begin
+      done_q  <= 1'b0;
+      code_q  <= tw_pkg::ErrNone;
+      from_q  <= tw_pkg::FromLoad;
+      index_q <= '0;
+      waits_q <= '0;
+    end
+    if (rst_i) state_q <= Idle;
+    else state_q <= state_d;
+  end
+endmodule

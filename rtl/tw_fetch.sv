@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prefetches the instruction stream and hands each instruction to its unit's queue, in order.
+module tw_fetch #(
+    parameter int unsigned BeatBytes  = 8,  // bytes of an AXI beat
+    parameter int unsigned BurstBeats = 16  // longest burst
+) (
+    input  logic                         clk_i,
+    input  logic                         rst_i,
+    input  logic                         start_i,        // begin a program
+    input  logic                         halt_i,
+    input  logic [                 39:0] insn_base_i,    // offset of the program, 4 KiB aligned
+    input  logic [                 31:0] insn_count_i,
+    // read engine
+    output logic                         req_valid_o,
+    input  logic                         req_ready_i,
+    output logic [                 39:0] req_addr_o,
+    output logic [                  7:0] req_len_o,
+    input  logic                         beat_valid_i,
+    input  logic [      BeatBytes*8-1:0] beat_data_i,
+    // dispatch
+    output logic [                  3:0] push_o,         // by unit
+    output logic [ tw_pkg::InsnBits-1:0] insn_o,
+    output logic [                 23:0] index_o,
+    input  logic [                  3:0] full_i,
+    // end of program
+    input  logic                         all_idle_i,     // queues empty, units idle, writes done
+    output logic                         finish_o,       // FINISH retires
+    // errors
+    output logic                         error_valid_o,
+    output tw_pkg::error_e               error_code_o
+);
+  localparam int unsigned InsnBytes = tw_pkg::InsnBits / 8;
+  // A fetch burst: up to 4 instructions, limited by the longest burst; a power of two of bytes,
+  // and the program is 4 KiB aligned, so it never crosses 4 KiB.
+  localparam int unsigned ChunkBytes = (BurstBeats * BeatBytes) < 128 ? BurstBeats * BeatBytes : 128;
+  localparam int unsigned ChunkBeats = ChunkBytes / BeatBytes;
+  localparam int unsigned FifoBeats = 1024 / BeatBytes;
+  localparam int unsigned CountBits = $clog2(FifoBeats) + 1;
+
+  logic active_q;
+  logic [39:0] fetch_q, end_q;               // next byte to ask for, end of the program
+  logic [CountBits-1:0] reserved_q;          // beats asked for that are still in the FIFO or in flight
+  logic [31:0] left_q;                       // instructions left to dispatch
+  logic [23:0] index_q;
+  logic [BeatBytes*8-1:0] beat;
+  logic beat_valid, beat_pop, unused_full;
+  logic [CountBits-1:0] unused_count;
+  logic insn_valid, insn_pop;
+  logic [tw_pkg::InsnBits-1:0] insn;
+  tw_pkg::header_t header;
+  logic req_fire;
+
+  assign req_valid_o = active_q && (fetch_q < end_q) &&
+                       (reserved_q <= CountBits'(FifoBeats - ChunkBeats));
+  assign req_addr_o = fetch_q;
+  assign req_len_o = 8'(ChunkBeats - 1);
+  assign req_fire = req_valid_o && req_ready_i;
+
+  tw_fifo #(
+      .Width(BeatBytes * 8),
+      .Depth(FifoBeats)
+  ) u_beats (
+      .clk_i,
+      .rst_i,
+      .push_i (beat_valid_i),
+      .data_i (beat_data_i),
+      .pop_i  (beat_pop),
+      .data_o (beat),
+      .valid_o(beat_valid),
+      .full_o (unused_full),
+      .count_o(unused_count)
+  );
+
+  if (BeatBytes < InsnBytes) begin : gen_gather
+    localparam int unsigned Beats = InsnBytes / BeatBytes;
+    logic [tw_pkg::InsnBits-1:0] word_q;
+    logic [$clog2(Beats):0] have_q;
+    assign insn_valid = have_q == ($clog2(Beats) + 1)'(Beats);
+    assign insn = word_q;
+    assign beat_pop = beat_valid && (!insn_valid || insn_pop);
+    always_ff @(posedge clk_i) begin
+      if (beat_pop) word_q <= {beat, word_q[tw_pkg::InsnBits-1:BeatBytes*8]};
+      if (rst_i) have_q <= '0;
+      else if (insn_pop) have_q <= ($clog2(Beats) + 1)'(beat_pop);
+      else if (beat_pop) have_q <= have_q + 1'b1;
+    end
+  end else if (BeatBytes == InsnBytes) begin : gen_direct
+    assign insn_valid = beat_valid;
+    assign insn = beat;
+    assign beat_pop = insn_pop;
+  end else begin : gen_split
+    localparam int unsigned Parts = BeatBytes / InsnBytes;
+    logic [$clog2(Parts)-1:0] part_q;
+    assign insn_valid = beat_valid;
+    assign insn = beat[part_q*tw_pkg::InsnBits+:tw_pkg::InsnBits];
+    assign beat_pop = insn_pop && (&part_q);
+    always_ff @(posedge clk_i) begin
+      if (rst_i) part_q <= '0;
+      else if (insn_pop) part_q <= part_q + 1'b1;
+    end
+  end
+
+  assign header  = tw_pkg::header_t'(insn);
+  assign insn_o  = insn;
+  assign index_o = index_q;
+
+  always_comb begin
+    push_o        = '0;
+    insn_pop      = 1'b0;
+    finish_o      = 1'b0;
+    error_valid_o = 1'b0;
+    error_code_o  = tw_pkg::ErrNone;
+    if (active_q && !halt_i) begin
+      if (left_q == '0) begin
+        error_valid_o = 1'b1;
+        error_code_o  = tw_pkg::ErrNoFinish;
+      end else if (insn_valid) begin
+        unique case (header.opcode)
+          tw_pkg::OpLoad: push_o[tw_pkg::UnitLoad] = !full_i[tw_pkg::UnitLoad];
+          tw_pkg::OpGemm: push_o[tw_pkg::UnitGemm] = !full_i[tw_pkg::UnitGemm];
+          tw_pkg::OpVector: push_o[tw_pkg::UnitVector] = !full_i[tw_pkg::UnitVector];
+          tw_pkg::OpStore: push_o[tw_pkg::UnitStore] = !full_i[tw_pkg::UnitStore];
+          tw_pkg::OpFinish: finish_o = all_idle_i;
+          default: begin
+            error_valid_o = 1'b1;
+            error_code_o  = tw_pkg::ErrIllegalOpcode;
+          end
+        endcase
+        insn_pop = |push_o;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (req_fire) fetch_q <= fetch_q + 40'(ChunkBytes);
+    if (insn_pop) begin
+      left_q  <= left_q - 1'b1;
+      index_q <= index_q + 1'b1;
+    end
+    if (start_i) begin
+      fetch_q <= insn_base_i;
+      end_q   <= insn_base_i + (40'(insn_count_i) * 40'(InsnBytes));
+      left_q  <= insn_count_i;
+      index_q <= '0;
+    end
+    if (rst_i) begin
+      active_q   <= 1'b0;
+      reserved_q <= '0;
+    end else begin
+      if (start_i) active_q <= 1'b1;
+      else if (finish_o) active_q <= 1'b0;
+      reserved_q <= reserved_q + (req_fire ? CountBits'(ChunkBeats) : '0) - CountBits'(beat_pop);
+    end
+  end
+
+  logic unused;
+  assign unused = ^{header.spare, header.pop, header.push, header.acc_banks};
+endmodule

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM unit: one tile product a cycle, two affine loops around a micro-op sequence.
+//
+// Stages: 0 issue (micro-op address, loop offsets), 1 index sums, 2 operand addresses,
+// 3 operands, then MacPipeline cycles of the array; the accumulator is read so that it meets
+// the sum, added, and written back a cycle later. Results are forwarded to the next two
+// products, so no address pattern ever stalls, and the next instruction follows without a gap.
+module tw_gemm #(
+    parameter int unsigned Batch        = 1,
+    parameter int unsigned BlockIn      = 16,
+    parameter int unsigned BlockOut     = 16,
+    parameter int unsigned MacPipeline  = 2,
+    parameter int unsigned MacPacked    = 0,
+    parameter int unsigned UopDepth     = 4096,  // micro-operations
+    parameter int unsigned InpDepth     = 2048,  // tiles
+    parameter int unsigned WgtDepth     = 1024,  // tiles
+    parameter int unsigned AccDepth     = 2048,  // tiles
+    parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
+    localparam int unsigned UopAddrBits = $clog2(UopDepth),
+    localparam int unsigned InpAddrBits = $clog2(InpDepth),
+    localparam int unsigned WgtAddrBits = $clog2(WgtDepth),
+    localparam int unsigned AccAddrBits = $clog2(AccDepth),
+    localparam int unsigned AccBits = Batch * BlockOut * 32
+) (
+    input  logic                                  clk_i,
+    input  logic                                  rst_i,
+    input  logic                                  halt_i,
+    // instruction queue
+    input  logic                                  insn_valid_i,
+    input  logic          [ tw_pkg::InsnBits-1:0] insn_i,
+    input  logic          [                 23:0] index_i,
+    output logic                                  insn_pop_o,
+    // tokens
+    input  logic          [                  3:0] token_i,
+    output logic          [                  3:0] token_pop_o,
+    output logic          [                  3:0] token_push_o,
+    // ACC bank locks
+    input  logic          [ tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
+    output logic          [ tw_pkg::AccBanks-1:0] acc_lock_o,
+    output logic          [ tw_pkg::AccBanks-1:0] acc_claim_o,   // locked from the next cycle on
+    // scratchpads
+    output logic                                  uop_read_o,
+    output logic          [      UopAddrBits-1:0] uop_addr_o,
+    input  logic          [  tw_pkg::UopBits-1:0] uop_data_i,
+    output logic                                  inp_read_o,
+    output logic          [      InpAddrBits-1:0] inp_addr_o,
+    input  logic          [  Batch*BlockIn*8-1:0] inp_data_i,
+    output logic                                  wgt_read_o,
+    output logic          [      WgtAddrBits-1:0] wgt_addr_o,
+    input  logic          [BlockOut*BlockIn*8-1:0] wgt_data_i,
+    output logic                                  acc_read_o,
+    output logic          [      AccAddrBits-1:0] acc_read_addr_o,
+    input  logic          [          AccBits-1:0] acc_read_data_i,
+    output logic                                  acc_write_o,
+    output logic          [      AccAddrBits-1:0] acc_write_addr_o,
+    output logic          [          AccBits-1:0] acc_write_data_o,
+    // status
+    output logic                                  idle_o,
+    output logic                                  issue_o,       // a tile product is issued
+    output logic                                  retire_o,
+    output tw_pkg::wait_e                         state_o,
+    output logic                                  error_valid_o,
+    output tw_pkg::error_e                        error_code_o,
+    output logic          [                 23:0] error_index_o
+);
+  localparam int unsigned SumBits = 16 + $clog2(BlockIn);
+  // Stages from the operand address to the write: operands, array, add.
+  localparam int unsigned Tail = MacPipeline + 2;
+
+  // Offsets are two bits wider than an index and saturate, so that an overrun never wraps
+  // back into range.
+  typedef logic [19:0] offset_t;
+  function automatic offset_t plus(offset_t a, logic [17:0] b);
+    logic [20:0] sum;
+    sum = 21'(a) + 21'(b);
+    return sum[20] ? '1 : sum[19:0];
+  endfunction
+
+  // ---------------------------------------------------------------------------------------
+  // Stage 0: take instructions, step the loops
+  tw_pkg::gemm_t head, cur_q;
+  logic cur_valid_q;
+  logic [23:0] index_q;
+  logic [17:0] uop_q;  // micro-ops done in this inner iteration
+  logic [15:0] inner_q, outer_q;
+  offset_t acc_q, inp_q, wgt_q;                    // offsets of this iteration
+  offset_t acc_outer_q, inp_outer_q, wgt_outer_q;  // offsets of this outer iteration
+  logic uop_last, inner_last, outer_last, issue, issue_last, take, can_take;
+  logic tokens_ok, banks_ok, fields_ok;
+  logic [18:0] uop_index;
+  logic uop_in_range;
+
+  assign head       = tw_pkg::gemm_t'(insn_i);
+  assign tokens_ok  = (head.pop & ~token_i) == '0;
+  assign banks_ok   = (head.acc_banks & acc_busy_i) == '0;
+  assign fields_ok  = (head.uop_count != '0) && (head.iter_outer != '0) &&
+                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitGemm] &&
+                      !head.push[tw_pkg::UnitGemm];
+  assign uop_last   = uop_q + 18'd1 == cur_q.uop_count;
+  assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
+  assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
+  assign issue      = cur_valid_q && !halt_i;
+  assign issue_last = issue && uop_last && inner_last && outer_last;
+  assign can_take   = (!cur_valid_q || issue_last) && !halt_i;
+  assign take       = can_take && insn_valid_i && tokens_ok && banks_ok;
+  assign uop_index  = 19'(cur_q.uop_begin) + 19'(uop_q);
+  assign uop_in_range = uop_index < 19'(UopDepth);
+
+  assign insn_pop_o  = take;
+  assign token_pop_o = take ? head.pop : '0;
+  assign acc_claim_o = take ? head.acc_banks : '0;
+  assign uop_read_o  = issue;
+  assign uop_addr_o  = UopAddrBits'(uop_index);
+  assign issue_o     = issue;
+
+  always_ff @(posedge clk_i) begin
+    if (take) begin
+      cur_q       <= head;
+      index_q     <= index_i;
+      uop_q       <= '0;
+      inner_q     <= '0;
+      outer_q     <= '0;
+      acc_q       <= offset_t'(head.acc_base);
+      inp_q       <= offset_t'(head.inp_base);
+      wgt_q       <= offset_t'(head.wgt_base);
+      acc_outer_q <= offset_t'(head.acc_base);
+      inp_outer_q <= offset_t'(head.inp_base);
+      wgt_outer_q <= offset_t'(head.wgt_base);
+    end else if (issue) begin
+      uop_q <= uop_last ? '0 : uop_q + 1'b1;
+      if (uop_last) begin
+        inner_q <= inner_last ? '0 : inner_q + 1'b1;
+        if (inner_last) begin
+          outer_q     <= outer_q + 1'b1;
+          acc_outer_q <= plus(acc_outer_q, 18'(cur_q.acc_outer));
+          inp_outer_q <= plus(inp_outer_q, cur_q.inp_outer);
+          wgt_outer_q <= plus(wgt_outer_q, 18'(cur_q.wgt_outer));
+          acc_q       <= plus(acc_outer_q, 18'(cur_q.acc_outer));
+          inp_q       <= plus(inp_outer_q, cur_q.inp_outer);
+          wgt_q       <= plus(wgt_outer_q, 18'(cur_q.wgt_outer));
+        end else begin
+          acc_q <= plus(acc_q, 18'(cur_q.acc_inner));
+          inp_q <= plus(inp_q, cur_q.inp_inner);
+          wgt_q <= plus(wgt_q, 18'(cur_q.wgt_inner));
+        end
+      end
+    end
+    if (rst_i) cur_valid_q <= 1'b0;
+    else if (take) cur_valid_q <= 1'b1;
+    else if (issue_last) cur_valid_q <= 1'b0;
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Stage 1: add the micro-op to the offsets
+  typedef struct packed {
+    logic                        valid;
+    logic                        last;   // last product of its instruction
+    logic [3:0]                  push;
+    logic [tw_pkg::AccBanks-1:0] banks;
+    logic [23:0]                 index;
+  } tag_t;
+
+  tag_t tag1_q, tag2_q;
+  offset_t acc1_q, inp1_q, wgt1_q, acc2_q, inp2_q, wgt2_q;
+  logic overwrite1_q, fresh2_q, uop_ok1_q, uop_ok2_q;
+  tw_pkg::uop_t uop;
+  assign uop = tw_pkg::uop_t'(uop_data_i);
+
+  always_ff @(posedge clk_i) begin
+    tag1_q <= '{
+        valid: issue,
+        last: issue_last,
+        push: cur_q.push,
+        banks: issue ? cur_q.acc_banks : '0,
+        index: index_q
+    };
+    tag2_q <= tag1_q;
+    if (issue) begin
+      acc1_q       <= acc_q;
+      inp1_q       <= inp_q;
+      wgt1_q       <= wgt_q;
+      overwrite1_q <= cur_q.overwrite;
+      uop_ok1_q    <= uop_in_range;
+    end
+    if (tag1_q.valid) begin
+      acc2_q    <= plus(acc1_q, 18'(uop.acc));
+      inp2_q    <= plus(inp1_q, uop.inp);
+      wgt2_q    <= plus(wgt1_q, 18'(uop.wgt));
+      fresh2_q  <= overwrite1_q && uop.first;
+      uop_ok2_q <= uop_ok1_q;
+    end
+    if (rst_i) begin
+      tag1_q <= '0;
+      tag2_q <= '0;
+    end
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Stage 2: operand addresses, checks
+  logic in_range, bank_ok, go2;
+  assign in_range = (acc2_q < offset_t'(AccDepth)) && (inp2_q < offset_t'(InpDepth)) &&
+                    (wgt2_q < offset_t'(WgtDepth)) && uop_ok2_q;
+  assign bank_ok = tag2_q.banks[2'(acc2_q >> AccBankShift)];
+  assign go2 = tag2_q.valid && in_range && bank_ok && !halt_i;
+  assign inp_read_o = go2;
+  assign wgt_read_o = go2;
+  assign inp_addr_o = InpAddrBits'(inp2_q);
+  assign wgt_addr_o = WgtAddrBits'(wgt2_q);
+
+  assign error_valid_o = (take && !fields_ok) ||
+                         (tag2_q.valid && !(in_range && bank_ok) && !halt_i);
+  assign error_code_o = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
+                        (tag2_q.valid && !bank_ok) ? tw_pkg::ErrAccBank :
+                        tw_pkg::ErrIllegalField;
+  assign error_index_o = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : index_i;
+
+  // ---------------------------------------------------------------------------------------
+  // Stages 3 on: the array, with the accumulator's address travelling beside it
+  tag_t tag_q[Tail+1];  // [1] operands ... [Tail] write
+  logic [AccAddrBits-1:0] addr_q[Tail+1];
+  logic fresh_q[Tail+1];
+  logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] sum;
+
+  always_comb begin
+    tag_q[0] = tag2_q;
+    tag_q[0].valid = go2;
+    addr_q[0] = AccAddrBits'(acc2_q);
+    fresh_q[0] = fresh2_q;
+  end
+  for (genvar s = 1; s <= Tail; s++) begin : gen_tail
+    always_ff @(posedge clk_i) begin
+      tag_q[s]   <= tag_q[s-1];
+      addr_q[s]  <= addr_q[s-1];
+      fresh_q[s] <= fresh_q[s-1];
+      if (rst_i) tag_q[s] <= '0;
+    end
+  end
+
+  tw_mac #(
+      .Batch   (Batch),
+      .BlockIn (BlockIn),
+      .BlockOut(BlockOut),
+      .Pipeline(MacPipeline),
+      .Packed  (MacPacked)
+  ) u_mac (
+      .clk_i,
+      .valid_i(tag_q[1].valid),
+      .inp_i  (inp_data_i),
+      .wgt_i  (wgt_data_i),
+      .sum_o  (sum)
+  );
+
+  // The sum appears in stage Tail - 1; the accumulator was read one stage earlier.
+  assign acc_read_o      = tag_q[Tail-2].valid && !fresh_q[Tail-2];
+  assign acc_read_addr_o = addr_q[Tail-2];
+
+  logic [AccBits-1:0] old, result_q, older_q;
+  logic [AccAddrBits-1:0] older_addr_q;
+  logic older_valid_q;
+  always_comb begin
+    old = acc_read_data_i;
+    if (older_valid_q && older_addr_q == addr_q[Tail-1]) old = older_q;
+    if (tag_q[Tail].valid && addr_q[Tail] == addr_q[Tail-1]) old = result_q;
+    if (fresh_q[Tail-1]) old = '0;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (tag_q[Tail-1].valid) begin
+      for (int unsigned b = 0; b < Batch; b++) begin
+        for (int unsigned o = 0; o < BlockOut; o++) begin
+          result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + 32'($signed(sum[b][o]));
+        end
+      end
+    end
+    if (tag_q[Tail].valid) begin
+      older_q      <= result_q;
+      older_addr_q <= addr_q[Tail];
+    end
+    older_valid_q <= tag_q[Tail].valid && !rst_i;
+  end
+
+  assign acc_write_o      = tag_q[Tail].valid;
+  assign acc_write_addr_o = addr_q[Tail];
+  assign acc_write_data_o = result_q;
+  assign retire_o         = tag_q[Tail].valid && tag_q[Tail].last;
+  assign token_push_o     = (retire_o && !halt_i) ? tag_q[Tail].push : '0;
+
+  // ---------------------------------------------------------------------------------------
+  // Locks and state
+  logic draining;
+  always_comb begin
+    acc_lock_o = cur_valid_q ? cur_q.acc_banks : '0;
+    acc_lock_o |= tag1_q.banks | tag2_q.banks;
+    draining = tag1_q.valid || tag2_q.valid;
+    for (int unsigned s = 1; s <= Tail; s++) begin
+      acc_lock_o |= tag_q[s].banks;
+      draining |= tag_q[s].valid;
+    end
+  end
+  assign idle_o = !cur_valid_q && !draining;
+
+  always_comb begin
+    if (cur_valid_q) state_o = tw_pkg::WaitBusy;
+    else if (insn_valid_i && !tokens_ok) begin
+      state_o = tw_pkg::WaitTokenStore;
+      if (head.pop[tw_pkg::UnitVector] && !token_i[tw_pkg::UnitVector])
+        state_o = tw_pkg::WaitTokenVector;
+      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
+        state_o = tw_pkg::WaitTokenLoad;
+    end else if (insn_valid_i && !banks_ok) state_o = tw_pkg::WaitMemory;
+    else if (draining || insn_valid_i) state_o = tw_pkg::WaitBusy;
+    else state_o = tw_pkg::WaitIdle;
+  end
+
+  logic unused;
+  assign unused = ^{head, cur_q, uop};
+endmodule

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// LOAD unit: copies strided DRAM regions into scratchpads, with padding.
+//
+// Two stages run decoupled: `issue` pops tokens, cuts the region into read bursts and writes
+// the padding in cycles without arriving data; `data` places every arriving beat. Address
+// issue therefore runs ahead of data across instructions, and data is never back-pressured.
+module tw_load #(
+    parameter int unsigned BeatBytes     = 8,     // bytes of an AXI beat
+    parameter int unsigned BurstBeats    = 16,    // longest burst
+    parameter int unsigned InpTileBytes  = 16,    // bytes of an INP tile
+    parameter int unsigned WgtTileBytes  = 256,   // bytes of a WGT tile
+    parameter int unsigned AccTileBytes  = 64,    // bytes of an ACC tile
+    parameter int unsigned ParTileBytes  = 256,   // bytes of a PARAM tile
+    parameter int unsigned ResTileBytes  = 16,    // bytes of a RES tile
+    parameter int unsigned InpDepth      = 2048,  // tiles
+    parameter int unsigned WgtDepth      = 1024,  // tiles
+    parameter int unsigned AccDepth      = 2048,  // tiles
+    parameter int unsigned UopDepth      = 4096,  // micro-operations
+    parameter int unsigned ParDepth      = 64,    // tiles
+    parameter int unsigned ResDepth      = 2048,  // tiles
+    parameter int unsigned AccBankShift  = 9      // log2 of the tiles in an ACC bank
+) (
+    input  logic                               clk_i,
+    input  logic                               rst_i,
+    input  logic                               halt_i,
+    // instruction queue
+    input  logic                               insn_valid_i,
+    input  logic        [tw_pkg::InsnBits-1:0] insn_i,
+    input  logic        [                23:0] index_i,
+    output logic                               insn_pop_o,
+    // tokens
+    input  logic        [                 3:0] token_i,       // available, by producer
+    output logic        [                 3:0] token_pop_o,
+    output logic        [                 3:0] token_push_o,
+    // ACC bank locks
+    input  logic        [tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
+    output logic        [tw_pkg::AccBanks-1:0] acc_lock_o,
+    // read engine
+    output logic                               req_valid_o,
+    input  logic                               req_ready_i,
+    output logic        [                39:0] req_addr_o,
+    output logic        [                 7:0] req_len_o,
+    input  logic                               beat_valid_i,
+    input  logic        [     BeatBytes*8-1:0] beat_data_i,
+    // scratchpad write, one beat or one padding tile a cycle
+    output logic        [                 6:0] write_mem_o,   // one-hot by memory
+    output logic        [                17:0] write_addr_o,  // first tile
+    output logic        [                 9:0] write_slice_o, // beat within the tile
+    output logic        [                 4:0] write_lane_o,  // first tile within the beat
+    output logic        [                 4:0] write_count_o, // tiles in the beat, at least 1
+    output logic                               write_pad_o,   // fill the whole tile
+    output logic        [     BeatBytes*8-1:0] write_data_o,
+    // status
+    output logic                               idle_o,
+    output logic                               retire_o,
+    output tw_pkg::wait_e                      state_o,
+    output logic                               error_valid_o,
+    output tw_pkg::error_e                     error_code_o,
+    output logic        [                23:0] error_index_o,
+    output logic        [                23:0] issue_index_o  // instruction that asks for data
+);
+  localparam int unsigned BeatShift = $clog2(BeatBytes);
+  localparam int unsigned InFlight = 8;  // instructions between issue and retirement
+
+  // Two bits wider than any legal index, so that an overrun shows before it wraps.
+  typedef logic [19:0] tile_t;
+
+  // Geometry of each memory, by its number; entry 7 is unused.
+  typedef logic [7:0][3:0] shifts_t;
+  localparam shifts_t TileShift = '{
+      0: 4'($clog2(InpTileBytes)),
+      1: 4'($clog2(WgtTileBytes)),
+      2: 4'($clog2(AccTileBytes)),
+      3: 4'd3,
+      4: 4'($clog2(ParTileBytes)),
+      5: 4'($clog2(ResTileBytes)),
+      default: 4'd0
+  };
+  typedef logic [7:0][19:0] depths_t;
+  localparam depths_t Depth = '{
+      0: 20'(InpDepth),
+      1: 20'(WgtDepth),
+      2: 20'(AccDepth),
+      3: 20'(UopDepth),
+      4: 20'(ParDepth),
+      5: 20'(ResDepth),
+      default: 20'd0
+  };
+
+  // ---------------------------------------------------------------------------------------
+  // Issue stage
+  typedef enum logic [2:0] {
+    Idle,    // take an instruction
+    Setup,   // start the walkers
+    Run,     // offer bursts, write padding
+    Flush    // padding only: wait until earlier data is in place
+  } issue_e;
+
+  // What the data stage needs to know.
+  typedef struct packed {
+    logic [23:0]          index;
+    logic [3:0]           push;
+    logic [3:0]           acc_banks;
+    logic [2:0]           memory;
+    tile_t                sram_base;
+    logic [BeatShift-1:0] base;
+    logic [BeatShift-1:0] y_step;
+    logic [BeatShift-1:0] z_step;
+    logic [15:0]          x_size;
+    logic [15:0]          y_size;
+    logic [15:0]          z_size;
+    logic [6:0]           row_jump;
+    tile_t                plane_jump;
+  } flight_t;
+
+  issue_e issue_q, issue_d;
+  tw_pkg::load_t head, cur_q;
+  logic [23:0] index_q;
+  logic has_data, has_pad, tokens_ok, banks_ok, fields_ok, aligned, take;
+  logic [3:0] shift;
+  logic [39:0] y_step, z_step;
+  logic [27:0] row_bytes;
+  logic [16:0] width, height;
+  tile_t wide_rows;
+  logic bursts_done, bursts_last;
+  logic pads_done, pads_write, pads_full;
+  tile_t pads_addr;
+  logic flight_push, flight_full, flight_valid, flight_pop;
+  flight_t flight_in, flight_out;
+  logic [3:0] unused_flight_count;
+  logic issue_finished, pad_only_retire;
+  logic data_idle;
+  logic head_pads, head_loadable;
+
+  assign head = tw_pkg::load_t'(insn_i);
+  assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
+  assign head_loadable = head.memory <= tw_pkg::MemRes;
+  assign fields_ok = head_loadable && (head.z_size != '0) && !head.pop[tw_pkg::UnitLoad] &&
+                     !head.push[tw_pkg::UnitLoad] &&
+                     !(head_pads && (head.memory == tw_pkg::MemUop ||
+                                     head.memory == tw_pkg::MemParam));
+  // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
+  always_comb begin
+    aligned = 1'b1;
+    for (int unsigned b = 0; b < BeatShift; b++) begin
+      if (b < 32'(TileShift[head.memory]) && head.dram_offset[b]) aligned = 1'b0;
+    end
+    if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
+  end
+  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign banks_ok = (head.memory != tw_pkg::MemAcc) || ((head.acc_banks & acc_busy_i) == '0);
+  assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && banks_ok && !flight_full &&
+                !halt_i;
+  assign insn_pop_o = take;
+  assign token_pop_o = take ? head.pop : '0;
+
+  assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
+  assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
+  assign shift = TileShift[cur_q.memory];
+  assign y_step = 40'(cur_q.y_stride) << shift;
+  assign z_step = 40'(cur_q.z_stride) << shift;
+  assign row_bytes = 28'(cur_q.x_size) << shift;
+  assign width = 17'(cur_q.pad_left) + 17'(cur_q.x_size) + 17'(cur_q.pad_right);
+  assign height = 17'(cur_q.pad_top) + 17'(cur_q.y_size) + 17'(cur_q.pad_bottom);
+  // Tiles of the padding rows between the data of one plane and that of the next, modulo the
+  // address range (an overrun is caught by the range check of each write).
+  assign wide_rows = (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * tile_t'(width);
+
+  assign flight_push = (issue_q == Setup) && has_data;
+  assign flight_in = '{
+      index: index_q,
+      push: cur_q.push,
+      acc_banks: cur_q.acc_banks,
+      memory: cur_q.memory,
+      sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) +
+                 tile_t'(cur_q.pad_top) * tile_t'(width),
+      base: cur_q.dram_offset[BeatShift-1:0],
+      y_step: y_step[BeatShift-1:0],
+      z_step: z_step[BeatShift-1:0],
+      x_size: cur_q.x_size,
+      y_size: cur_q.y_size,
+      z_size: cur_q.z_size,
+      row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
+      plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows
+  };
+
+  tw_bursts #(
+      .BeatBytes (BeatBytes),
+      .BurstBeats(BurstBeats)
+  ) u_bursts (
+      .clk_i,
+      .rst_i,
+      .start_i    (flight_push),
+      .base_i     (cur_q.dram_offset),
+      .y_step_i   (y_step),
+      .z_step_i   (z_step),
+      .row_bytes_i(row_bytes),
+      .y_size_i   (cur_q.y_size),
+      .z_size_i   (cur_q.z_size),
+      .valid_o    (req_valid_o),
+      .ready_i    (req_ready_i),
+      .addr_o     (req_addr_o),
+      .len_o      (req_len_o),
+      .last_o     (bursts_last),
+      .done_o     (bursts_done)
+  );
+
+  tw_padding u_padding (
+      .clk_i,
+      .rst_i,
+      .start_i     ((issue_q == Setup) && has_pad),
+      .base_i      (tile_t'(cur_q.sram_base)),
+      .width_i     (width),
+      .height_i    (height),
+      .x_size_i    (cur_q.x_size),
+      .y_size_i    (cur_q.y_size),
+      .z_size_i    (cur_q.z_size),
+      .pad_left_i  (cur_q.pad_left),
+      .pad_right_i (cur_q.pad_right),
+      .pad_top_i   (cur_q.pad_top),
+      .valid_o     (pads_write),
+      .ready_i     (!beat_valid_i && !pads_full),
+      .addr_o      (pads_addr),
+      .done_o      (pads_done)
+  );
+  assign pads_full = pads_addr >= Depth[cur_q.memory];
+
+  always_comb begin
+    issue_d         = issue_q;
+    issue_finished  = 1'b0;
+    pad_only_retire = 1'b0;
+    unique case (issue_q)
+      Idle: if (take) issue_d = Setup;
+      Setup: issue_d = has_data ? Run : (has_pad ? Run : Flush);
+      Run: begin
+        if (bursts_done && pads_done) begin
+          issue_finished = has_data;
+          issue_d = has_data ? Idle : Flush;
+        end
+      end
+      Flush: begin
+        if (data_idle && !flight_valid) begin
+          pad_only_retire = 1'b1;
+          issue_d = Idle;
+        end
+      end
+      default: issue_d = Idle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (take) begin
+      cur_q   <= head;
+      index_q <= index_i;
+    end
+    if (rst_i) issue_q <= Idle;
+    else if (!halt_i) issue_q <= issue_d;
+  end
+
+  tw_fifo #(
+      .Width($bits(flight_t)),
+      .Depth(InFlight)
+  ) u_flight (
+      .clk_i,
+      .rst_i,
+      .push_i (flight_push && !halt_i),
+      .data_i (flight_in),
+      .pop_i  (flight_pop),
+      .data_o (flight_out),
+      .valid_o(flight_valid),
+      .full_o (flight_full),
+      .count_o(unused_flight_count)
+  );
+
+  // ---------------------------------------------------------------------------------------
+  // Data stage
+  flight_t act_q;
+  logic act_valid_q;                       // an instruction is being filled
+  logic all_placed_q;                      // its beats are all placed
+  logic [3:0] credit_q;                    // instructions whose issue is finished
+  tile_t addr_q;                           // next tile
+  logic [15:0] left_q;                     // tiles left in the row
+  logic [9:0] slice_q;                     // next beat within a wide tile
+  logic [4:0] lane_q;                      // first tile within the next beat of narrow tiles
+  logic [BeatShift-1:0] unused_row_addr, row_after;
+  logic row_last_y, row_last;
+  logic [3:0] act_shift;
+  logic [4:0] lanes, count;
+  logic wide, last_slice, row_done, all_done, retire_data;
+  tile_t addr_next;
+  logic [4:0] lane_first, lane_next;
+  logic in_range, bank_ok;
+  tile_t addr_last;
+
+  assign act_shift = TileShift[act_q.memory];
+  assign wide = act_shift >= 4'(BeatShift);
+  assign lanes = 5'(32'd1 << (4'(BeatShift) - act_shift));  // tiles in a beat, narrow tiles only
+  assign count = wide ? 5'd1 : ((16'(lanes - lane_q) < left_q) ? lanes - lane_q : 5'(left_q));
+  assign last_slice = !wide || (slice_q == 10'((32'd1 << (act_shift - 4'(BeatShift))) - 32'd1));
+  assign row_done = last_slice && (left_q == 16'(count));
+  assign all_done = row_done && row_last;
+  assign addr_last = addr_q + tile_t'(count) - 20'd1;
+  assign in_range = addr_last < Depth[act_q.memory];
+  assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr_q >> AccBankShift)];
+  assign addr_next = addr_q + tile_t'(count) +
+                     (!row_done ? '0 : row_last_y ? act_q.plane_jump : tile_t'(act_q.row_jump));
+  assign lane_first = lane_of(flight_out.base, TileShift[flight_out.memory]);
+  assign lane_next = row_done ? lane_of(row_after, act_shift) : '0;
+
+  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] tile_shift);
+    return (tile_shift >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> tile_shift);
+  endfunction
+
+  assign retire_data = act_valid_q && (credit_q != '0) &&
+                       (all_placed_q || (beat_valid_i && all_done));
+  assign flight_pop = flight_valid && (!act_valid_q || retire_data);
+  assign data_idle = !act_valid_q;
+
+  tw_rows #(
+      .AddrBits(BeatShift)
+  ) u_rows (
+      .clk_i,
+      .start_i (flight_pop),
+      .base_i  (flight_out.base),
+      .y_step_i(act_q.y_step),
+      .z_step_i(act_q.z_step),
+      .y_size_i(flight_pop ? flight_out.y_size : act_q.y_size),
+      .z_size_i(flight_out.z_size),
+      .next_i  (beat_valid_i && row_done),
+      .addr_o  (unused_row_addr),
+      .after_o (row_after),
+      .last_y_o(row_last_y),
+      .last_o  (row_last)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (flight_pop) begin
+      act_q        <= flight_out;
+      addr_q       <= flight_out.sram_base;
+      left_q       <= flight_out.x_size;
+      slice_q      <= '0;
+      lane_q       <= lane_first;
+      all_placed_q <= 1'b0;
+    end else if (beat_valid_i) begin
+      if (last_slice) begin
+        addr_q  <= addr_next;
+        left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
+        slice_q <= '0;
+        lane_q  <= lane_next;
+      end else begin
+        slice_q <= slice_q + 1'b1;
+      end
+      if (all_done) all_placed_q <= 1'b1;
+    end
+    if (rst_i) begin
+      act_valid_q <= 1'b0;
+      credit_q    <= '0;
+    end else begin
+      if (flight_pop) act_valid_q <= 1'b1;
+      else if (retire_data) act_valid_q <= 1'b0;
+      if (issue_finished && !halt_i && !retire_data) credit_q <= credit_q + 1'b1;
+      else if (retire_data && !(issue_finished && !halt_i)) credit_q <= credit_q - 1'b1;
+    end
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Write port: data first, padding in the other cycles
+  logic write_beat, write_pad;
+  assign write_beat = beat_valid_i && act_valid_q && in_range && bank_ok && !halt_i;
+  assign write_pad  = pads_write && !beat_valid_i && !pads_full && !halt_i;
+
+  always_ff @(posedge clk_i) begin
+    write_mem_o <= '0;
+    if (write_beat) write_mem_o[act_q.memory] <= 1'b1;
+    else if (write_pad) write_mem_o[cur_q.memory] <= 1'b1;
+    if (write_beat || write_pad) begin
+      write_addr_o  <= write_beat ? addr_q[17:0] : pads_addr[17:0];
+      write_slice_o <= slice_q;
+      write_lane_o  <= write_beat ? lane_q : '0;
+      write_count_o <= write_beat ? count : 5'd1;
+      write_pad_o   <= !write_beat;
+      write_data_o  <= write_beat ? beat_data_i : {BeatBytes{cur_q.pad_value}};
+    end
+    if (rst_i) write_mem_o <= '0;
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Retirement, locks, errors, state
+  assign retire_o = retire_data || (pad_only_retire && !halt_i);
+  assign token_push_o = halt_i ? '0 : retire_data ? act_q.push :
+                        pad_only_retire ? cur_q.push : '0;
+
+  // Banks stay locked from the take of an ACC load until its last write; a second ACC load
+  // extends the lock.
+  logic acc_load_q;
+  logic [tw_pkg::AccBanks-1:0] lock_q;
+  always_ff @(posedge clk_i) begin
+    acc_load_q <= take && (head.memory == tw_pkg::MemAcc);
+    if (rst_i) lock_q <= '0;
+    else if (take && head.memory == tw_pkg::MemAcc) lock_q <= lock_q | head.acc_banks;
+    else if (idle_o && (write_mem_o == '0)) lock_q <= '0;
+  end
+  assign acc_lock_o = lock_q;
+
+  assign idle_o = (issue_q == Idle) && !flight_valid && !act_valid_q && !acc_load_q;
+  assign issue_index_o = index_q;
+
+  always_comb begin
+    error_valid_o = 1'b0;
+    error_code_o  = tw_pkg::ErrNone;
+    error_index_o = index_i;
+    if (take && !fields_ok) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrIllegalField;
+    end else if (take && !aligned) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrDramAlignment;
+    end else if (beat_valid_i && act_valid_q && !in_range) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrSramRange;
+      error_index_o = act_q.index;
+    end else if (beat_valid_i && act_valid_q && !bank_ok) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrAccBank;
+      error_index_o = act_q.index;
+    end else if (pads_write && pads_full) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrSramRange;
+      error_index_o = index_q;
+    end else if (pads_write && (cur_q.memory == tw_pkg::MemAcc) &&
+                 !cur_q.acc_banks[2'(pads_addr >> AccBankShift)]) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrAccBank;
+      error_index_o = index_q;
+    end
+    if (halt_i) error_valid_o = 1'b0;
+  end
+
+  always_comb begin
+    if (beat_valid_i || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
+      state_o = tw_pkg::WaitBusy;
+    end else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
+      state_o = tw_pkg::WaitTokenStore;
+      if (head.pop[tw_pkg::UnitVector] && !token_i[tw_pkg::UnitVector])
+        state_o = tw_pkg::WaitTokenVector;
+      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
+        state_o = tw_pkg::WaitTokenGemm;
+    end else if (issue_q != Idle || act_valid_q || flight_valid || insn_valid_i) begin
+      state_o = tw_pkg::WaitMemory;
+    end else begin
+      state_o = tw_pkg::WaitIdle;
+    end
+  end
+
+  logic unused;
+  assign unused = ^{head, cur_q, act_q, bursts_last};
+endmodule

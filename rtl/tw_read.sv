@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// AXI4 read engine: two requesters, fixed priority per burst, data in order, several bursts in
+// flight. RREADY is always 1: a requester asks only for data that it can take.
+module tw_read #(
+    parameter int unsigned BeatBytes   = 8,  // bytes of an AXI beat
+    parameter int unsigned Outstanding = 8   // bursts in flight, 1 to 16
+) (
+    input  logic                   clk_i,
+    input  logic                   rst_i,
+    input  logic                   halt_i,      // accept no more requests
+    input  logic [           39:0] mem_base_i,  // physical address of offset 0
+    input  logic [           39:0] mem_size_i,  // bytes that may be accessed
+    // requests; index 0 (fetch) goes before index 1 (load)
+    input  logic [            1:0] req_valid_i,
+    output logic [            1:0] req_ready_o,
+    input  logic [      1:0][39:0] req_addr_i,  // offset, aligned to a beat
+    input  logic [      1:0][ 7:0] req_len_i,   // beats minus 1
+    // data
+    output logic [            1:0] beat_valid_o,
+    output logic [BeatBytes*8-1:0] beat_data_o,
+    // status
+    output logic                   idle_o,      // nothing in flight
+    output logic                   burst_o,     // a burst was accepted by the bus
+    output logic [            1:0] range_err_o, // request outside mem_size_i, by requester
+    output logic [            1:0] resp_err_o,  // SLVERR or DECERR, by requester
+    // AXI4 read channels
+    output logic [           39:0] araddr_o,
+    output logic [            7:0] arlen_o,
+    output logic                   arvalid_o,
+    input  logic                   arready_i,
+    input  logic [BeatBytes*8-1:0] rdata_i,
+    input  logic [            1:0] rresp_i,
+    input  logic                   rlast_i,
+    input  logic                   rvalid_i
+);
+  localparam int unsigned BeatShift = $clog2(BeatBytes);
+
+  logic [39:0] addr_q;
+  logic [7:0] len_q;
+  logic valid_q;
+  logic [4:0] in_flight_q;
+  logic owner, owner_valid, unused_full;
+  logic [4:0] unused_count;
+  logic pick, free, wanted, in_range, accept, retire;
+  logic [40:0] end_addr;
+
+  assign pick     = !req_valid_i[0];  // requester that is served
+  assign wanted   = |req_valid_i && !halt_i;
+  assign free     = (!valid_q || arready_i) && (in_flight_q < 5'(Outstanding));
+  assign end_addr = {1'b0, req_addr_i[pick]} +
+                    ((41'(req_len_i[pick]) + 41'd1) << BeatShift);
+  assign in_range = end_addr <= {1'b0, mem_size_i};
+  assign accept   = wanted && free && in_range;
+  assign retire   = rvalid_i && rlast_i;
+
+  always_comb begin
+    req_ready_o = '0;
+    range_err_o = '0;
+    req_ready_o[pick] = accept;
+    range_err_o[pick] = wanted && !in_range;
+    beat_valid_o = '0;
+    resp_err_o = '0;
+    beat_valid_o[owner] = rvalid_i && owner_valid;
+    resp_err_o[owner] = rvalid_i && owner_valid && rresp_i[1];
+  end
+
+  assign beat_data_o = rdata_i;
+  assign idle_o      = in_flight_q == '0;
+  assign burst_o     = valid_q && arready_i;
+  assign araddr_o    = addr_q;
+  assign arlen_o     = len_q;
+  assign arvalid_o   = valid_q;
+
+  // Who gets the data of each burst in flight.
+  tw_fifo #(
+      .Width(1),
+      .Depth(16)
+  ) u_owner (
+      .clk_i,
+      .rst_i,
+      .push_i (accept),
+      .data_i (pick),
+      .pop_i  (retire),
+      .data_o (owner),
+      .valid_o(owner_valid),
+      .full_o (unused_full),
+      .count_o(unused_count)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (accept) begin
+      addr_q <= mem_base_i + req_addr_i[pick];
+      len_q  <= req_len_i[pick];
+    end
+    if (rst_i) begin
+      valid_q     <= 1'b0;
+      in_flight_q <= '0;
+    end else begin
+      if (accept) valid_q <= 1'b1;
+      else if (arready_i) valid_q <= 1'b0;
+      if (accept && !retire) in_flight_q <= in_flight_q + 1'b1;
+      else if (retire && !accept) in_flight_q <= in_flight_q - 1'b1;
+    end
+  end
+
+  logic unused;
+  assign unused = rresp_i[0];
+endmodule

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// STORE unit: copies OUT tiles to strided DRAM regions.
+//
+// `issue` pops tokens and cuts the region into write bursts; `data` reads OUT and streams the
+// beats of the announced bursts without a gap; an instruction retires with the response of its
+// last burst. When halted, the beats of announced bursts still go out, with no strobe set.
+module tw_store #(
+    parameter int unsigned BeatBytes   = 8,     // bytes of an AXI beat
+    parameter int unsigned BurstBeats  = 16,    // longest burst
+    parameter int unsigned Outstanding = 4,     // write bursts in flight, 1 to 16
+    parameter int unsigned TileBytes   = 16,    // bytes of an OUT tile
+    parameter int unsigned OutDepth    = 2048,  // tiles
+    localparam int unsigned OutAddrBits = $clog2(OutDepth)
+) (
+    input  logic                               clk_i,
+    input  logic                               rst_i,
+    input  logic                               halt_i,
+    input  logic        [                39:0] mem_base_i,
+    input  logic        [                39:0] mem_size_i,
+    // instruction queue
+    input  logic                               insn_valid_i,
+    input  logic        [tw_pkg::InsnBits-1:0] insn_i,
+    input  logic        [                23:0] index_i,
+    output logic                               insn_pop_o,
+    // tokens
+    input  logic        [                 3:0] token_i,
+    output logic        [                 3:0] token_pop_o,
+    output logic        [                 3:0] token_push_o,
+    // OUT scratchpad
+    output logic                               out_read_o,
+    output logic        [     OutAddrBits-1:0] out_addr_o,
+    output logic        [                 9:0] out_slice_o,
+    output logic        [                 4:0] out_lane_o,
+    input  logic        [     BeatBytes*8-1:0] out_data_i,
+    // AXI4 write channels
+    output logic        [                39:0] awaddr_o,
+    output logic        [                 7:0] awlen_o,
+    output logic                               awvalid_o,
+    input  logic                               awready_i,
+    output logic        [     BeatBytes*8-1:0] wdata_o,
+    output logic        [       BeatBytes-1:0] wstrb_o,
+    output logic                               wlast_o,
+    output logic                               wvalid_o,
+    input  logic                               wready_i,
+    input  logic        [                 1:0] bresp_i,
+    input  logic                               bvalid_i,
+    // status
+    output logic                               idle_o,
+    output logic                               bus_idle_o,     // no write in flight
+    output logic                               burst_o,        // a burst was accepted by the bus
+    output logic                               beat_o,         // a beat was accepted by the bus
+    output logic                               retire_o,
+    output tw_pkg::wait_e                      state_o,
+    output logic                               error_valid_o,
+    output tw_pkg::error_e                     error_code_o,
+    output logic        [                23:0] error_index_o
+);
+  localparam int unsigned BeatShift = $clog2(BeatBytes);
+  localparam int unsigned TileShift = $clog2(TileBytes);
+  localparam bit Wide = TileBytes >= BeatBytes;
+  localparam int unsigned Slices = Wide ? TileBytes / BeatBytes : 1;
+  localparam int unsigned LaneTiles = Wide ? 1 : BeatBytes / TileBytes;  // tiles in a beat
+  localparam int unsigned InFlight = 8;  // instructions between issue and their last beat
+
+  typedef logic [19:0] tile_t;
+
+  // ---------------------------------------------------------------------------------------
+  // Issue stage
+  typedef enum logic [1:0] {
+    Idle,   // take an instruction
+    Setup,  // start the walkers
+    Run     // announce bursts
+  } issue_e;
+
+  typedef struct packed {
+    logic [23:0]          index;
+    tile_t                sram_base;
+    logic [BeatShift-1:0] base;
+    logic [BeatShift-1:0] y_step;
+    logic [BeatShift-1:0] z_step;
+    logic [15:0]          x_size;
+    logic [15:0]          y_size;
+    logic [15:0]          z_size;
+  } flight_t;
+
+  typedef struct packed {  // a burst in flight
+    logic        last;  // last of its instruction
+    logic [3:0]  push;
+    logic [23:0] index;
+  } tag_t;
+
+  issue_e issue_q, issue_d;
+  tw_pkg::store_t head, cur_q;
+  logic [23:0] index_q;
+  logic tokens_ok, fields_ok, aligned, take;
+  logic [39:0] y_step, z_step;
+  logic burst_valid, burst_ready, burst_last, bursts_done;
+  logic [39:0] burst_addr;
+  logic [7:0] burst_len;
+  logic [40:0] burst_end;
+  logic burst_in_range, announce;
+  logic flight_push, flight_pop, flight_valid, flight_full;
+  flight_t flight_in, flight_out;
+  tag_t tag_in, tag_out;
+  logic tag_valid, tag_full;
+  logic len_valid, len_pop, len_full;
+  logic [7:0] len_out;
+  logic [3:0] unused_flight_count;
+  logic [4:0] tag_count, unused_len_count;
+  logic aw_valid_q;
+  logic [39:0] aw_addr_q;
+  logic [7:0] aw_len_q;
+
+  assign head = tw_pkg::store_t'(insn_i);
+  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
+                     !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
+  if (Wide) begin : gen_aligned_wide
+    assign aligned = head.dram_offset[BeatShift-1:0] == '0;
+  end else if (TileShift > 0) begin : gen_aligned_narrow
+    assign aligned = head.dram_offset[TileShift-1:0] == '0;
+  end else begin : gen_aligned_byte
+    assign aligned = 1'b1;
+  end
+  assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && !flight_full && !halt_i;
+  assign insn_pop_o = take;
+  assign token_pop_o = take ? head.pop : '0;
+  assign y_step = 40'(cur_q.y_stride) << TileShift;
+  assign z_step = 40'(cur_q.z_stride) << TileShift;
+  assign flight_push = issue_q == Setup;
+  assign flight_in = '{
+      index: index_q,
+      sram_base: tile_t'(cur_q.sram_base),
+      base: cur_q.dram_offset[BeatShift-1:0],
+      y_step: y_step[BeatShift-1:0],
+      z_step: z_step[BeatShift-1:0],
+      x_size: cur_q.x_size,
+      y_size: cur_q.y_size,
+      z_size: cur_q.z_size
+  };
+
+  tw_bursts #(
+      .BeatBytes (BeatBytes),
+      .BurstBeats(BurstBeats)
+  ) u_bursts (
+      .clk_i,
+      .rst_i,
+      .start_i    (flight_push),
+      .base_i     (cur_q.dram_offset),
+      .y_step_i   (y_step),
+      .z_step_i   (z_step),
+      .row_bytes_i(28'(cur_q.x_size) << TileShift),
+      .y_size_i   (cur_q.y_size),
+      .z_size_i   (cur_q.z_size),
+      .valid_o    (burst_valid),
+      .ready_i    (burst_ready),
+      .addr_o     (burst_addr),
+      .len_o      (burst_len),
+      .last_o     (burst_last),
+      .done_o     (bursts_done)
+  );
+
+  assign burst_end = {1'b0, burst_addr} + ((41'(burst_len) + 41'd1) << BeatShift);
+  assign burst_in_range = burst_end <= {1'b0, mem_size_i};
+  assign announce = burst_valid && burst_in_range && (!aw_valid_q || awready_i) &&
+                    (tag_count < 5'(Outstanding)) && !len_full && !halt_i;
+  assign burst_ready = announce;
+
+  always_comb begin
+    issue_d = issue_q;
+    unique case (issue_q)
+      Idle: if (take) issue_d = Setup;
+      Setup: issue_d = Run;
+      Run: if (bursts_done) issue_d = Idle;
+      default: issue_d = Idle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (take) begin
+      cur_q   <= head;
+      index_q <= index_i;
+    end
+    if (announce) begin
+      aw_addr_q <= mem_base_i + burst_addr;
+      aw_len_q  <= burst_len;
+    end
+    if (rst_i) begin
+      issue_q    <= Idle;
+      aw_valid_q <= 1'b0;
+    end else begin
+      if (!halt_i) issue_q <= issue_d;
+      if (announce) aw_valid_q <= 1'b1;
+      else if (awready_i) aw_valid_q <= 1'b0;
+    end
+  end
+  assign awaddr_o  = aw_addr_q;
+  assign awlen_o   = aw_len_q;
+  assign awvalid_o = aw_valid_q;
+  assign burst_o   = aw_valid_q && awready_i;
+
+  tw_fifo #(
+      .Width($bits(flight_t)),
+      .Depth(InFlight)
+  ) u_flight (
+      .clk_i,
+      .rst_i,
+      .push_i (flight_push && !halt_i),
+      .data_i (flight_in),
+      .pop_i  (flight_pop),
+      .data_o (flight_out),
+      .valid_o(flight_valid),
+      .full_o (flight_full),
+      .count_o(unused_flight_count)
+  );
+
+  // Announced bursts whose beats have not started, and bursts without a response.
+  tw_fifo #(
+      .Width(8),
+      .Depth(16)
+  ) u_lengths (
+      .clk_i,
+      .rst_i,
+      .push_i (announce),
+      .data_i (burst_len),
+      .pop_i  (len_pop),
+      .data_o (len_out),
+      .valid_o(len_valid),
+      .full_o (len_full),
+      .count_o(unused_len_count)
+  );
+  assign tag_in = '{last: burst_last, push: cur_q.push, index: index_q};
+  tw_fifo #(
+      .Width($bits(tag_t)),
+      .Depth(16)
+  ) u_tags (
+      .clk_i,
+      .rst_i,
+      .push_i (announce),
+      .data_i (tag_in),
+      .pop_i  (bvalid_i),
+      .data_o (tag_out),
+      .valid_o(tag_valid),
+      .full_o (tag_full),
+      .count_o(tag_count)
+  );
+
+  // ---------------------------------------------------------------------------------------
+  // Data stage: one OUT read a beat, into a small FIFO that feeds the write channel
+  flight_t act_q;
+  logic act_valid_q;
+  tile_t addr_q, addr_last;
+  logic [15:0] left_q;
+  logic [9:0] slice_q;
+  logic [4:0] lane_q, count;
+  logic [7:0] beats_q;          // beats of the burst already read
+  logic [BeatShift-1:0] unused_row_addr, row_after;
+  logic row_last_y, row_last, last_slice, row_done, all_done, read_beat, burst_end_beat, in_range;
+  logic [BeatBytes-1:0] strobe, strobe1_q;
+  logic read1_q, last1_q;
+  logic fifo_valid, fifo_full;
+  logic [2:0] fifo_count;
+  logic [BeatBytes*9:0] fifo_out;
+
+  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr);
+    return Wide ? 5'd0 : 5'(addr >> TileShift);
+  endfunction
+
+  assign count = Wide ? 5'd1 :
+                 ((16'(5'(LaneTiles) - lane_q) < left_q) ? 5'(LaneTiles) - lane_q : 5'(left_q));
+  assign last_slice = !Wide || (slice_q == 10'(Slices - 1));
+  assign row_done = last_slice && (left_q == 16'(count));
+  assign all_done = row_done && row_last;
+  assign addr_last = addr_q + tile_t'(count) - 20'd1;
+  assign in_range = addr_last < tile_t'(OutDepth);
+  // A beat is read when its burst is announced and the FIFO will have room for it.
+  assign read_beat = len_valid && (act_valid_q || halt_i) && (fifo_count + 3'(read1_q) < 3'd4);
+  assign burst_end_beat = read_beat && (beats_q == len_out);
+  assign len_pop = burst_end_beat;
+  assign flight_pop = flight_valid && (!act_valid_q || (read_beat && all_done));
+
+  always_comb begin
+    strobe = '0;
+    for (int unsigned b = 0; b < BeatBytes; b++) begin
+      if (Wide || ((b >> TileShift) >= 32'(lane_q) && (b >> TileShift) < 32'(lane_q + count)))
+        strobe[b] = 1'b1;
+    end
+    if (halt_i) strobe = '0;
+  end
+
+  assign out_read_o  = read_beat && in_range;
+  assign out_addr_o  = OutAddrBits'(addr_q);
+  assign out_slice_o = slice_q;
+  assign out_lane_o  = lane_q;
+
+  tw_rows #(
+      .AddrBits(BeatShift)
+  ) u_rows (
+      .clk_i,
+      .start_i (flight_pop),
+      .base_i  (flight_out.base),
+      .y_step_i(act_q.y_step),
+      .z_step_i(act_q.z_step),
+      .y_size_i(flight_pop ? flight_out.y_size : act_q.y_size),
+      .z_size_i(flight_out.z_size),
+      .next_i  (read_beat && row_done),
+      .addr_o  (unused_row_addr),
+      .after_o (row_after),
+      .last_y_o(row_last_y),
+      .last_o  (row_last)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (flight_pop) begin
+      act_q   <= flight_out;
+      addr_q  <= flight_out.sram_base;
+      left_q  <= flight_out.x_size;
+      slice_q <= '0;
+      lane_q  <= lane_of(flight_out.base);
+    end else if (read_beat) begin
+      if (last_slice) begin
+        addr_q  <= addr_q + tile_t'(count);
+        left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
+        slice_q <= '0;
+        lane_q  <= row_done ? lane_of(row_after) : '0;
+      end else begin
+        slice_q <= slice_q + 1'b1;
+      end
+    end
+    strobe1_q <= strobe;
+    last1_q   <= burst_end_beat;
+    if (rst_i) begin
+      act_valid_q <= 1'b0;
+      beats_q     <= '0;
+      read1_q     <= 1'b0;
+    end else begin
+      if (flight_pop) act_valid_q <= 1'b1;
+      else if (read_beat && all_done) act_valid_q <= 1'b0;
+      if (read_beat) beats_q <= burst_end_beat ? '0 : beats_q + 1'b1;
+      read1_q <= read_beat;
+    end
+  end
+
+  tw_fifo #(
+      .Width(BeatBytes * 9 + 1),
+      .Depth(4)
+  ) u_beats (
+      .clk_i,
+      .rst_i,
+      .push_i (read1_q),
+      .data_i ({last1_q, halt_i ? BeatBytes'(0) : strobe1_q, out_data_i}),
+      .pop_i  (wready_i),
+      .data_o (fifo_out),
+      .valid_o(fifo_valid),
+      .full_o (fifo_full),
+      .count_o(fifo_count)
+  );
+  assign {wlast_o, wstrb_o, wdata_o} = fifo_out;
+  assign wvalid_o = fifo_valid;
+  assign beat_o   = fifo_valid && wready_i;
+
+  // ---------------------------------------------------------------------------------------
+  // Retirement, errors, state
+  assign retire_o     = bvalid_i && tag_out.last && tag_valid;
+  assign token_push_o = (retire_o && !halt_i) ? tag_out.push : '0;
+  assign bus_idle_o   = !aw_valid_q && !tag_valid && !fifo_valid && !read1_q;
+  assign idle_o       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;
+
+  always_comb begin
+    error_valid_o = 1'b0;
+    error_code_o  = tw_pkg::ErrNone;
+    error_index_o = index_i;
+    if (take && !fields_ok) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrIllegalField;
+    end else if (take && !aligned) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrDramAlignment;
+    end else if (burst_valid && !burst_in_range) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrDramRange;
+      error_index_o = index_q;
+    end else if (read_beat && act_valid_q && !in_range) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrSramRange;
+      error_index_o = act_q.index;
+    end else if (bvalid_i && bresp_i[1]) begin
+      error_valid_o = 1'b1;
+      error_code_o  = tw_pkg::ErrAxiWrite;
+      error_index_o = tag_out.index;
+    end
+    if (halt_i) error_valid_o = 1'b0;
+  end
+
+  always_comb begin
+    if (beat_o || announce || issue_q == Setup || take || read1_q) state_o = tw_pkg::WaitBusy;
+    else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
+      state_o = tw_pkg::WaitTokenVector;
+      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
+        state_o = tw_pkg::WaitTokenGemm;
+      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
+        state_o = tw_pkg::WaitTokenLoad;
+    end else if (!idle_o || insn_valid_i) state_o = tw_pkg::WaitMemory;
+    else state_o = tw_pkg::WaitIdle;
+  end
+
+  logic unused;
+  assign unused = ^{head, cur_q, act_q, tag_full, fifo_full, row_last_y, bresp_i[0]};
+endmodule

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// VECTOR unit: element-wise operations on ACC, and the fused requantise from ACC to OUT.
+//
+// A tile is processed in parts of VectorLanes elements, one part a cycle. ALU operations read,
+// compute and write in successive cycles with forwarding (initiation interval 1 for every
+// address pattern); requantise flows through tw_requant. Both retire after the same latency, so
+// tokens leave in program order. PARAM entries of a channel block are copied to registers before
+// each outer iteration that needs new ones, once the pipeline has drained.
+module tw_vector #(
+    parameter int unsigned Batch        = 1,
+    parameter int unsigned BlockOut     = 16,
+    parameter int unsigned Lanes        = 16,    // elements a cycle, divides Batch * BlockOut
+    parameter int unsigned ParRowBytes  = 32,    // bytes of a PARAM read, 16 a channel
+    parameter int unsigned ParDepth     = 64,    // PARAM tiles
+    parameter int unsigned AccDepth     = 2048,  // tiles
+    parameter int unsigned OutDepth     = 2048,  // tiles
+    parameter int unsigned ResDepth     = 2048,  // tiles
+    parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
+    localparam int unsigned Elements = Batch * BlockOut,
+    localparam int unsigned Parts = Elements / Lanes,
+    localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1,
+    localparam int unsigned ParRows = BlockOut * 16 / ParRowBytes,  // reads of a PARAM tile
+    localparam int unsigned ParAddrBits = $clog2(ParDepth * ParRows),
+    localparam int unsigned AccAddrBits = $clog2(AccDepth),
+    localparam int unsigned OutAddrBits = $clog2(OutDepth),
+    localparam int unsigned ResAddrBits = $clog2(ResDepth)
+) (
+    input  logic                                clk_i,
+    input  logic                                rst_i,
+    input  logic                                halt_i,
+    // instruction queue
+    input  logic                                insn_valid_i,
+    input  logic         [tw_pkg::InsnBits-1:0] insn_i,
+    input  logic         [                23:0] index_i,
+    output logic                                insn_pop_o,
+    // tokens
+    input  logic         [                 3:0] token_i,
+    output logic         [                 3:0] token_pop_o,
+    output logic         [                 3:0] token_push_o,
+    // ACC bank locks
+    input  logic         [tw_pkg::AccBanks-1:0] acc_busy_i,
+    output logic         [tw_pkg::AccBanks-1:0] acc_lock_o,
+    output logic         [tw_pkg::AccBanks-1:0] acc_claim_o,
+    // scratchpads
+    output logic                                par_read_o,
+    output logic         [     ParAddrBits-1:0] par_addr_o,
+    input  logic         [   ParRowBytes*8-1:0] par_data_i,
+    output logic                                acc_read_o,
+    output logic         [     AccAddrBits-1:0] acc_read_addr_o,
+    input  logic         [     Elements*32-1:0] acc_read_data_i,
+    output logic                                acc_write_o,
+    output logic         [     AccAddrBits-1:0] acc_write_addr_o,
+    output logic         [        PartBits-1:0] acc_write_part_o,
+    output logic         [        Lanes*32-1:0] acc_write_data_o,
+    output logic                                res_read_o,
+    output logic         [     ResAddrBits-1:0] res_addr_o,
+    input  logic         [      Elements*8-1:0] res_data_i,
+    output logic                                out_write_o,
+    output logic         [     OutAddrBits-1:0] out_addr_o,
+    output logic         [        PartBits-1:0] out_part_o,
+    output logic         [         Lanes*8-1:0] out_data_o,
+    // status
+    output logic                                idle_o,
+    output logic                                issue_o,       // last part of a tile is issued
+    output logic                                retire_o,
+    output tw_pkg::wait_e                       state_o,
+    output logic                                error_valid_o,
+    output tw_pkg::error_e                      error_code_o,
+    output logic         [                23:0] error_index_o
+);
+  localparam int unsigned Tail = 6;  // stages after the operands' addresses
+  localparam int unsigned RowChannels = ParRowBytes / 16;
+  localparam int unsigned RowBits = ParRows > 1 ? $clog2(ParRows) : 1;
+
+  typedef logic [19:0] offset_t;
+  function automatic offset_t plus(offset_t a, logic [17:0] b);
+    logic [20:0] sum;
+    sum = 21'(a) + 21'(b);
+    return sum[20] ? '1 : sum[19:0];
+  endfunction
+
+  // ---------------------------------------------------------------------------------------
+  // Stage 0: take instructions, fetch parameters, step the loops
+  typedef enum logic [1:0] {
+    Idle,   // no instruction
+    Drain,  // wait until no part in flight uses the old parameters
+    Param,  // read the PARAM tile row by row
+    Run     // issue parts
+  } state_e;
+
+  state_e state_q, state_d;
+  tw_pkg::vector_t head, cur_q;
+  logic [23:0] index_q;
+  logic [15:0] inner_q, outer_q;
+  logic [PartBits-1:0] part_q;
+  logic [RowBits:0] row_q;  // PARAM rows asked for
+  offset_t dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
+  logic [15:0] param_q;
+  logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
+  logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
+  logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, go;
+
+  assign head = tw_pkg::vector_t'(insn_i);
+  assign head_requant = head.op == tw_pkg::VecRequant;
+  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
+  assign fields_ok = (head.op <= tw_pkg::VecRequant) && (head.iter_outer != '0) &&
+                     (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&
+                     !head.push[tw_pkg::UnitVector];
+  assign requant = cur_q.op == tw_pkg::VecRequant;
+  assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
+
+  assign part_last = (Parts == 1) || (part_q == PartBits'(Parts - 1));
+  assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
+  assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
+  assign issue = (state_q == Run) && !halt_i;
+  assign step = issue && part_last;
+  assign issue_last = step && inner_last && outer_last;
+  assign can_take = ((state_q == Idle) || issue_last) && !halt_i;
+  assign take = can_take && insn_valid_i && tokens_ok && banks_ok;
+  assign insn_pop_o = take;
+  assign token_pop_o = take ? head.pop : '0;
+  assign acc_claim_o = take ? head.acc_banks : '0;
+
+  // Checks of the current iteration.
+  assign dst_ok = dst_q < offset_t'(requant ? OutDepth : AccDepth);
+  assign src_ok = (cur_q.op == tw_pkg::VecMov) || (src_q < offset_t'(AccDepth));
+  assign opd_ok = !uses_opd || (opd_q < offset_t'(ResDepth));
+  assign in_range = dst_ok && src_ok && opd_ok;
+  assign bank_ok = ((cur_q.op == tw_pkg::VecMov) || cur_q.acc_banks[2'(src_q >> AccBankShift)]) &&
+                   (requant || cur_q.acc_banks[2'(dst_q >> AccBankShift)]);
+  assign param_ok = param_q < 16'(ParDepth);
+  assign go = issue && in_range && bank_ok;
+  assign issue_o = go && part_last;
+
+  assign acc_read_o = go && (cur_q.op != tw_pkg::VecMov);
+  assign acc_read_addr_o = AccAddrBits'(src_q);
+  assign res_read_o = go && uses_opd;
+  assign res_addr_o = ResAddrBits'(opd_q);
+  assign par_read_o = (state_q == Param) && (row_q < (RowBits + 1)'(ParRows)) && param_ok;
+  assign par_addr_o = ParAddrBits'(32'(param_q) * ParRows + 32'(row_q));
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      Idle: ;
+      Drain: if (!draining) state_d = Param;
+      Param: if (row_q == (RowBits + 1)'(ParRows)) state_d = Run;
+      Run: begin
+        if (issue_last) state_d = Idle;
+        else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;
+      end
+      default: state_d = Idle;
+    endcase
+    if (take) state_d = head_requant ? Drain : Run;
+  end
+
+  always_ff @(posedge clk_i) begin
+    row_q <= (state_q == Param) ? row_q + 1'b1 : '0;
+    if (take) begin
+      cur_q       <= head;
+      index_q     <= index_i;
+      part_q      <= '0;
+      inner_q     <= '0;
+      outer_q     <= '0;
+      dst_q       <= offset_t'(head.dst_base);
+      src_q       <= offset_t'(head.src_base);
+      opd_q       <= offset_t'(head.opd_base);
+      dst_outer_q <= offset_t'(head.dst_base);
+      src_outer_q <= offset_t'(head.src_base);
+      opd_outer_q <= offset_t'(head.opd_base);
+      param_q     <= 16'(head.param_base);
+    end else if (issue) begin
+      part_q <= part_last ? '0 : part_q + 1'b1;
+      if (step) begin
+        inner_q <= inner_last ? '0 : inner_q + 1'b1;
+        if (inner_last) begin
+          outer_q     <= outer_q + 1'b1;
+          dst_outer_q <= plus(dst_outer_q, cur_q.dst_outer);
+          src_outer_q <= plus(src_outer_q, 18'(cur_q.src_outer));
+          opd_outer_q <= plus(opd_outer_q, cur_q.opd_outer);
+          dst_q       <= plus(dst_outer_q, cur_q.dst_outer);
+          src_q       <= plus(src_outer_q, 18'(cur_q.src_outer));
+          opd_q       <= plus(opd_outer_q, cur_q.opd_outer);
+          if (cur_q.param_step && param_ok) param_q <= param_q + 1'b1;
+        end else begin
+          dst_q <= plus(dst_q, cur_q.dst_inner);
+          src_q <= plus(src_q, 18'(cur_q.src_inner));
+          opd_q <= plus(opd_q, cur_q.opd_inner);
+        end
+      end
+    end
+    if (rst_i) state_q <= Idle;
+    else if (!halt_i) state_q <= state_d;
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Parameter registers, written a row at a time one cycle after the read
+  tw_pkg::param_t [BlockOut-1:0] param_regs_q;
+  logic par_write_q;
+  logic [RowBits-1:0] par_row_q;
+  always_ff @(posedge clk_i) begin
+    par_write_q <= par_read_o;
+    par_row_q   <= RowBits'(row_q);
+    if (par_write_q) begin
+      for (int unsigned r = 0; r < ParRows; r++) begin
+        if (par_row_q == RowBits'(r) || ParRows == 1) begin
+          for (int unsigned c = 0; c < RowChannels; c++)
+            param_regs_q[r*RowChannels+c] <= par_data_i[c*128+:128];
+        end
+      end
+    end
+  end
+
+  // ---------------------------------------------------------------------------------------
+  // Stages 1 on
+  typedef struct packed {
+    logic                        valid;
+    logic                        last;
+    logic                        alu;     // writes ACC
+    logic [3:0]                  push;
+    logic [tw_pkg::AccBanks-1:0] banks;   // still locked
+  } tag_t;
+
+  tag_t tag_q[Tail+1];
+  logic [PartBits-1:0] part_line_q[Tail+1];
+  logic [OutAddrBits-1:0] out_line_q[Tail+1];
+  logic [AccAddrBits-1:0] dst1_q, src1_q;
+  logic [3:0] op1_q;
+  logic opd1_q;
+  logic signed [15:0] imm_q, imm1_q;
+
+  // Requantise uses the clip bounds up to four stages after the operands; an instruction with
+  // other bounds only starts after a drain.
+  assign imm_q = cur_q.imm;
+
+  always_comb begin
+    tag_q[0] = '{
+        valid: go,
+        last: go && issue_last,
+        alu: !requant,
+        push: cur_q.push,
+        banks: (go && !requant) ? cur_q.acc_banks : '0
+    };
+    part_line_q[0] = part_q;
+    out_line_q[0]  = OutAddrBits'(dst_q);
+  end
+  for (genvar s = 1; s <= Tail; s++) begin : gen_tail
+    always_ff @(posedge clk_i) begin
+      tag_q[s]       <= tag_q[s-1];
+      part_line_q[s] <= part_line_q[s-1];
+      out_line_q[s]  <= out_line_q[s-1];
+      // The write of an ALU operation is in stage 2.
+      if (s >= 3) tag_q[s].banks <= '0;
+      if (rst_i) tag_q[s] <= '0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (go) begin
+      dst1_q <= AccAddrBits'(dst_q);
+      src1_q <= AccAddrBits'(src_q);
+      op1_q  <= cur_q.op;
+      opd1_q <= uses_opd;
+      imm1_q <= imm_q;
+    end
+  end
+
+  // Stage 1: select the part, forward, compute.
+  logic [Lanes*32-1:0] acc_part, fresh, alu, result_q, older_q;
+  logic [Lanes*8-1:0] res_part;
+  logic [AccAddrBits-1:0] result_addr_q, older_addr_q;
+  logic [PartBits-1:0] older_part_q;
+  logic result_valid_q, older_valid_q;
+
+  if (Parts == 1) begin : gen_whole
+    assign acc_part = acc_read_data_i;
+    assign res_part = res_data_i;
+  end else begin : gen_part
+    assign acc_part = acc_read_data_i[part_line_q[1]*Lanes*32+:Lanes*32];
+    assign res_part = res_data_i[part_line_q[1]*Lanes*8+:Lanes*8];
+  end
+
+  always_comb begin
+    fresh = acc_part;
+    if (older_valid_q && older_addr_q == src1_q && older_part_q == part_line_q[1]) fresh = older_q;
+    if (result_valid_q && result_addr_q == src1_q && part_line_q[2] == part_line_q[1])
+      fresh = result_q;
+  end
+
+  function automatic logic [31:0] saturate(logic signed [48:0] value);
+    if (value > 49'sh7fff_ffff) return 32'h7fff_ffff;
+    if (value < -49'sh8000_0000) return 32'h8000_0000;
+    return value[31:0];
+  endfunction
+
+  function automatic logic [31:0] compute(logic [3:0] op, logic signed [31:0] a,
+                                          logic signed [15:0] b);
+    unique case (op)
+      tw_pkg::VecMin: return (a < 32'(b)) ? a : 32'(b);
+      tw_pkg::VecMax: return (a > 32'(b)) ? a : 32'(b);
+      tw_pkg::VecAdd: return saturate(49'(a) + 49'(b));
+      tw_pkg::VecShr: return (b < 0) ? a : (b > 16'sd31) ? (a >>> 31) : (a >>> b[4:0]);
+      tw_pkg::VecMul: return saturate(49'(a) * 49'(b));
+      default: return 32'(b);
+    endcase
+  endfunction
+
+  always_comb begin
+    alu = '0;
+    if (tag_q[1].valid && tag_q[1].alu) begin
+      for (int unsigned l = 0; l < Lanes; l++) begin
+        alu[l*32+:32] = compute(op1_q, fresh[l*32+:32],
+                                opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    result_valid_q <= tag_q[1].valid && tag_q[1].alu && !rst_i;
+    older_valid_q  <= result_valid_q && !rst_i;
+    if (tag_q[1].valid && tag_q[1].alu) begin
+      result_q      <= alu;
+      result_addr_q <= dst1_q;
+    end
+    if (result_valid_q) begin
+      older_q      <= result_q;
+      older_addr_q <= result_addr_q;
+      older_part_q <= part_line_q[2];
+    end
+  end
+  assign acc_write_o      = result_valid_q;
+  assign acc_write_addr_o = result_addr_q;
+  assign acc_write_part_o = part_line_q[2];
+  assign acc_write_data_o = result_q;
+
+  // Requantise lanes: operands in stage 1, result in stage 6.
+  logic signed [7:0] low1_q, high1_q;
+  always_ff @(posedge clk_i) begin
+    if (go && requant) begin
+      low1_q  <= imm_q[7:0];
+      high1_q <= imm_q[15:8];
+    end
+  end
+  logic [Lanes*8-1:0] requantised;
+  for (genvar l = 0; l < Lanes; l++) begin : gen_lane
+    tw_pkg::param_t param;
+    // The channel of an element; with fewer lanes than channels it depends on the part. The
+    // parameters are used over several stages, so each lane keeps those of its part's entry.
+    if (Lanes >= BlockOut) begin : gen_fixed
+      assign param = param_regs_q[l%BlockOut];
+      tw_requant u_requant (
+          .clk_i,
+          .valid_i   (tag_q[1].valid && !tag_q[1].alu),
+          .acc_i     (fresh[l*32+:32]),
+          .residual_i(opd1_q ? res_part[l*8+:8] : '0),
+          .param1_i  (param),
+          .param2_i  (param),
+          .param4_i  (param),
+          .low_i     (low1_q),
+          .high_i    (high1_q),
+          .out_o     (requantised[l*8+:8])
+      );
+    end else begin : gen_moving
+      localparam int unsigned Groups = BlockOut / Lanes;
+      localparam int unsigned GroupBits = $clog2(Groups);
+      tw_pkg::param_t [Groups-1:0] mine;
+      tw_pkg::param_t param2, param4;
+      for (genvar g = 0; g < Groups; g++) begin : gen_mine
+        assign mine[g] = param_regs_q[g*Lanes+l];
+      end
+      assign param = mine[part_line_q[1][GroupBits-1:0]];
+      assign param2 = mine[part_line_q[2][GroupBits-1:0]];
+      assign param4 = mine[part_line_q[4][GroupBits-1:0]];
+      tw_requant u_requant (
+          .clk_i,
+          .valid_i   (tag_q[1].valid && !tag_q[1].alu),
+          .acc_i     (fresh[l*32+:32]),
+          .residual_i(opd1_q ? res_part[l*8+:8] : '0),
+          .param1_i  (param),
+          .param2_i  (param2),
+          .param4_i  (param4),
+          .low_i     (low1_q),
+          .high_i    (high1_q),
+          .out_o     (requantised[l*8+:8])
+      );
+    end
+  end
+
+  assign out_write_o  = tag_q[Tail].valid && !tag_q[Tail].alu;
+  assign out_addr_o   = out_line_q[Tail];
+  assign out_part_o   = part_line_q[Tail];
+  assign out_data_o   = requantised;
+  assign retire_o     = tag_q[Tail].valid && tag_q[Tail].last;
+  assign token_push_o = (retire_o && !halt_i) ? tag_q[Tail].push : '0;
+
+  // ---------------------------------------------------------------------------------------
+  // Locks, errors, state
+  always_comb begin
+    acc_lock_o = (state_q != Idle) ? cur_q.acc_banks : '0;
+    draining = 1'b0;
+    for (int unsigned s = 1; s <= Tail; s++) begin
+      acc_lock_o |= tag_q[s].banks;
+      draining |= tag_q[s].valid;
+    end
+  end
+  assign idle_o = (state_q == Idle) && !draining;
+
+  assign error_valid_o = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
+                                     ((state_q == Param) && !param_ok));
+  assign error_code_o = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
+                        (issue && !in_range) || ((state_q == Param) && !param_ok) ?
+                        tw_pkg::ErrSramRange : tw_pkg::ErrIllegalField;
+  assign error_index_o = (take && !(issue && !(in_range && bank_ok))) ? index_i : index_q;
+
+  always_comb begin
+    if (state_q != Idle) state_o = tw_pkg::WaitBusy;
+    else if (insn_valid_i && !tokens_ok) begin
+      state_o = tw_pkg::WaitTokenStore;
+      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
+        state_o = tw_pkg::WaitTokenGemm;
+      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
+        state_o = tw_pkg::WaitTokenLoad;
+    end else if (insn_valid_i && !banks_ok) state_o = tw_pkg::WaitMemory;
+    else if (draining || insn_valid_i) state_o = tw_pkg::WaitBusy;
+    else state_o = tw_pkg::WaitIdle;
+  end
+
+  logic unused;
+  assign unused = ^{head, cur_q};
+endmodule

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `tilewright` command. Only what a subcommand needs is imported, when it runs."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from tilewright.host.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.host.board import Board, MemoryModel
+    from tilewright.host.device import Counters
+    from tilewright.host.hwconfig import HwConfig
+    from tilewright.host.networks import NetworkTable
+    from tilewright.host.schedule import Schedule
+    from tilewright.host.workload import Workload
+    from tilewright.tuner.settings import StudySettings
+
+EXIT_USER_ERROR: Final = 2
+EXIT_CHECK_FAILED: Final = 1
+EXIT_INTERRUPTED: Final = 130
+
+STORE_FILE: Final = "studies.sqlite"
+DEFAULT_RUNS: Final = Path("runs")
+
+
+class UsageError(TilewrightError):
+    """An argument of the command line cannot be used."""
+
+
+class _Group(TyperGroup):
+    """Turns errors that users can act on into one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TilewrightError as error:
+            line = " ".join(str(error).split())
+            print(f"error: {line}", file=sys.stderr)  # noqa: T201  (the command's own stream)
+            ctx.exit(EXIT_USER_ERROR)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)  # noqa: T201
+            ctx.exit(EXIT_INTERRUPTED)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Co-design of an int8 GEMM accelerator: tune RTL parameters and layer schedules against "
+    "cycle counts of the RTL itself, simulated in Verilator and checked bit-exact.",
+)
+
+
+class DeviceKind(StrEnum):
+    """What `sim` runs on."""
+
+    RTL = "rtl"
+    REFERENCE = "reference"
+
+
+class ModeName(StrEnum):
+    """What `tune` searches."""
+
+    SHARED = "shared"
+    PER_LAYER = "per-layer"
+
+
+class TunerName(StrEnum):
+    """How `tune` searches."""
+
+    RANDOM = "random"
+    COORDINATE = "coordinate"
+    GENETIC = "genetic"
+
+
+class SpaceName(StrEnum):
+    """Which schedules `tune` searches."""
+
+    FULL = "full"
+    VTA = "vta"
+
+
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="Folder of the trial store and the reports.")
+]
+
+
+@app.command()
+def doctor() -> None:
+    """Check the tools that simulation needs and say how to get what is missing."""
+    from rich.console import Console
+
+    from tilewright.sim.toolchain import doctor as run_checks
+
+    console = Console()
+    failed = 0
+    for check in run_checks():
+        failed += not check.ok
+        mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
+        console.print(f"{mark} {check.name}: {check.detail}", highlight=False, soft_wrap=True)
+        if not check.ok and check.remedy:
+            console.print(f"        {check.remedy}", highlight=False, soft_wrap=True)
+    if failed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@app.command()
+def configs() -> None:
+    """List the named hardware configurations with their area."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tilewright.host.area import estimate
+    from tilewright.host.hwconfig import load_hwconfig, named_configs
+
+    table = Table()
+    for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
+        table.add_column(heading, justify="left" if heading == "name" else "right")
+    for name in named_configs():
+        hw, area = load_hwconfig(name), estimate(load_hwconfig(name))
+        sizes = (hw.inp_bytes, hw.wgt_bytes, hw.acc_bytes)
+        table.add_row(
+            name,
+            f"{hw.batch}x{hw.block_in}x{hw.block_out}",
+            str(hw.axi_data_bits),
+            "/".join(str(size // 1024) for size in sizes),
+            *(f"{n:,}" for n in (area.lut, area.ff, area.bram36, area.dsp)),
+        )
+    Console().print(table)
+
+
+@app.command()
+def boards() -> None:
+    """List the known boards with their resources, clock and AXI port."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tilewright.host.board import load_board, named_boards
+
+    table = Table()
+    for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
+        table.add_column(heading, justify="left" if heading in ("name", "part") else "right")
+    for name in named_boards():
+        board = load_board(name)
+        table.add_row(
+            name,
+            board.part,
+            *(f"{n:,}" for n in (board.lut, board.ff, board.bram36, board.dsp)),
+            f"{board.clock_mhz:g} MHz",
+            f"{board.axi_data_bits} bit",
+        )
+    Console().print(table)
+
+
+@app.command()
+def sim(
+    layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
+    network: Annotated[
+        str, typer.Option(help="Built-in network or path of an ONNX file.")
+    ] = "vta-resnet18",
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
+    ] = "ideal",
+    board: Annotated[
+        str, typer.Option(help="Board whose memory '--memory board' means.")
+    ] = "pynq-z2",
+    schedule: Annotated[
+        str, typer.Option(help="'default' (untuned) or a YAML file.")
+    ] = "default",
+    waves: Annotated[
+        Path | None, typer.Option(help="Write waves of the run to this FST file.")
+    ] = None,
+    device: Annotated[
+        DeviceKind, typer.Option(help="The RTL in Verilator, or the NumPy reference.")
+    ] = DeviceKind.RTL,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random operands.")] = 0,
+    max_cycles: Annotated[
+        int, typer.Option(min=0, help="Cycle limit; 0: the device's default.")
+    ] = 0,
+) -> None:
+    """Run one layer, check its output bit-exact, and print cycles and counters."""
+    import numpy as np
+
+    from tilewright.host.bound import bound
+    from tilewright.host.golden import conv2d_int8, random_tensors
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.host.lowering import lower
+
+    config = load_hwconfig(hw)
+    workload = _network(network)[layer]
+    timing = _memory(memory, board)
+    chosen = _schedule(schedule, config, workload)
+    lowered = lower(config, workload, chosen)
+    tensors = random_tensors(workload, np.random.default_rng(seed))
+    if waves is not None and device is not DeviceKind.RTL:
+        raise UsageError("waves need the RTL", field="waves", remedy="leave out --device")
+    runner = _device(device, config, timing, waves)
+    try:
+        result = runner.run(lowered.program, lowered.image(tensors), max_cycles=max_cycles)
+    finally:
+        runner.close()
+    expected = conv2d_int8(workload, tensors)
+    actual = lowered.output(result.memory)
+    wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1
+    _print_sim(
+        title=f"{workload.name} of {network} on {config.name} ({config.config_hash:08x}), "
+        f"memory {timing.name}, {device.value}",
+        schedule=str(chosen.to_mapping()),
+        counters=result.counters,
+        bound_cycles=bound(config, workload, timing).cycles,
+        seconds=result.host_seconds,
+    )
+    if waves is not None:
+        print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201
+    if wrong:
+        raise TilewrightError(
+            f"the output differs from the golden model in {wrong} of {expected.size} elements",
+            field=workload.name,
+            remedy="this is a defect of Tilewright: please report it with this command",
+        )
+    print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201
+
+
+@app.command()
+def tune(
+    model: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
+    board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
+    mode: Annotated[
+        ModeName,
+        typer.Option(help="One configuration for the network, or one for each layer."),
+    ] = ModeName.SHARED,
+    tuner: Annotated[TunerName, typer.Option(help="Search algorithm.")] = TunerName.COORDINATE,
+    space: Annotated[
+        SpaceName, typer.Option(help="Any tile sizes, or VTA's divisor tiles.")
+    ] = SpaceName.FULL,
+    budget: Annotated[
+        int | None,
+        typer.Option(min=1, help="Measurements to spend; the default suits ResNet-18."),
+    ] = None,
+    configs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Hardware configurations to build at most."),
+    ] = None,
+    hw: Annotated[
+        str | None,
+        typer.Option("--hw", help="Fix the hardware: named configuration or YAML file."),
+    ] = None,
+    base: Annotated[
+        str, typer.Option(help="Configuration to start from when --hw is not given.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    layers: Annotated[
+        str, typer.Option(help="Only these layers, separated by commas.")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
+    ] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    name: Annotated[
+        str, typer.Option(help="Study name; default: made from the settings.")
+    ] = "",
+) -> None:
+    """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
+
+    table = _network(model)
+    target = _board(board)
+    wanted = [part.strip() for part in layers.split(",") if part.strip()]
+    settings = StudySettings(
+        model=table.name,
+        tasks=tuple(table[layer] for layer in wanted) if wanted else table.workloads,
+        cpu_operators=table.cpu_operators,
+        board=target,
+        memory=target.memory if memory == "board" else _memory(memory, board),
+        mode=Mode(mode.value),
+        tuner=tuner.value,
+        space=space.value,
+        budget=DEFAULT_BUDGET if budget is None else budget,
+        seed=seed,
+        base=load_hwconfig(base if hw is None else hw),
+        configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
+    )
+    _tune(settings, name or settings.default_name(), runs, workers)
+
+
+@app.command()
+def report(
+    run: Annotated[
+        str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")
+    ] = "",
+    runs: RunsOption = DEFAULT_RUNS,
+    output: Annotated[
+        Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
+    ] = None,
+) -> None:
+    """Print the summary of a study and write its HTML report, from the store alone."""
+    from tilewright.tuner.store import Store
+
+    with Store(runs / STORE_FILE, must_exist=True) as store:
+        names = [study.name for study in store.studies()]
+        if not run and not names:
+            raise UsageError(
+                "the trial store holds no study",
+                field=str(runs),
+                remedy="run `tilewright tune` first",
+            )
+        _report(store, run or names[-1], output, runs)
+
+
+# -- behind the commands ----------------------------------------------------------------------
+
+
+def _network(name: str) -> NetworkTable:
+    if name.lower().endswith(".onnx"):
+        from tilewright.host.frontend_onnx import load_onnx
+
+        return load_onnx(Path(name))
+    from tilewright.host.networks import load_network
+
+    return load_network(name)
+
+
+def _board(name: str) -> Board:
+    from tilewright.host.board import load_board
+
+    return load_board(name)
+
+
+def _memory(name: str, board: str) -> MemoryModel:
+    if name == "board":
+        return _board(board).memory
+    from tilewright.host.board import load_memory
+
+    return load_memory(name)
+
+
+def _schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
+    from tilewright.host.errors import ScheduleError
+    from tilewright.host.hwconfig import read_yaml_mapping
+    from tilewright.host.lowering import default_schedule, legal
+    from tilewright.host.schedule import Schedule
+
+    if name == "default":
+        return default_schedule(hw, workload)
+    schedule = Schedule.from_mapping(read_yaml_mapping(Path(name), "a schedule"))
+    verdict = legal(hw, workload, schedule)
+    if not verdict.ok:
+        raise ScheduleError(
+            f"{verdict.rule}: {verdict.detail}",
+            field=name,
+            remedy=f"choose smaller tiles for {workload.name} on {hw.name}",
+        )
+    return schedule
+
+
+def _device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path | None) -> Any:
+    if kind is DeviceKind.REFERENCE:
+        from tilewright.sim.reference import ReferenceDevice
+
+        return ReferenceDevice(hw)
+    from tilewright.sim.verilator_device import VerilatorDevice
+
+    return VerilatorDevice(hw, memory, waves=waves)
+
+
+def _print_sim(
+    *, title: str, schedule: str, counters: Counters, bound_cycles: int, seconds: float
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
+
+    console = Console()
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"schedule {schedule}", highlight=False, markup=False, soft_wrap=True)
+    cycles = counters.cycles
+    if cycles:
+        console.print(
+            f"{cycles:,} cycles; bound {bound_cycles:,}; {100 * bound_cycles / cycles:.1f} % of "
+            f"the bound; simulated in {seconds:.2f} s ({cycles / max(seconds, 1e-9) / 1e6:.2f} "
+            "M cycles/s)",
+            highlight=False,
+        )
+        units = Table("cycles", *UNIT_NAMES)
+        for column in units.columns[1:]:
+            column.justify = "right"
+        for state, _ in UNIT_COUNTER_STATES:
+            cells = []
+            for unit in UNIT_NAMES:
+                count = counters.values.get(f"{unit}_{state}")
+                share = "" if count is None else f"{count:,} ({100 * count / cycles:.1f} %)"
+                cells.append(share)
+            units.add_row(state.replace("token_", "waits for "), *cells)
+        console.print(units)
+    else:
+        console.print("cycles: the reference does not model time", highlight=False)
+    unit_states = {f"{u}_{s}" for u in UNIT_NAMES for s, _ in UNIT_COUNTER_STATES}
+    rest = [f"{k} {v:,}" for k, v in counters.values.items() if k not in unit_states]
+    console.print(", ".join(rest), highlight=False, soft_wrap=True)
+
+
+def _tune(settings: StudySettings, name: str, runs: Path, workers: int | None) -> None:
+    import os
+
+    from rich.console import Console
+
+    from tilewright.tuner.oracle import RtlOracle, product_rules
+    from tilewright.tuner.progress import ProgressDisplay
+    from tilewright.tuner.store import Store
+    from tilewright.tuner.study import run_study
+
+    console = Console()
+    with Store(runs / STORE_FILE) as store:
+        oracle = RtlOracle(workers=workers or os.cpu_count() or 1)
+        try:
+            with ProgressDisplay(settings, console) as display:
+                run_study(
+                    name,
+                    settings,
+                    store=store,
+                    oracle=oracle,
+                    rules=product_rules(),
+                    listener=display,
+                )
+        except KeyboardInterrupt:
+            console.print(
+                f"stopped; every finished trial is stored. The same command resumes study {name}.",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+            raise
+        finally:
+            oracle.close()
+        _report(store, name, None, runs)
+
+
+def _report(store: Any, name: str, output: Path | None, runs: Path) -> None:
+    from rich.console import Console
+
+    from tilewright.tuner.report import print_summary
+    from tilewright.tuner.report_html import write_html
+    from tilewright.tuner.results import load_result
+
+    console = Console()
+    result = load_result(store, name)
+    print_summary(result, console)
+    path = write_html(result, output or runs / f"{name.replace('/', '_')}.html")
+    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    if result.mismatches:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def main() -> None:
+    """Entry point of the `tilewright` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

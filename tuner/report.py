@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The summary of a study on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.tuner.measurement import Status
+from tilewright.tuner.results import StudyResult, ratio, schedule_text
+
+
+def number(value: int | None) -> str:
+    """A count with thousands separators; a dash when unknown."""
+    return "-" if value is None else f"{value:,}"
+
+
+def factor(value: float | None) -> str:
+    """A speed-up; a dash when unknown."""
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash when unknown."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def task_table(result: StudyResult) -> Table:
+    """Per task: default, best, speed-up, bound, share of the bound, configuration, schedule."""
+    table = Table(title=f"{result.study.name}", title_justify="left")
+    table.add_column("layer", no_wrap=True)
+    for heading in ("count", "default", "best", "speed-up", "bound", "of bound", "trials"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    if not result.shared:
+        table.add_column("configuration", overflow="fold")
+    table.add_column("schedule", overflow="fold")
+    for task in result.tasks:
+        best = task.best
+        row = [
+            task.name,
+            str(task.count),
+            number(task.default_cycles),
+            number(task.best_cycles),
+            factor(task.speedup),
+            number(task.bound),
+            percent(task.of_bound),
+            f"{task.valid_trials}/{task.trials}",
+        ]
+        if not result.shared:
+            row.append("-" if best is None else result.config_name(best.config_hash))
+        row.append("-" if best is None else schedule_text(best.schedule))
+        table.add_row(*row)
+    table.add_section()
+    table.add_row(
+        "network" if result.shared else "sum",
+        "",
+        number(result.default_network),
+        number(result.best_network),
+        factor(ratio(result.default_network, result.best_network)),
+        number(result.bound_network),
+        percent(ratio(result.bound_network, result.best_network)),
+        f"{sum(t.valid_trials for t in result.tasks)}/{len(result.trials)}",
+        *([""] if not result.shared else []),
+        "cycles x count over the layers above",
+    )
+    return table
+
+
+def hardware_lines(result: StudyResult) -> list[str]:
+    """The chosen configuration with its area, and what became of the others."""
+    lines = []
+    if not result.shared:
+        lines.append(
+            "per-layer mode: each layer on its own configuration; reconfiguration and repacking "
+            "between layers are not counted, and no single bitstream does this."
+        )
+    for config in result.configs:
+        here = result.chosen is not None and config.config_hash == result.chosen.config_hash
+        text = f"{'chosen ' if here else ''}{config.status} {config.hw['name']}"
+        text += f" ({config.config_hash}): {config.area['text']}"
+        lines.append(text + (f"; {config.reason}" if config.reason else ""))
+    return lines
+
+
+def condition_lines(result: StudyResult) -> list[str]:
+    """Everything that the figures depend on."""
+    settings = result.settings
+    memory, board = settings["memory"], settings["board"]
+    shared = memory["shared_bytes_per_cycle"]
+    clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
+    used = len(result.trials)
+    cached = sum(t.measurement.cached for t in result.trials)
+    lines = [
+        f"memory {memory['name']}: read latency {memory['read_latency']}, write latency "
+        f"{memory['write_latency']} cycles; {memory['read_bytes_per_cycle']:g} B/cycle read, "
+        f"{memory['write_bytes_per_cycle']:g} B/cycle written, "
+        + (f"{shared:g} B/cycle shared" if shared else "channels separate")
+        + "; a beat never takes less than a cycle",
+        f"board {board['name']} ({board['part']}), clock {board['clock_mhz']:g} MHz "
+        f"({clock_source})",
+        f"fidelity {settings['fidelity']}, mode {settings['mode']}, tuner {settings['tuner']}, "
+        f"space {settings['space']}, seed {settings['seed']}, budget {used} of "
+        f"{settings['budget']} measurements ({cached} from earlier studies), "
+        f"study {result.study.status}",
+        "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
+    ]
+    if settings["cpu_operators"]:
+        operators = settings["cpu_operators"]
+        lines.append(f"left to the CPU, not counted: {', '.join(operators)}")
+    return lines
+
+
+def outcome_line(result: StudyResult) -> str:
+    """The one sentence that a reader wants."""
+    best, default = result.best_network, result.default_network
+    if best is None:
+        return "no complete network was measured"
+    text = f"{result.settings['model']}: {best:,} cycles"
+    if result.shared:
+        text += f" = {result.milliseconds(best):.2f} ms at {result.clock_mhz:g} MHz"
+    if default is not None:
+        text += f", {default / best:.2f}x the untuned {default:,}"
+    bound = result.bound_network
+    if bound is not None:
+        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,}"
+    if result.shared and result.chosen is not None:
+        text += f"; on {result.chosen.hw['name']}"
+    return text
+
+
+def failure_counts(result: StudyResult) -> dict[str, int]:
+    """Status to number of trials, valid ones left out."""
+    counts = {status.value: 0 for status in Status if status is not Status.OK}
+    for trial in result.trials:
+        if trial.measurement.status is not Status.OK:
+            counts[trial.measurement.status.value] += 1
+    return {status: count for status, count in counts.items() if count}
+
+
+def summary(result: StudyResult) -> RenderableType:
+    """The whole summary."""
+    lines: list[RenderableType] = [task_table(result)]
+    lines += [Text(line) for line in hardware_lines(result)]
+    lines += [Text(line, style="dim") for line in condition_lines(result)]
+    failures = failure_counts(result)
+    if failures:
+        lines.append(Text("not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())))
+    lines += [Text(line, style="bold red") for line in mismatch_lines(result)]
+    lines.append(Text(outcome_line(result), style="bold"))
+    return Group(*lines)
+
+
+def mismatch_lines(result: StudyResult) -> Iterable[str]:
+    """One line for each trial whose output was wrong."""
+    for trial in result.mismatches:
+        yield (
+            f"WRONG RESULT: trial {trial.sequence}, {trial.task} on "
+            f"{result.config_name(trial.config_hash)}: {trial.measurement.failure}"
+        )
+
+
+def print_summary(result: StudyResult, console: Console) -> None:
+    """Print the summary."""
+    console.print(summary(result))

