@@ -33,7 +33,7 @@ class Bound:
     write_bytes: int
 
 
-def _touched(out: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> int:
+def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> int:
     """Positions of an axis that some kernel position reads."""
     return len(
         {
@@ -52,20 +52,20 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     memory model shares its bandwidth, both directions together also obey that.
     """
     rows = _touched(
-        workload.out_height,
-        workload.stride_h,
-        workload.pad_top,
-        workload.kernel_h,
-        workload.dilation_h,
-        workload.height,
+        out=workload.out_height,
+        stride=workload.stride_h,
+        pad=workload.pad_top,
+        kernel=workload.kernel_h,
+        dilation=workload.dilation_h,
+        size=workload.height,
     )
     columns = _touched(
-        workload.out_width,
-        workload.stride_w,
-        workload.pad_left,
-        workload.kernel_w,
-        workload.dilation_w,
-        workload.width,
+        out=workload.out_width,
+        stride=workload.stride_w,
+        pad=workload.pad_left,
+        kernel=workload.kernel_w,
+        dilation=workload.dilation_w,
+        size=workload.width,
     )
     output = math.prod(workload.output_shape)
     read = (

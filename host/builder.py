@@ -149,25 +149,9 @@ class ProgramBuilder:
         """Append an already packed instruction (pop and push zero); the fast path of `emit`."""
         if self._finished:
             raise ProgramError("the program is finished", field="instruction")
-        stream, known, uses = self._stream[unit], self._known[unit], self._uses
+        stream, known = self._stream[unit], self._known[unit]
         index = len(stream)
-        needs = [-1] * _UNITS
-        for key in reads:
-            use = uses.get(key)
-            if use is None:
-                uses[key] = use = [unit, -1, -1, -1, -1, -1]
-            elif use[1] > needs[use[0]]:
-                needs[use[0]] = use[1]
-            use[2 + unit] = index
-        for key in writes:
-            use = uses.get(key)
-            if use is not None:
-                if use[1] > needs[use[0]]:
-                    needs[use[0]] = use[1]
-                for other in range(_UNITS):
-                    if use[2 + other] > needs[other]:
-                        needs[other] = use[2 + other]
-            uses[key] = [unit, index, -1, -1, -1, -1]
+        needs = self._needs(unit, index, reads, writes)
         sources = [u for u in range(_UNITS) if u != unit and needs[u] > known[u]]
         if len(sources) > 1:
             sources = [u for u in sources if not self._implied(u, needs, sources)]
@@ -176,14 +160,30 @@ class ProgramBuilder:
             producer = needs[source]
             self._words[self._stream[source][producer]] |= 1 << (_PUSH_SHIFT + unit)
             pop |= 1 << source
-        for source in sources:
-            for other, seen in enumerate(self._clocks[source][needs[source]]):
-                if seen > known[other]:
-                    known[other] = seen
+            known[:] = map(max, known, self._clocks[source][producer])
         known[unit] = index
         self._clocks[unit].append(tuple(known))
         stream.append(len(self._words))
         self._words.append(word | pop << _POP_SHIFT)
+
+    def _needs(
+        self, unit: int, index: int, reads: Iterable[Hashable], writes: Iterable[Hashable]
+    ) -> list[int]:
+        """Last instruction of each unit that this one must follow; records its own uses."""
+        uses, needs = self._uses, [-1] * _UNITS
+        for key in reads:
+            use = uses.get(key)
+            if use is None:
+                uses[key] = use = [unit, *[-1] * (_UNITS + 1)]
+            needs[use[0]] = max(needs[use[0]], use[1])
+            use[2 + unit] = index
+        for key in writes:
+            use = uses.get(key)
+            if use is not None:
+                needs = list(map(max, needs, use[2:]))
+                needs[use[0]] = max(needs[use[0]], use[1])
+            uses[key] = [unit, index, *[-1] * _UNITS]
+        return needs
 
     def _implied(self, unit: int, needs: list[int], sources: list[int]) -> bool:
         return any(

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
+from onnx import AttributeProto, numpy_helper
 
 from tilewright.host.errors import WorkloadError
 from tilewright.host.networks.table import NetworkTable, collect
@@ -119,6 +118,10 @@ class _Graph:
         produced = {name for node in self.nodes for name in node.output if name}
         known = inputs | set(self.initializers)
         for index, node in enumerate(self.nodes):
+            if any(
+                isinstance(n, bytes) for n in (node.op_type, node.name, *node.input, *node.output)
+            ):
+                raise self._error("names must be UTF-8 text", node)
             arguments = [name for name in node.input if name]
             for name in arguments:
                 if name not in known:
@@ -133,7 +136,8 @@ class _Graph:
                 bool(arguments) and all(name in self.constant for name in arguments)
             )
             if node.op_type == "Constant" and node.output:
-                self.values[node.output[0]] = _attribute(node, "value", None)
+                tensors = [a.t for a in node.attribute if a.HasField("t")]
+                self.values |= dict.fromkeys(node.output[:1], tensors[0] if tensors else None)
             depth = max((self.depth.get(name, 0) for name in arguments), default=0)
             for name in node.output:
                 if not name:
@@ -245,16 +249,17 @@ class _Graph:
         weight = self._weight(node)
         n, channels, height, width = self._shape(node, node.input[0], 4)
         outputs, depth, kernel_h, kernel_w = self._shape(node, weight, 4)
-        groups = int(_attribute(node, "group", 1))
+        groups = _integer(node, "group", 1)
         if depth * groups != channels:
             raise self._error(
                 f"channels must be weight channels x groups ({depth} x {groups})", node, channels
             )
-        if list(_attribute(node, "kernel_shape", [kernel_h, kernel_w])) != [kernel_h, kernel_w]:
+        kernel = _integers(node, "kernel_shape", [kernel_h, kernel_w])
+        if kernel != [kernel_h, kernel_w]:
             raise self._error(
                 f"kernel_shape must match the weights ({kernel_h} x {kernel_w})",
                 node,
-                list(_attribute(node, "kernel_shape", [])),
+                kernel[:4],
             )
         is_depthwise = groups == channels and outputs == channels and groups > 1
         if groups != 1 and not is_depthwise:
@@ -285,7 +290,7 @@ class _Graph:
         )
 
     def _pair(self, node: Any, attribute: str) -> tuple[int, int]:
-        values = [int(v) for v in _attribute(node, attribute, [1, 1])]
+        values = _integers(node, attribute, [1, 1])
         if len(values) != 2 or min(values) < 1:
             raise self._error(f"{attribute} must be two positive integers", node, values[:4])
         return values[0], values[1]
@@ -298,7 +303,8 @@ class _Graph:
         spans: tuple[int, int],
     ) -> tuple[int, int, int, int]:
         """Top, left, bottom, right padding (ONNX Conv: pads and auto_pad)."""
-        mode = _attribute(node, "auto_pad", b"NOTSET").decode()
+        attribute = _attribute(node, "auto_pad", AttributeProto.STRING)
+        mode = "NOTSET" if attribute is None else short(attribute.s)
         if mode == "VALID":
             return 0, 0, 0, 0
         if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -311,9 +317,9 @@ class _Graph:
             return low[0], low[1], high[0], high[1]
         if mode != "NOTSET":
             raise self._error(
-                "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", node, short(mode)
+                "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", node, mode
             )
-        pads = [int(p) for p in _attribute(node, "pads", [0, 0, 0, 0])]
+        pads = _integers(node, "pads", [0, 0, 0, 0])
         if len(pads) != 4 or min(pads) < 0:
             raise self._error("pads must be four integers of at least 0", node, pads[:8])
         return pads[0], pads[1], pads[2], pads[3]
@@ -322,11 +328,11 @@ class _Graph:
         weight = self._weight(node)
         if len(node.input) > 2 and node.input[2] and node.input[2] not in self.constant:
             raise _Unsupported("its addend is not constant")
-        if _attribute(node, "transA", 0):
+        if _integer(node, "transA", 0):
             raise _Unsupported("its activations are transposed")
         rows, features = self._shape(node, node.input[0], 2)
         first, second = self._shape(node, weight, 2)
-        if _attribute(node, "transB", 0):
+        if _integer(node, "transB", 0):
             first, second = second, first
         return self._dense(node, name, (rows, features), (first, second))
 
@@ -438,7 +444,8 @@ class _Graph:
         if node.op_type == "Clip":
             if len(node.input) > 1:
                 return self._scalar(node.input[1]) == 0
-            return float(_attribute(node, "min", -1.0)) == 0
+            minimum = _attribute(node, "min", AttributeProto.FLOAT)
+            return minimum is not None and minimum.f == 0
         return bool(node.op_type == "Relu")
 
     def _scalar(self, name: str) -> float | None:
@@ -456,8 +463,29 @@ def _rank(layer: _Layer) -> tuple[int, int, int]:
     return layer.depth, layer.workload.macs, layer.node
 
 
-def _attribute(node: Any, name: str, default: Any) -> Any:
+def _attribute(node: Any, name: str, kind: int) -> Any:
+    """The attribute of that name, or ``None``.
+
+    Raises:
+        WorkloadError: it has another type than ``kind`` (an `AttributeProto.AttributeType`).
+    """
     for attribute in node.attribute:
         if attribute.name == name:
-            return onnx.helper.get_attribute_value(attribute)
-    return default
+            if attribute.type != kind:
+                raise WorkloadError(
+                    f"must be of type {AttributeProto.AttributeType.Name(kind)}",
+                    field=f"{short(node.op_type)} {short(node.name)}: {name}",
+                    remedy="export the model again and check it with onnx.checker",
+                )
+            return attribute
+    return None
+
+
+def _integer(node: Any, name: str, default: int) -> int:
+    attribute = _attribute(node, name, AttributeProto.INT)
+    return default if attribute is None else int(attribute.i)
+
+
+def _integers(node: Any, name: str, default: list[int]) -> list[int]:
+    attribute = _attribute(node, name, AttributeProto.INTS)
+    return default if attribute is None else [int(i) for i in attribute.ints]

@@ -16,6 +16,7 @@ LOAD ``memory`` : for z, y, x over the padded region (row-major, x fastest)::
   where T is the tile size in bytes of ``memory``. The padded region is
   ``z_size`` planes of ``pad_top + y_size + pad_bottom`` rows of
   ``pad_left + x_size + pad_right`` tiles. ``x_size`` or ``y_size`` may be 0 (padding only).
+  A PARAM tile spans several memory rows, so padding is illegal there.
   ``dram_offset`` is relative to the MEM_BASE register; it is a multiple of min(T, AXI beat).
 
 STORE : the same walk without padding, from OUT to DRAM, T = batch x block_out bytes.

@@ -189,6 +189,11 @@ def _infer(model: Any) -> Any:
     return inferred
 
 
-def short(text: str) -> str:
-    """Printable text of bounded length, for messages."""
+def short(text: str | bytes) -> str:
+    """Printable text of bounded length, for messages.
+
+    Protobuf hands out a string field that is not UTF-8 as bytes.
+    """
+    if isinstance(text, bytes):
+        text = text[:60].decode(errors="replace")
     return "".join(c if c.isprintable() else "?" for c in text[:60])

@@ -287,8 +287,10 @@ def field_fault(opcode: Opcode, v: Values) -> ErrorCode:
         bad |= bool((v["pop"] | v["push"]) >> UNIT_OF[opcode] & 1)
     if opcode == Opcode.LOAD:
         bad |= v["memory"] not in LOADABLE or v["z_size"] == 0
+        padded = any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
+        bad |= padded and v["memory"] == Memory.PARAM
     elif opcode == Opcode.STORE:
-        bad |= v["z_size"] == 0
+        bad |= 0 in (v["x_size"], v["y_size"], v["z_size"])
     elif opcode == Opcode.GEMM:
         bad |= 0 in (v["uop_count"], v["iter_outer"], v["iter_inner"])
     elif opcode == Opcode.VECTOR:

@@ -278,7 +278,9 @@ class _Generator:
         v = self._random_shape(limit)
         for name in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
             v[name] = int(rng.integers(4)) if rng.random() < 0.25 else 0
-        if rng.random() < 0.08:
+            if memory == Memory.PARAM:
+                v[name] = 0
+        if rng.random() < 0.08 and memory != Memory.PARAM:
             v[str(rng.choice(["x_size", "y_size"]))] = 0
         rows = v["pad_top"] + v["y_size"] + v["pad_bottom"]
         columns = v["pad_left"] + v["x_size"] + v["pad_right"]
@@ -313,8 +315,8 @@ class _Generator:
         origins = self._origins(memory)
         name = origins[-1] if self._stored and rng.random() < 0.2 else origins[0]
         region = self._regions[name]
-        if memory == Memory.PARAM:
-            align = max(align, PARAM_BYTES_PER_CHANNEL)
+        records = {Memory.UOP: UOP_BYTES, Memory.PARAM: PARAM_BYTES_PER_CHANNEL}
+        align = max(align, records.get(memory, 1))
         room = region.nbytes // nbytes - 1
         y_stride, z_stride = self._strides(v, room)
         span = max(0, v["z_size"] - 1) * z_stride + max(0, v["y_size"] - 1) * y_stride + v["x_size"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an oracle is asked and what it answers: `Request`, `Measurement` and the `Oracle` protocol."""
+"""What an oracle is asked and what it answers: `Request`, `Measurement`, `Oracle`."""
 
 from __future__ import annotations
 

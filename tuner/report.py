@@ -93,18 +93,24 @@ def condition_lines(result: StudyResult) -> list[str]:
     clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
     used = len(result.trials)
     cached = sum(t.measurement.cached for t in result.trials)
+    sharing = f"{shared:g} B/cycle shared" if shared else "channels separate"
     lines = [
-        f"memory {memory['name']}: read latency {memory['read_latency']}, write latency "
-        f"{memory['write_latency']} cycles; {memory['read_bytes_per_cycle']:g} B/cycle read, "
-        f"{memory['write_bytes_per_cycle']:g} B/cycle written, "
-        + (f"{shared:g} B/cycle shared" if shared else "channels separate")
-        + "; a beat never takes less than a cycle",
-        f"board {board['name']} ({board['part']}), clock {board['clock_mhz']:g} MHz "
-        f"({clock_source})",
-        f"fidelity {settings['fidelity']}, mode {settings['mode']}, tuner {settings['tuner']}, "
-        f"space {settings['space']}, seed {settings['seed']}, budget {used} of "
-        f"{settings['budget']} measurements ({cached} from earlier studies), "
-        f"study {result.study.status}",
+        (
+            f"memory {memory['name']}: read latency {memory['read_latency']}, write latency "
+            f"{memory['write_latency']} cycles; {memory['read_bytes_per_cycle']:g} B/cycle read, "
+            f"{memory['write_bytes_per_cycle']:g} B/cycle written, {sharing}; "
+            "a beat never takes less than a cycle"
+        ),
+        (
+            f"board {board['name']} ({board['part']}), clock {board['clock_mhz']:g} MHz "
+            f"({clock_source})"
+        ),
+        (
+            f"fidelity {settings['fidelity']}, mode {settings['mode']}, "
+            f"tuner {settings['tuner']}, space {settings['space']}, seed {settings['seed']}, "
+            f"budget {used} of {settings['budget']} measurements ({cached} from earlier studies), "
+            f"study {result.study.status}"
+        ),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
     if settings["cpu_operators"]:

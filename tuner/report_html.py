@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
 from tilewright.host.errors import StoreError
 from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
+from tilewright.host.workload import Workload
 from tilewright.tuner.measurement import Status
 from tilewright.tuner.report import (
     condition_lines,
@@ -158,13 +162,13 @@ def _layout(figure: Any, *, height: int, **more: Any) -> Any:
 
 
 def _progress_figure(result: StudyResult) -> Any:
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     end = len(result.trials)
     counts = {task.name: task.count for task in result.tasks}
     label = "network" if result.shared else "sum over layers"
-    curves = [(label, network_curve(result.trials, counts, shared=result.shared), 4)]
+    curves: list[tuple[str, list[tuple[int, int]], float]] = [
+        (label, network_curve(result.trials, counts, shared=result.shared), 4)
+    ]
     curves += [(t.name, task_curve(result.trials, t.name), 1.2) for t in result.tasks]
     for name, curve, width in curves:
         if not curve:
@@ -186,8 +190,6 @@ def _progress_figure(result: StudyResult) -> Any:
 
 
 def _bound_figure(result: StudyResult) -> Any:
-    import plotly.graph_objects as go
-
     tasks = _measured(result)
     names = [task.name for task in tasks]
     figure = go.Figure()
@@ -203,8 +205,6 @@ def _bound_figure(result: StudyResult) -> Any:
 
 
 def _utilisation_figure(result: StudyResult) -> Any:
-    import plotly.graph_objects as go
-
     tasks = _measured(result)
     issued, useful = [], []
     macs = _macs(result)
@@ -226,14 +226,10 @@ def _utilisation_figure(result: StudyResult) -> Any:
 
 
 def _macs(result: StudyResult) -> dict[str, int]:
-    from tilewright.host.workload import Workload
-
     return {str(t["name"]): Workload.from_mapping(t).macs for t in result.settings["tasks"]}
 
 
 def _stall_figure(result: StudyResult) -> Any:
-    from plotly.subplots import make_subplots
-
     tasks = _measured(result)
     names = [task.name for task in tasks]
     figure = make_subplots(
@@ -279,8 +275,7 @@ def _table(headings: Sequence[tuple[str, bool]], rows: Sequence[tuple[str, Seque
     body = []
     for kind, cells in rows:
         line = "".join(
-            cell("td", text, numeric)
-            for text, (_, numeric) in zip(cells, headings, strict=True)
+            cell("td", text, numeric) for text, (_, numeric) in zip(cells, headings, strict=True)
         )
         body.append(f"<tr{f' class={kind}' if kind else ''}>{line}</tr>")
     return (

@@ -161,9 +161,10 @@ def task_curve(trials: Sequence[StoredTrial], task: str) -> list[tuple[int, int]
     curve: list[tuple[int, int]] = []
     for trial in trials:
         cycles = trial.measurement.cycles
-        if trial.task == task and trial.measurement.valid and cycles is not None:
-            if not curve or cycles < curve[-1][1]:
-                curve.append((trial.sequence + 1, cycles))
+        if trial.task != task or not trial.measurement.valid or cycles is None:
+            continue
+        if not curve or cycles < curve[-1][1]:
+            curve.append((trial.sequence + 1, cycles))
     return curve
 
 

@@ -11,8 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.host.area import estimate, fits
 from tilewright.host.board import Board, MemoryModel
+from tilewright.host.bound import bound
 from tilewright.host.hwconfig import HwConfig
+from tilewright.host.lowering import default_schedule, legal
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 
@@ -110,9 +114,18 @@ class Rules:
     channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
 
 
-def plain_channel_blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
-    """Channel blocks without any folding: ceil(channels / block) in each direction."""
-    return (
-        -(-workload.channels_in // hw.block_in),
-        -(-workload.channels_out // hw.block_out),
+def host_rules() -> Rules:
+    """The judgements of this Tilewright's own host modules."""
+
+    def channel_blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
+        shape = geometry(hw, workload)
+        return shape.reduce_blocks, shape.out_blocks
+
+    return Rules(
+        legal=legal,
+        default_schedule=default_schedule,
+        bound=bound,
+        estimate=estimate,
+        fits=fits,
+        channel_blocks=channel_blocks,
     )

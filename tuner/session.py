@@ -98,8 +98,7 @@ class Session:
         self._oracle: Final = oracle
         self._listener: Final = listener
         self._stored: Final = {
-            (t.task, t.config_hash, _schedule_text(t.schedule)): t
-            for t in store.trials(study.id)
+            (t.task, t.config_hash, _schedule_text(t.schedule)): t for t in store.trials(study.id)
         }
         self._used = 0
         self._bounds: dict[tuple[str, str], int] = {}

@@ -109,7 +109,7 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(racing))
     arms = _first_rung(session, racing, share)
     while arms and session.left:
-        arms = _survivors(session, arms)
+        arms = _survivors(arms)
         share = session.left if len(arms) == 1 else max(1, session.left // 2 // len(arms))
         before = session.left
         for arm in arms:
@@ -146,7 +146,7 @@ def _first_rung(session: Session, configs: Sequence[HwConfig], share: int) -> li
     return arms
 
 
-def _survivors(session: Session, arms: list[Arm]) -> list[Arm]:
+def _survivors(arms: list[Arm]) -> list[Arm]:
     """The better half, best first, without those whose bound rules them out."""
     complete = [arm for arm in arms if arm.network_cycles is not None]
     if not complete:

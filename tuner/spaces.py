@@ -76,8 +76,9 @@ def _schedule_knobs(extents: Sequence[Extents], kind: str) -> list[Knob]:
 
 
 def _schedule_refusal(
-    hw: HwConfig, workload: Workload, schedule: Schedule, extents: Extents, kind: str, rules: Rules
+    hw: HwConfig, workload: Workload, schedule: Schedule, *, kind: str, rules: Rules
 ) -> str:
+    extents = Extents.of(hw, workload, rules)
     for name in TILE_KNOBS:
         size, extent = getattr(schedule, name), getattr(extents, name)
         if size > extent or (kind == "vta" and extent % size):
@@ -94,8 +95,7 @@ class ScheduleSpace(Space[Schedule]):
         self.hw: Final = hw
         self.kind: Final = kind
         self._rules: Final = rules
-        self._extents: Final = Extents.of(hw, workload, rules)
-        super().__init__(_schedule_knobs([self._extents], kind))
+        super().__init__(_schedule_knobs([Extents.of(hw, workload, rules)], kind))
 
     def decode(self, index: Index) -> Schedule:
         """The schedule of an index."""
@@ -114,7 +114,7 @@ class ScheduleSpace(Space[Schedule]):
 
     def _refusal(self, index: Index) -> str:
         return _schedule_refusal(
-            self.hw, self.workload, self.decode(index), self._extents, self.kind, self._rules
+            self.hw, self.workload, self.decode(index), kind=self.kind, rules=self._rules
         )
 
 
@@ -284,9 +284,7 @@ class JointSpace(Space[JointPoint]):
         """
         schedule = {
             knob.name: knob.values[position]
-            for knob, position in zip(
-                self.knobs[self._split :], index[self._split :], strict=True
-            )
+            for knob, position in zip(self.knobs[self._split :], index[self._split :], strict=True)
         }
         hw = self.hardware.decode(index[: self._split])
         return JointPoint(hw=hw, schedule=Schedule(**schedule))
@@ -309,9 +307,8 @@ class JointSpace(Space[JointPoint]):
         if refusal:
             return refusal
         point = self.decode(index)
-        extents = Extents.of(point.hw, self.workload, self._rules)
         return _schedule_refusal(
-            point.hw, self.workload, point.schedule, extents, self.kind, self._rules
+            point.hw, self.workload, point.schedule, kind=self.kind, rules=self._rules
         )
 
 

@@ -345,9 +345,7 @@ class Store:
 
     def configs(self, study_id: int) -> list[StoredConfig]:
         """The configurations of a study, in the order in which it took them up."""
-        query = (
-            sa.select(_CONFIGS).where(_CONFIGS.c.study_id == study_id).order_by(_CONFIGS.c.id)
-        )
+        query = sa.select(_CONFIGS).where(_CONFIGS.c.study_id == study_id).order_by(_CONFIGS.c.id)
         with self._errors(), self._engine.connect() as connection:
             return [
                 StoredConfig(

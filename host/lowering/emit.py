@@ -21,7 +21,7 @@ from tilewright.host.builder import (
 )
 from tilewright.host.hwconfig import UOP_BYTES
 from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
-from tilewright.host.lowering.geometry import ChannelTile, Run
+from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.transfers import ROW_MAX, box, input_box
@@ -113,16 +113,13 @@ class _Emitter:
         for index, item in enumerate(items):
             if item.last:
                 self._epilogue_loads(item)
-            following = None
+            following = late = None
             if index + 1 < len(items):
                 following = self._prepare(items[index + 1], ahead.get(index + 1, []))
-                if not any(key in ready.operands for _, key in following.loads):
-                    self._emit_loads(following)
-                    late = None
-                else:
+                if any(key in ready.operands for _, key in following.loads):
                     late = following
-            else:
-                late = None
+                else:
+                    self._emit_loads(following)
             self._compute(ready, late)
             if following is not None:
                 ready = following
@@ -190,7 +187,12 @@ class _Emitter:
         cached = self.inp_words.get((item.row, item.column, count))
         if cached is None:
             padded = input_box(
-                row, column, count, shape.width, shape.height * shape.width, shape.row_step
+                row,
+                column,
+                planes=count,
+                width=shape.width,
+                plane=shape.height * shape.width,
+                row_step=shape.row_step,
             )
             word = pack_load(
                 memory=Memory.INP,
@@ -246,10 +248,9 @@ class _Emitter:
             return channels.runs
         shape = self.plan.shape
         return tuple(
-            Run(first=block, count=1, inp_block=_inp_block(shape.share, channels, block)
-                if shape.share > 1 else block * shape.reduce_blocks if shape.depthwise else 0)
+            Run(first=block, count=1, inp_block=_inp_block(shape, channels, block))
             for block in range(channels.count)
-        )  # fmt: skip
+        )
 
     def _gemms(self, item: Item, loads: list[tuple[int, Key]]) -> list[tuple[Run, int, int, Key]]:
         """The item's GEMMs; kernels that were not used before are loaded first."""
@@ -290,8 +291,8 @@ class _Emitter:
         word = pack_gemm(
             uop_begin=placed[0],
             uop_count=gemm.length,
-            iter_outer=outer.count,
-            iter_inner=inner.count,
+            iter_outer=outer.trips,
+            iter_inner=inner.trips,
             acc_outer=outer.acc,
             inp_outer=outer.inp,
             wgt_outer=outer.wgt,
@@ -299,11 +300,12 @@ class _Emitter:
             inp_inner=inner.inp,
             wgt_inner=inner.wgt,
         )
-        return word, gemm.length * outer.count * inner.count, placed[1]
+        return word, gemm.length * outer.trips * inner.trips, placed[1]
 
     def _compute(self, ready: _Ready, late: _Ready | None) -> None:
-        """GEMM of an item, the loads that had to wait for it, and after the last step VECTOR
-        and STORE: per output block when fused by block.
+        """GEMM of an item, the loads that had to wait for it, and its epilogue.
+
+        VECTOR and STORE follow the last reduction step, per output block when fused by block.
         """
         plan, item = self.plan, ready.item
         by_block = plan.by_block
@@ -312,11 +314,12 @@ class _Emitter:
         pixels = plan.batch_tiles[item.batch][1] * row.count * column.count
         plane = row.loaded * column.loaded
         final = len(ready.gemms) - 1
-        for index, (run, word, macs, uop_key) in enumerate(ready.gemms):
+        for index, (run, shape_word, macs, uop_key) in enumerate(ready.gemms):
             base = self._acc_base(item.context, run.first, pixels)
             banks = plan.hw.acc_bank_mask(base, run.count * pixels)
-            word += (
-                (banks << _GEMM_BANKS)
+            word = (
+                shape_word
+                + (banks << _GEMM_BANKS)
                 + (int(item.first) << _GEMM_OVERWRITE)
                 + (base << _GEMM_ACC)
                 + ((ready.inp_base + run.inp_block * plane) << _GEMM_INP)
@@ -452,6 +455,10 @@ class _Emitter:
             )
 
 
-def _inp_block(share: int, channels: ChannelTile, block: int) -> int:
-    """The loaded input block that an output block of a tile reads, when several share one."""
-    return (channels.first + block) // share - channels.inp_first
+def _inp_block(shape: Geometry, channels: ChannelTile, block: int) -> int:
+    """The first loaded input block that an output block of a tile reads."""
+    if not shape.depthwise:
+        return 0
+    if shape.share == 1:
+        return block * shape.reduce_blocks
+    return (channels.first + block) // shape.share - channels.inp_first

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import blocks_of
@@ -195,7 +196,8 @@ def spans(
         stored: input positions that exist in DRAM.
         stride: input positions from one output position to the next.
         pad: padding before the first input position.
-        kernel, dilation: taps and their distance.
+        kernel: taps.
+        dilation: input positions from one tap to the next.
         row_step: stored positions from one loaded position to the next (`stride` or 1).
     """
     step = stride // row_step
@@ -327,7 +329,7 @@ def channel_tiles(
             edges = [first, *range((inp_first + 1) * share, first + count, share), first + count]
             runs = tuple(
                 Run(first=low - first, count=high - low, inp_block=low // share - inp_first)
-                for low, high in zip(edges, edges[1:], strict=False)
+                for low, high in pairwise(edges)
             )
         tiles.append(
             ChannelTile(

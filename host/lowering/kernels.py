@@ -22,7 +22,7 @@ ITERATIONS_MAX: Final = (1 << 16) - 1
 class Axis(NamedTuple):
     """A loop: its trip count and the step of each operand, in tiles."""
 
-    count: int
+    trips: int
     acc: int
     inp: int
     wgt: int
@@ -42,9 +42,9 @@ class Kernel(NamedTuple):
         """Micro-ops."""
         length = 1
         for axis in self.outputs:
-            length *= axis.count
+            length *= axis.trips
         for axis in self.reduction:
-            length *= axis.count
+            length *= axis.trips
         return length
 
 
@@ -83,9 +83,15 @@ def gemm_loops(
     Args:
         blocks_out: output-channel blocks.
         blocks_in: input blocks that each of them reduces over.
-        batches, rows, columns: output pixels.
-        kernel_h, kernel_w, dilation_h, dilation_w: taps.
-        row_step, column_step: loaded positions from one output position to the next.
+        batches: batch tiles.
+        rows: output rows.
+        columns: output columns.
+        kernel_h: kernel rows.
+        kernel_w: kernel columns.
+        row_step: loaded rows from one output row to the next.
+        column_step: loaded columns from one output column to the next.
+        dilation_h: loaded rows from one kernel row to the next.
+        dilation_w: loaded columns from one kernel column to the next.
         inp_blocks: input blocks of the INP tile.
         inp_per_out: input blocks from one output block's to the next one's (depthwise).
     """
@@ -99,7 +105,7 @@ def gemm_loops(
         Axis(batches, rows * columns, inp_blocks * plane, 0),
         Axis(blocks_out, batches * rows * columns, inp_per_out * plane, blocks_in * taps),
     ]
-    merged = _merge([axis for axis in axes if axis.count > 1])
+    merged = _merge([axis for axis in axes if axis.trips > 1])
     outer, inner = _hardware_loops(merged)
     outputs = tuple(axis for axis in reversed(merged) if axis not in (outer, inner))
     reduction = tuple(
@@ -109,7 +115,7 @@ def gemm_loops(
             Axis(kernel_h, 0, dilation_h * loaded_columns, kernel_w),
             Axis(kernel_w, 0, dilation_w, 1),
         )
-        if axis.count > 1
+        if axis.trips > 1
     )
     kernel = Kernel(outputs, reduction)
     return Gemm(outer, inner, kernel, kernel.length)
@@ -121,10 +127,10 @@ def _merge(axes: list[Axis]) -> list[Axis]:
     for axis in axes:
         if merged:
             last = merged[-1]
-            count = last.count * axis.count
-            steps = (last.count * last.acc, last.count * last.inp, last.count * last.wgt)
-            if axis[1:] == steps and count <= ITERATIONS_MAX:
-                merged[-1] = last._replace(count=count)
+            trips = last.trips * axis.trips
+            steps = (last.trips * last.acc, last.trips * last.inp, last.trips * last.wgt)
+            if axis[1:] == steps and trips <= ITERATIONS_MAX:
+                merged[-1] = last._replace(trips=trips)
                 continue
         merged.append(axis)
     return merged
@@ -136,7 +142,7 @@ def _hardware_loops(axes: list[Axis]) -> tuple[Axis, Axis]:
         return ONCE, ONCE
     if len(axes) == 1:
         return ONCE, axes[0]
-    inner, outer = max(combinations(axes, 2), key=lambda pair: pair[0].count * pair[1].count)
+    inner, outer = max(combinations(axes, 2), key=lambda pair: pair[0].trips * pair[1].trips)
     return outer, inner
 
 
@@ -149,13 +155,13 @@ def kernel_bytes(kernel: Kernel) -> bytes:
         total = np.zeros((1,) * len(axes), dtype=np.uint64)
         for position, axis in enumerate(axes):
             shape = [1] * len(axes)
-            shape[position] = axis.count
-            steps = np.arange(axis.count, dtype=np.uint64) * np.uint64(axis[index])
+            shape[position] = axis.trips
+            steps = np.arange(axis.trips, dtype=np.uint64) * np.uint64(axis[index])
             total = total + steps.reshape(shape)
-        fields[name] = np.broadcast_to(total, [axis.count for axis in axes]).ravel()
+        fields[name] = np.broadcast_to(total, [axis.trips for axis in axes]).ravel()
     reductions = 1
     for axis in kernel.reduction:
-        reductions *= axis.count
+        reductions *= axis.trips
     fields["first"] = (np.arange(kernel.length) % reductions == 0).astype(np.uint64)
     word = np.zeros(kernel.length, dtype=np.uint64)
     position = 0

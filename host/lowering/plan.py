@@ -137,7 +137,9 @@ class Plan:
         """Loops and kernel of a GEMM.
 
         Args:
-            batches, rows, columns: output pixels.
+            batches: batch tiles.
+            rows: output rows.
+            columns: output columns.
             ci: input blocks of the reduction step.
             run: output blocks of the run, and input blocks of its tile (depthwise).
         """

@@ -57,12 +57,13 @@ class PaddedBox(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def input_box(
-    row: Span, column: Span, planes: int, width: int, plane: int, row_step: int
+    row: Span, column: Span, *, planes: int, width: int, plane: int, row_step: int
 ) -> PaddedBox:
     """The LOAD of an input tile.
 
     Args:
-        row, column: the tile's span on each axis.
+        row: the tile's span over rows.
+        column: the tile's span over columns.
         planes: input planes, `plane` tiles apart.
         width: tiles of a stored row.
         plane: tiles of a stored plane.

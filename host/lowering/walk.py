@@ -175,7 +175,7 @@ def prefetches(plan: Plan, items: list[Item]) -> dict[int, list[Item]]:
         Item index to items of the next outer group whose stationary operand is loaded there.
     """
     ahead: dict[int, list[Item]] = defaultdict(list)
-    if max(plan.inp_copies, plan.wgt_copies) < 2:  # noqa: PLR2004 - one set: nothing to load into
+    if max(plan.inp_copies, plan.wgt_copies) < 2:  # one set: nothing to load into
         return ahead
     start = 0
     while start < len(items):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tilewright` command. Only what a subcommand needs is imported, when it runs."""
 
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
 from __future__ import annotations
 
 import sys
@@ -104,8 +106,10 @@ def doctor() -> None:
     console = Console()
     failed = 0
     for check in run_checks():
-        failed += not check.ok
+        failed += check.required and not check.ok
         mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
+        if not check.ok and not check.required:
+            mark = "[yellow]absent[/] "
         console.print(f"{mark} {check.name}: {check.detail}", highlight=False, soft_wrap=True)
         if not check.ok and check.remedy:
             console.print(f"        {check.remedy}", highlight=False, soft_wrap=True)
@@ -162,7 +166,7 @@ def boards() -> None:
 
 
 @app.command()
-def sim(
+def sim(  # noqa: PLR0917  (Typer passes options by name)
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
     network: Annotated[
         str, typer.Option(help="Built-in network or path of an ONNX file.")
@@ -176,9 +180,7 @@ def sim(
     board: Annotated[
         str, typer.Option(help="Board whose memory '--memory board' means.")
     ] = "pynq-z2",
-    schedule: Annotated[
-        str, typer.Option(help="'default' (untuned) or a YAML file.")
-    ] = "default",
+    schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
     waves: Annotated[
         Path | None, typer.Option(help="Write waves of the run to this FST file.")
     ] = None,
@@ -234,7 +236,7 @@ def sim(
 
 
 @app.command()
-def tune(
+def tune(  # noqa: PLR0917  (Typer passes options by name)
     model: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     mode: Annotated[
@@ -263,17 +265,13 @@ def tune(
     memory: Annotated[
         str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
     ] = "board",
-    layers: Annotated[
-        str, typer.Option(help="Only these layers, separated by commas.")
-    ] = "",
+    layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
-    name: Annotated[
-        str, typer.Option(help="Study name; default: made from the settings.")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
 ) -> None:
     """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
     from tilewright.host.hwconfig import load_hwconfig
@@ -421,8 +419,9 @@ def _tune(settings: StudySettings, name: str, runs: Path, workers: int | None) -
 
     from rich.console import Console
 
-    from tilewright.tuner.oracle import RtlOracle, product_rules
+    from tilewright.tuner.oracle import RtlOracle
     from tilewright.tuner.progress import ProgressDisplay
+    from tilewright.tuner.rules import host_rules
     from tilewright.tuner.store import Store
     from tilewright.tuner.study import run_study
 
@@ -436,7 +435,7 @@ def _tune(settings: StudySettings, name: str, runs: Path, workers: int | None) -
                     settings,
                     store=store,
                     oracle=oracle,
-                    rules=product_rules(),
+                    rules=host_rules(),
                     listener=display,
                 )
         except KeyboardInterrupt:

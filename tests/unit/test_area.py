@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilewright.host.area import (
     BRAM36_SHAPES,
     DSP_PER_LANE,
@@ -67,6 +68,7 @@ def test_block_rams_of_known_aspect_ratios(width, depth, blocks):
     assert memory(width, depth).bram36 == blocks
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2048), st.integers(65, 65536))
 def test_block_rams_hold_the_bits_and_no_single_shape_is_better(width, depth):
     m = memory(width, depth)
@@ -77,6 +79,7 @@ def test_block_rams_hold_the_bits_and_no_single_shape_is_better(width, depth):
         assert m.bram36 <= -(-width // w) * -(-depth // d)
 
 
+@settings(deadline=None)
 @given(st.sampled_from([8, 16, 32, 64, 128]), st.integers(0, 5), st.integers(9, 14))
 def test_columns_never_need_fewer_blocks_than_a_memory_written_whole(column, doublings, log_depth):
     width, depth = column << doublings, 1 << log_depth
@@ -101,12 +104,14 @@ def test_banks_multiply():
     assert memory(64, 512, banks=4).bram36 == 4 * memory(64, 512).bram36
 
 
+@settings(deadline=None)
 @given(legal_configs())
 def test_memories_hold_exactly_the_bytes_of_the_configuration(hw):
     for m in scratchpads(hw):
         assert 8 * getattr(hw, f"{m.name.lower()}_bytes") == m.banks * m.width * m.depth, m
 
 
+@settings(deadline=None)
 @given(legal_configs())
 def test_dsps_are_multipliers_of_the_array_and_of_the_lanes(hw):
     array = hw.batch * hw.block_in * hw.block_out
@@ -114,6 +119,7 @@ def test_dsps_are_multipliers_of_the_array_and_of_the_lanes(hw):
     assert dsp_count(hw.with_(mac_packed=1)) == array / 2 + DSP_PER_LANE * hw.vector_lanes
 
 
+@settings(deadline=None)
 @given(legal_configs(), st.sampled_from([p.name for p in PARAMETERS if p.name.endswith("_bytes")]))
 def test_a_larger_buffer_never_needs_fewer_block_rams(hw, name):
     # LUT RAM is left out: there, growth moves a memory into block RAM

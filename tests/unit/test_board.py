@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+
 from tilewright.host.board import BOARD_DIR, MemoryModel, load_board, load_memory, named_boards
 from tilewright.host.errors import ConfigError
 
@@ -117,7 +118,7 @@ def test_memory_is_a_mapping(tmp_path, value):
 
 def test_bad_memory_key_is_named_with_the_file(tmp_path):
     bad = GOOD | {"memory": GOOD["memory"] | {"latency": 3}}
-    with pytest.raises(ConfigError, match="board.yaml: memory: latency"):
+    with pytest.raises(ConfigError, match=r"board\.yaml: memory: latency"):
         load_board(write(tmp_path, bad))
 
 

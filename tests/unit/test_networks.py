@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import nn
+
 from tilewright.host.errors import WorkloadError
 from tilewright.host.networks import NetworkTable, collect, load_network, network_names
 from tilewright.host.workload import Kind, conv2d
-from torch import nn
 
 # -- independent definitions ----------------------------------------------------------------------
 

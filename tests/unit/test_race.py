@@ -160,7 +160,7 @@ def test_tokens_are_matched_in_order_of_their_pushes() -> None:
 
 
 def test_pop_without_an_earlier_push_is_refused() -> None:
-    with pytest.raises(ProgramError, match="instruction 0.*no earlier instruction pushed"):
+    with pytest.raises(ProgramError, match=r"instruction 0.*no earlier instruction pushed"):
         check_races(TINY, assemble(store(0, pop=V), requant(0, 0, push=S)))
 
 
@@ -245,7 +245,8 @@ def step_lists(draw: st.DrawFn) -> list[Step]:
         if unit == Unit.LOAD:
             memory = draw(st.sampled_from([Memory.INP, Memory.ACC, Memory.WGT]))
             base = 1 if memory == Memory.WGT else draw(tile)
-            step = load(memory, base, draw(offset))
+            aligned = draw(offset) & (~3 if memory == Memory.INP else ~7)
+            step = load(memory, base, aligned)
         elif unit == Unit.GEMM:
             step = gemm(draw(tile), draw(tile))
         elif unit == Unit.VECTOR:

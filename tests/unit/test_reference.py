@@ -160,8 +160,8 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                 a = sram[Memory.ACC][src]
                 sram[Memory.ACC][dst] = [
                     {
-                        VectorOp.MIN: lambda x, y: min(x, y),
-                        VectorOp.MAX: lambda x, y: max(x, y),
+                        VectorOp.MIN: min,
+                        VectorOp.MAX: max,
                         VectorOp.ADD: lambda x, y: saturate32(x + y),
                         VectorOp.MUL: lambda x, y: saturate32(x * y),
                         VectorOp.SHR: lambda x, y: x >> min(max(y, 0), 31),

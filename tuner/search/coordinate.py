@@ -32,8 +32,7 @@ class CoordinateTuner(Tuner[P]):
     ) -> None:
         super().__init__(space, seed=seed, initial=initial)
         self._steps: Final = [
-            tuple(2**k for k in range(max(1, (len(knob) - 1).bit_length())))
-            for knob in space.knobs
+            tuple(2**k for k in range(max(1, (len(knob) - 1).bit_length()))) for knob in space.knobs
         ]
         self._centre: Index | None = None
         self._centre_value = float("inf")

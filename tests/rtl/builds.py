@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elaborations that the RTL tests run: sources, parameters and how a bench is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
+from tilewright.sim.build import LINT_WAIVERS, MANIFEST, read_manifest
+from tilewright.sim.cocotb_runner import SEED_VARIABLE, Bench, run_bench
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parent.parent / "build" / "cocotb"
+TOP = "tilewright_top"
+
+
+def fresh_seed() -> int:
+    """TILEWRIGHT_SEED, else a new one; printed, so that a failure can be repeated."""
+    chosen = os.environ.get(SEED_VARIABLE, "")
+    seed = int(chosen) if chosen else secrets.randbelow(2**31)
+    print(f"{SEED_VARIABLE}={seed}")
+    return seed
+
+
+def run_top(hw: HwConfig, *, test_filter: str | None = None) -> None:
+    """Run the top's tests on a configuration."""
+    values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
+    bench = Bench(
+        top=TOP,
+        sources=[LINT_WAIVERS, *read_manifest()],
+        parameters={**values, "ConfigHash": f"32'd{hw.config_hash}"},
+    )
+    run_bench(
+        bench,
+        "cocotb_top",
+        search_path=HERE,
+        cache=CACHE,
+        seed=fresh_seed(),
+        variables={"TILEWRIGHT_HW": json.dumps(hw.parameters())},
+        test_filter=test_filter,
+    )
+
+
+def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False) -> None:
+    """Run a unit's tests; a wrapper flattens ports that a simulator's VPI does not offer."""
+    sources = [LINT_WAIVERS, *(s for s in read_manifest() if s.stem != TOP)]
+    top = unit
+    if wrapper:
+        top = f"bench_{unit.removeprefix('tw_')}"
+        sources.append(HERE / "hdl" / f"{top}.sv")
+    bench = Bench(top=top, sources=sources, parameters=dict(parameters))
+    run_bench(
+        bench,
+        f"cocotb_{unit.removeprefix('tw_')}",
+        search_path=HERE,
+        cache=CACHE,
+        seed=fresh_seed(),
+        variables={"TILEWRIGHT_PARAMETERS": json.dumps(dict(parameters))},
+    )
+
+
+def named(name: str) -> HwConfig:
+    """A configuration of constraints/configs."""
+    return load_hwconfig(name)
+
+
+__all__ = ["MANIFEST", "fresh_seed", "named", "run_top", "run_unit"]
