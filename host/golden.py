@@ -126,11 +126,11 @@ def random_tensors(workload: Workload, rng: np.random.Generator) -> LayerTensors
     low, high = clip_bounds(workload)
     spread = int(deviation / 2)
     requant = RequantParams(
-        bias=rng.integers(-spread, spread, channels, endpoint=True),
+        bias=rng.integers(-spread, spread, channels, dtype=np.int32, endpoint=True),
         m1=m1,
         m2=m2,
         shift=shift,
-        zero_point=rng.integers(-8, 8, channels, endpoint=True),
+        zero_point=rng.integers(-8, 8, channels, dtype=np.int8, endpoint=True),
         clip_min=low,
         clip_max=high,
     )

@@ -181,4 +181,7 @@ def requantise(
     divisor = np.int64(1) << shift
     quotient += (twice > divisor) | ((twice == divisor) & ((quotient & 1) == 1))
     quotient += per_channel(params.zero_point)
-    return np.clip(quotient, params.clip_min, params.clip_max).astype(np.int8)
+    result: npt.NDArray[np.int8] = np.clip(quotient, params.clip_min, params.clip_max).astype(
+        np.int8
+    )
+    return result

@@ -91,7 +91,7 @@ module tw_gemm #(
   logic uop_in_range;
 
   assign head       = tw_pkg::gemm_t'(insn_i);
-  assign tokens_ok  = (head.pop & ~token_i) == '0;
+  assign tokens_ok  = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok   = (head.acc_banks & acc_busy_i) == '0;
   assign fields_ok  = (head.uop_count != '0) && (head.iter_outer != '0) &&
                       (head.iter_inner != '0) && !head.pop[tw_pkg::UnitGemm] &&

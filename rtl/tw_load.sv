@@ -123,10 +123,12 @@ module tw_load #(
   logic [16:0] width, height;
   tile_t wide_rows;
   logic bursts_done, bursts_last;
-  logic pads_done, pads_write, pads_full;
+  logic pads_done, pads_write, pads_full, pads_wait;
   tile_t pads_addr;
   logic flight_push, flight_full, flight_valid, flight_pop;
   flight_t flight_in, flight_out;
+  flight_t act_q;  // instruction whose data arrives
+  logic retire_data;
   logic [3:0] unused_flight_count;
   logic issue_finished, pad_only_retire;
   logic data_idle;
@@ -146,7 +148,7 @@ module tw_load #(
     end
     if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
   end
-  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok = (head.memory != tw_pkg::MemAcc) || ((head.acc_banks & acc_busy_i) == '0);
   assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && banks_ok && !flight_full &&
                 !halt_i;
@@ -218,11 +220,24 @@ module tw_load #(
       .pad_right_i (cur_q.pad_right),
       .pad_top_i   (cur_q.pad_top),
       .valid_o     (pads_write),
-      .ready_i     (!beat_valid_i && !pads_full),
+      .ready_i     (!beat_valid_i && !pads_full && !pads_wait),
       .addr_o      (pads_addr),
       .done_o      (pads_done)
   );
   assign pads_full = pads_addr >= Depth[cur_q.memory];
+
+  // Padding must not overtake data of an earlier instruction on its way to the same memory.
+  logic [7:0][3:0] in_flight_q;  // instructions with data on the way, by memory
+  assign pads_wait = in_flight_q[cur_q.memory] != 4'(has_data);
+  always_ff @(posedge clk_i) begin
+    for (int unsigned m = 0; m < 8; m++) begin
+      if (rst_i) in_flight_q[m] <= '0;
+      else if ((flight_push && cur_q.memory == 3'(m)) && !(retire_data && act_q.memory == 3'(m)))
+        in_flight_q[m] <= in_flight_q[m] + 1'b1;
+      else if (!(flight_push && cur_q.memory == 3'(m)) && (retire_data && act_q.memory == 3'(m)))
+        in_flight_q[m] <= in_flight_q[m] - 1'b1;
+    end
+  end
 
   always_comb begin
     issue_d         = issue_q;
@@ -273,7 +288,6 @@ module tw_load #(
 
   // ---------------------------------------------------------------------------------------
   // Data stage
-  flight_t act_q;
   logic act_valid_q;                       // an instruction is being filled
   logic all_placed_q;                      // its beats are all placed
   logic [3:0] credit_q;                    // instructions whose issue is finished
@@ -285,7 +299,7 @@ module tw_load #(
   logic row_last_y, row_last;
   logic [3:0] act_shift;
   logic [4:0] lanes, count;
-  logic wide, last_slice, row_done, all_done, retire_data;
+  logic wide, last_slice, row_done, all_done;
   tile_t addr_next;
   logic [4:0] lane_first, lane_next;
   logic in_range, bank_ok;
@@ -366,7 +380,7 @@ module tw_load #(
   // Write port: data first, padding in the other cycles
   logic write_beat, write_pad;
   assign write_beat = beat_valid_i && act_valid_q && in_range && bank_ok && !halt_i;
-  assign write_pad  = pads_write && !beat_valid_i && !pads_full && !halt_i;
+  assign write_pad  = pads_write && !beat_valid_i && !pads_full && !pads_wait && !halt_i;
 
   always_ff @(posedge clk_i) begin
     write_mem_o <= '0;
@@ -374,7 +388,7 @@ module tw_load #(
     else if (write_pad) write_mem_o[cur_q.memory] <= 1'b1;
     if (write_beat || write_pad) begin
       write_addr_o  <= write_beat ? addr_q[17:0] : pads_addr[17:0];
-      write_slice_o <= slice_q;
+      write_slice_o <= write_beat ? slice_q : '0;
       write_lane_o  <= write_beat ? lane_q : '0;
       write_count_o <= write_beat ? count : 5'd1;
       write_pad_o   <= !write_beat;

@@ -112,7 +112,7 @@ module tw_store #(
   logic [7:0] aw_len_q;
 
   assign head = tw_pkg::store_t'(insn_i);
-  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
                      !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
   if (Wide) begin : gen_aligned_wide

@@ -102,7 +102,7 @@ module tw_vector #(
 
   assign head = tw_pkg::vector_t'(insn_i);
   assign head_requant = head.op == tw_pkg::VecRequant;
-  assign tokens_ok = (head.pop & ~token_i) == '0;
+  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
   assign fields_ok = (head.op <= tw_pkg::VecRequant) && (head.iter_outer != '0) &&
                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&

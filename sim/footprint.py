@@ -157,9 +157,9 @@ def transfer_fault(v: Values, pad: Scratchpad, axi_bytes: int, memory_bytes: int
         return ErrorCode.ILLEGAL_FIELD
     if v["sram_base"] + planes * rows * columns > pad.depth:
         return ErrorCode.SRAM_RANGE
-    if v["dram_offset"] % min(pad.tile_bytes, axi_bytes):
-        return ErrorCode.DRAM_ALIGNMENT
     if v["x_size"] and v["y_size"]:
+        if v["dram_offset"] % min(pad.tile_bytes, axi_bytes):
+            return ErrorCode.DRAM_ALIGNMENT
         last = (planes - 1) * v["z_stride"] + (v["y_size"] - 1) * v["y_stride"] + v["x_size"]
         if v["dram_offset"] + pad.tile_bytes * last > memory_bytes:
             return ErrorCode.DRAM_RANGE
@@ -264,11 +264,15 @@ def vector_blocks(v: Values) -> Iterator[VectorBlock]:
 
 
 def vector_fault(v: Values, pads: Mapping[Memory, Scratchpad]) -> ErrorCode:
-    """What is wrong with a VECTOR's addresses, ACC banks aside."""
+    """What is wrong with a VECTOR's addresses, ACC banks aside.
+
+    Operands that the operation does not use may have any address (the source of MOV too).
+    """
     requant = v["op"] == VectorOp.REQUANT
     target = Memory.OUT if requant else Memory.ACC
     bad = _affine_last(v, "dst") >= pads[target].depth
-    bad |= _affine_last(v, "src") >= pads[Memory.ACC].depth
+    if v["op"] != VectorOp.MOV:
+        bad |= _affine_last(v, "src") >= pads[Memory.ACC].depth
     if v["operand"] == Operand.RES:
         bad |= _affine_last(v, "opd") >= pads[Memory.RES].depth
     if requant:

@@ -17,9 +17,9 @@ UOP_POOL: Final = 192
 """Micro-ops in DRAM."""
 
 PARAM_POOL: Final = 12
-"""Random PARAM tiles in DRAM; the probes follow."""
+"""Random PARAM tiles in DRAM."""
 
-PROBE_SHIFTS: Final = (0, 6, 12, 20)
+PROBE_SHIFTS: Final = (6, 14, 24)
 """Shifts with which ACC is made visible at the end."""
 
 DRAM_LINE: Final = 64
@@ -81,23 +81,60 @@ def random_uops(
 
 
 def random_params(hw: HwConfig, rng: _Rng) -> bytes:
-    """PARAM tiles over the full legal ranges, then one probe tile a shift of `PROBE_SHIFTS`."""
+    """PARAM tiles over the full legal ranges.
+
+    Half of the channels have a shift that fits an accumulator of random magnitude: with shifts
+    at random most results would be clipped or zero.
+    """
     entries: list[dict[str, int]] = []
     for _ in range(PARAM_POOL * hw.block_out):
-        wide = rng.random() < 0.5
-        bias = 2**31 if wide else 2**12
+        magnitude = int(rng.integers(6, 32))
+        fits = rng.random() < 0.5
+        bias = 2 ** (magnitude - 1) if fits else 2**31
+        m1 = int(rng.integers(-(2**15), 2**15))
+        shift = magnitude + abs(m1).bit_length() - 7
         entries.append(
             {
                 "bias": int(rng.integers(-bias, bias)),
-                "m1": int(rng.integers(-(2**15), 2**15)),
+                "m1": m1,
                 "m2": int(rng.integers(-(2**15), 2**15)),
-                "shift": int(rng.integers(MAX_SHIFT + 1)),
+                "shift": min(max(shift, 0), MAX_SHIFT)
+                if fits
+                else int(rng.integers(MAX_SHIFT + 1)),
                 "zero_point": int(rng.integers(-128, 128)),
             }
         )
-    for shift in PROBE_SHIFTS:
-        entries += [{"m1": 1, "shift": shift}] * hw.block_out
-    return b"".join(
-        pack_fields(PARAM_FIELDS, entry).to_bytes(PARAM_BYTES_PER_CHANNEL, "little")
-        for entry in entries
-    )
+    return b"".join(_entry(entry) for entry in entries)
+
+
+def shift_params(hw: HwConfig, shift: int) -> bytes:
+    """A PARAM tile that shows an accumulator divided by ``2^shift``."""
+    return _entry({"m1": 1, "shift": shift}) * hw.block_out
+
+
+def exact_params(rng: _Rng, acc: npt.NDArray[np.int32]) -> bytes:
+    """A PARAM tile that shows every bit of accumulators of known value.
+
+    The bias moves the expected value into int8, so that one that is off by any amount gives
+    another result.
+
+    Args:
+        rng: chooses the batch row that is shown and where in int8 it lands.
+        acc: expected contents of an ACC tile, shape ``(batch, block_out)``.
+    """
+    row = acc[int(rng.integers(acc.shape[0]))].astype(np.int64)
+    bias = np.clip(rng.integers(-100, 101, row.size) - row, -(2**31), 2**31 - 1)
+    return b"".join(_entry({"bias": value, "m1": 1}) for value in bias.tolist())
+
+
+def _entry(values: Mapping[str, int]) -> bytes:
+    return pack_fields(PARAM_FIELDS, values).to_bytes(PARAM_BYTES_PER_CHANNEL, "little")
+
+
+def random_tensor(rng: _Rng, nbytes: int) -> npt.NDArray[np.uint8]:
+    """Random bytes; the last quarter are int32 of random magnitude, for ACC."""
+    data = rng.integers(0, 256, nbytes, dtype=np.uint8)
+    words = rng.integers(-(2**31), 2**31, nbytes // 16)
+    scaled = (words >> rng.integers(0, 31, words.size)).astype("<i4").view(np.uint8)
+    data[data.size - scaled.size :] = scaled
+    return data

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from tilewright.host.device import Bytes
 from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
 from tilewright.host.isa import (
-    MAX_SHIFT,
     UNIT_OF,
     Instruction,
     Memory,
@@ -45,12 +44,16 @@ from tilewright.sim.randdata import (
     PROBE_SHIFTS,
     UOP_POOL,
     anchors,
+    exact_params,
     lines,
     random_params,
+    random_tensor,
     random_uops,
     runs,
+    shift_params,
 )
 from tilewright.sim.randtokens import TokenTracker
+from tilewright.sim.reference import ReferenceDevice
 
 _GEMM_PRODUCTS: Final = 160
 _CYCLES: Final = 300
@@ -106,18 +109,23 @@ class _Generator:
             )
             for memory, size in scratchpads(hw).items()
         }
+        beats = hw.param_tile_bytes // hw.axi_bytes
+        self._exact = min(hw.param_depth, hw.out_depth, max(1, 4 * _CYCLES // beats), 40)
         data_bytes = max(
             [4096 * int(rng.integers(2, 5))]
             + [12 * pad.size.tile_bytes for pad in self._pads.values()]
         )
         self._sizes = {
             "uop": UOP_POOL * UOP_BYTES,
-            "param": (PARAM_POOL + len(PROBE_SHIFTS)) * hw.param_tile_bytes,
+            "param": PARAM_POOL * hw.param_tile_bytes,
             "data": data_bytes,
             "result": 4096 * int(rng.integers(8, 17)),
+            "probe": (self._exact + len(PROBE_SHIFTS)) * hw.param_tile_bytes,
         }
+        self._tensors = {name: random_tensor(rng, self._sizes[name]) for name in ("data", "result")}
         self._regions, _ = layout_regions(self._sizes)
         self._uop_pool = random_uops(hw, rng, {m: p.anchors for m, p in self._pads.items()})
+        self._constants = {"uop": self._uop_pool.tobytes(), "param": random_params(hw, rng)}
         self._uops = np.zeros((self._pads[Memory.UOP].size.depth, UOP_BYTES), dtype=np.uint8)
         self._emitted: list[tuple[Opcode, dict[str, int]]] = []
         self._tokens = TokenTracker(rng)
@@ -137,62 +145,73 @@ class _Generator:
         self._rng.choice(np.array(actions), p=[0.22, 0.28, 0.2, 0.16, 0.14])()
 
     def observe(self) -> None:
-        """Make ACC visible through several shifts, and store every OUT tile not yet stored."""
+        """Store every OUT tile not yet stored, then make ACC visible.
+
+        A reference run tells what ACC holds; some tiles are shown exactly (see
+        `exact_params`), more of them through several shifts.
+        """
         self._store_unseen()
-        tiles = self._pads[Memory.ACC].unseen
-        out_depth = self._pads[Memory.OUT].size.depth
-        budget = max(2, 4 * _CYCLES // (self._vector_cycles * len(PROBE_SHIFTS)))
-        shown = sorted(self._rng.permutation(sorted(tiles))[: min(budget, out_depth)].tolist())
-        base = int(self._rng.integers(self._pads[Memory.PARAM].size.depth - 1))
+        unseen = self._rng.permutation(sorted(self._pads[Memory.ACC].unseen)).tolist()
+        if not unseen:
+            return
+        device = ReferenceDevice(self._hw)
+        device.run(*self.finish())
+        shape = (-1, self._hw.batch, self._hw.block_out)
+        acc = device.scratchpad(Memory.ACC).view("<i4").reshape(shape)
+        exact = sorted(unseen[: self._exact])
+        tiles = [exact_params(self._rng, acc[tile]) for tile in exact]
+        tiles += [bytes(self._hw.param_tile_bytes)] * (self._exact - len(exact))
+        tiles += [shift_params(self._hw, shift) for shift in PROBE_SHIFTS]
+        self._constants["probe"] = b"".join(tiles)
+        self._probe(exact, first=0, step=1)
+        budget = max(1, 4 * _CYCLES // (self._vector_cycles * len(PROBE_SHIFTS)))
+        shown = sorted(unseen[: min(budget, self._pads[Memory.OUT].size.depth)])
         for probe in self._rng.permutation(len(PROBE_SHIFTS)).tolist():
-            self._emit_load(
-                Memory.PARAM,
-                sram_base=base,
-                dram_offset=self._regions["param"].offset
-                + (PARAM_POOL + probe) * self._hw.param_tile_bytes,
-                x_size=1,
-                y_size=1,
-                z_size=1,
+            self._probe(shown, first=self._exact + probe, step=0)
+
+    def _probe(self, tiles: list[int], *, first: int, step: int) -> None:
+        """Requantise ACC tiles with probe tile ``first``, or with one each, and store them."""
+        needed = len(tiles) if step else 1
+        base = int(self._rng.integers(self._pads[Memory.PARAM].size.depth - needed + 1))
+        target = int(self._rng.integers(self._pads[Memory.OUT].size.depth - len(tiles) + 1))
+        offset = self._regions["probe"].offset + first * self._hw.param_tile_bytes
+        shape = {"x_size": needed, "y_size": 1, "z_size": 1}
+        self._emit_load(Memory.PARAM, sram_base=base, dram_offset=offset, **shape)
+        done = 0
+        for start, count in runs(tiles, limit=len(tiles)):
+            self._emit_vector(
+                op=int(VectorOp.REQUANT),
+                imm=0x7F80,
+                param_base=base + step * done,
+                param_step=step,
+                iter_outer=count,
+                iter_inner=1,
+                src_base=start,
+                src_outer=1,
+                dst_base=target + done,
+                dst_outer=1,
             )
-            target = int(self._rng.integers(out_depth - len(shown) + 1))
-            for first, count in runs(shown, limit=out_depth):
-                self._emit_vector(
-                    op=int(VectorOp.REQUANT),
-                    imm=0x7F80,
-                    param_base=base,
-                    iter_outer=1,
-                    iter_inner=count,
-                    src_base=first,
-                    src_inner=1,
-                    dst_base=target,
-                    dst_inner=1,
-                )
-                target += count
-            self._store_unseen()
+            done += count
+        self._store_unseen()
 
     def finish(self) -> tuple[Program, Bytes]:
-        """Close the program."""
+        """The program so far, closed by FINISH, and its memory image."""
         stream = b"".join(
             Instruction(opcode, {**values, **self._tokens.masks(index)}).encode()
             for index, (opcode, values) in enumerate(self._emitted)
         )
         stream += Instruction(Opcode.FINISH, {}).encode()
-        sizes = {**self._sizes, "insn": len(stream)}
-        regions, memory_bytes = layout_regions(sizes)
+        regions, memory_bytes = layout_regions({**self._sizes, "insn": len(stream)})
         program = Program(
             config_hash=self._hw.config_hash,
             instructions=stream,
             regions=regions,
-            constants={
-                "uop": self._uop_pool.tobytes(),
-                "param": random_params(self._hw, self._rng),
-            },
+            constants=dict(self._constants),
             memory_bytes=memory_bytes,
         )
         image = program.image()
-        for name in ("data", "result"):
-            noise = self._rng.integers(0, 256, regions[name].nbytes, dtype=np.uint8)
-            program.write(image, name, noise)
+        for name, data in self._tensors.items():
+            program.write(image, name, data)
         return program, image
 
     # -- emission: bookkeeping shared by random and systematic instructions ---------------------
@@ -276,11 +295,10 @@ class _Generator:
         limit = max(2, min(40, _CYCLES // beats, room // pad.size.tile_bytes // 2))
         limit = min(limit, pad.size.depth)
         v = self._random_shape(limit)
+        padded = memory != Memory.PARAM  # padding of PARAM is illegal
         for name in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
-            v[name] = int(rng.integers(4)) if rng.random() < 0.25 else 0
-            if memory == Memory.PARAM:
-                v[name] = 0
-        if rng.random() < 0.08 and memory != Memory.PARAM:
+            v[name] = int(rng.integers(4)) if padded and rng.random() < 0.25 else 0
+        if padded and rng.random() < 0.08:
             v[str(rng.choice(["x_size", "y_size"]))] = 0
         rows = v["pad_top"] + v["y_size"] + v["pad_bottom"]
         columns = v["pad_left"] + v["x_size"] + v["pad_right"]
@@ -289,7 +307,8 @@ class _Generator:
             v |= {"x_size": 1, "y_size": 1, "z_size": 1}
             v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 0)
             count = 1
-        v["pad_value"] = self._pad_value(memory)
+        # Micro-ops made of any other byte than 0 would lie outside every scratchpad.
+        v["pad_value"] = 0 if memory == Memory.UOP else int(rng.integers(-128, 128))
         base = self._place(pad, count)
         self._emit_load(memory, sram_base=base, **self._source(memory, v), **v)
 
@@ -298,14 +317,6 @@ class _Generator:
         y = int(self._rng.integers(1, min(max(1, limit // x), 6) + 1))
         z = int(self._rng.integers(1, min(max(1, limit // (x * y)), 3) + 1))
         return {"x_size": x, "y_size": y, "z_size": z}
-
-    def _pad_value(self, memory: Memory) -> int:
-        if memory == Memory.UOP:
-            return 0
-        value = int(self._rng.integers(-128, 128))
-        if memory == Memory.PARAM and (value & 63) > MAX_SHIFT:
-            value -= 16
-        return value
 
     def _source(self, memory: Memory, v: Mapping[str, int]) -> dict[str, int]:
         """Offset and strides so that the walk stays inside the region for this memory."""

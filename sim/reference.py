@@ -70,6 +70,7 @@ class ReferenceDevice:
         self._hw = hw
         self._strict = strict
         self._closed = False
+        self._machine: _Machine | None = None
 
     @property
     def hw(self) -> HwConfig:
@@ -98,12 +99,26 @@ class ReferenceDevice:
         stream = read_stream(self._hw, program, memory)
         start = time.perf_counter()
         machine = _Machine(self._hw, memory.copy(), strict=self._strict, max_tiles=max_cycles)
+        self._machine = machine
         machine.execute(stream)
         return RunResult(
             memory=machine.dram,
             counters=Counters(values=machine.counters),
             host_seconds=time.perf_counter() - start,
         )
+
+    def scratchpad(self, memory: Memory) -> Bytes:
+        """Contents of a scratchpad after the last run, failed or not.
+
+        Returns:
+            uint8, shape ``(depth, bytes a tile)``.
+
+        Raises:
+            DeviceError: nothing was run yet.
+        """
+        if self._machine is None:
+            raise DeviceError("no program was run yet", field="scratchpad")
+        return self._machine.contents[memory].copy()
 
     def close(self) -> None:
         """Release the device; further runs are an error."""
@@ -153,7 +168,7 @@ class _Machine:
         self._index = 0
         self._tokens = np.zeros((len(Unit), len(Unit)), dtype=np.int64)
         self._pads = scratchpads(hw)
-        self._bytes = {
+        self.contents = {
             memory: np.zeros((pad.depth, pad.tile_bytes), dtype=np.uint8)
             for memory, pad in self._pads.items()
         }
@@ -161,11 +176,11 @@ class _Machine:
             memory: np.zeros(pad.depth, dtype=np.bool_) for memory, pad in self._pads.items()
         }
         rows = (-1, hw.batch)
-        self._inp = self._bytes[Memory.INP].view(np.int8).reshape(*rows, hw.block_in)
-        self._wgt = self._bytes[Memory.WGT].view(np.int8).reshape(-1, hw.block_out, hw.block_in)
-        self._acc = self._bytes[Memory.ACC].view("<i4").reshape(*rows, hw.block_out)
-        self._res = self._bytes[Memory.RES].view(np.int8).reshape(*rows, hw.block_out)
-        self._out = self._bytes[Memory.OUT].view(np.int8).reshape(*rows, hw.block_out)
+        self._inp = self.contents[Memory.INP].view(np.int8).reshape(*rows, hw.block_in)
+        self._wgt = self.contents[Memory.WGT].view(np.int8).reshape(-1, hw.block_out, hw.block_in)
+        self._acc = self.contents[Memory.ACC].view("<i4").reshape(*rows, hw.block_out)
+        self._res = self.contents[Memory.RES].view(np.int8).reshape(*rows, hw.block_out)
+        self._out = self.contents[Memory.OUT].view(np.int8).reshape(*rows, hw.block_out)
 
     def execute(self, stream: list[bytes]) -> None:
         """Run up to FINISH."""
@@ -253,9 +268,9 @@ class _Machine:
         target = slice(walk.first, walk.first + walk.count)
         if memory == Memory.ACC:
             self._need_banks(Unit.LOAD, np.arange(target.start, target.stop), v["acc_banks"])
-        self._bytes[memory][target] = v["pad_value"] & 0xFF
+        self.contents[memory][target] = v["pad_value"] & 0xFF
         source = walk.dram[:, None] + np.arange(pad.tile_bytes)
-        self._bytes[memory][walk.tiles] = self.dram[source]
+        self.contents[memory][walk.tiles] = self.dram[source]
         self._written[memory][target] = True
         self.counters["bytes_read"] += source.size
 
@@ -265,7 +280,7 @@ class _Machine:
         walk = transfer(v, pad.tile_bytes)
         self._need(Memory.OUT, walk.tiles)
         target = walk.dram[:, None] + np.arange(pad.tile_bytes)
-        self.dram[target] = self._bytes[Memory.OUT][walk.tiles]
+        self.dram[target] = self.contents[Memory.OUT][walk.tiles]
         self.counters["bytes_written"] += target.size
 
     def _gemm(self, v: Values) -> None:
@@ -273,7 +288,7 @@ class _Machine:
         if last > self._pads[Memory.UOP].depth:
             raise self._status(ErrorCode.SRAM_RANGE, ErrorUnit.GEMM)
         self._need(Memory.UOP, np.arange(first, last))
-        uops = Uops.from_bytes(self._bytes[Memory.UOP][first:last])
+        uops = Uops.from_bytes(self.contents[Memory.UOP][first:last])
         self._refuse(Unit.GEMM, gemm_fault(v, uops, self._pads))
         for block in gemm_blocks(v, uops):
             self._count("macs_tiles", block.acc.size)
@@ -290,7 +305,8 @@ class _Machine:
         requant = v["op"] == VectorOp.REQUANT
         for block in vector_blocks(v):
             self._count("vector_tiles", block.src.size)
-            self._need_banks(Unit.VECTOR, block.src, v["acc_banks"])
+            if v["op"] != VectorOp.MOV:
+                self._need_banks(Unit.VECTOR, block.src, v["acc_banks"])
             if v["operand"] == Operand.RES:
                 self._need(Memory.RES, block.opd)
             if requant:
@@ -304,7 +320,7 @@ class _Machine:
         self._need(Memory.PARAM, block.param)
         channels = (-1, self._hw.block_out, PARAM_BYTES_PER_CHANNEL)
         used, which = np.unique(block.param, return_inverse=True)
-        params = decode_params(self._bytes[Memory.PARAM][used].reshape(channels))
+        params = decode_params(self.contents[Memory.PARAM][used].reshape(channels))
         if int(params["shift"].max()) > MAX_SHIFT:
             raise ProgramError(
                 f"shift must be at most {MAX_SHIFT}",
@@ -323,9 +339,12 @@ class _Machine:
 
     def _alu(self, v: Values, block: VectorBlock) -> None:
         op = VectorOp(v["op"])
-        for part in _independent_parts(block):
+        every = [slice(0, block.dst.size)]
+        for part in every if op == VectorOp.MOV else _independent_parts(block):
             dst, src = block.dst[part], block.src[part]
-            if op != VectorOp.MOV:
+            if op == VectorOp.MOV:
+                src = dst  # any address of the right shape: MOV has no source
+            else:
                 self._need(Memory.ACC, src)
             operand = (
                 self._res[block.opd[part]].astype(np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -29,17 +30,16 @@ def percent(value: float | None) -> str:
 
 
 def task_table(result: StudyResult) -> Table:
-    """Per task: default, best, speed-up, bound, share of the bound, configuration, schedule."""
-    table = Table(title=f"{result.study.name}", title_justify="left")
+    """Per task: default and best cycles, speed-up, bound, share of the bound, valid trials."""
+    table = Table(
+        title=result.study.name, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0)
+    )
     table.add_column("layer", no_wrap=True)
-    for heading in ("count", "default", "best", "speed-up", "bound", "of bound", "trials"):
+    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "valid/all")
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    if not result.shared:
-        table.add_column("configuration", overflow="fold")
-    table.add_column("schedule", overflow="fold")
     for task in result.tasks:
-        best = task.best
-        row = [
+        table.add_row(
             task.name,
             str(task.count),
             number(task.default_cycles),
@@ -48,24 +48,33 @@ def task_table(result: StudyResult) -> Table:
             number(task.bound),
             percent(task.of_bound),
             f"{task.valid_trials}/{task.trials}",
-        ]
-        if not result.shared:
-            row.append("-" if best is None else result.config_name(best.config_hash))
-        row.append("-" if best is None else schedule_text(best.schedule))
-        table.add_row(*row)
+        )
     table.add_section()
     table.add_row(
         "network" if result.shared else "sum",
-        "",
+        str(sum(task.count for task in result.tasks)),
         number(result.default_network),
         number(result.best_network),
         factor(ratio(result.default_network, result.best_network)),
         number(result.bound_network),
         percent(ratio(result.bound_network, result.best_network)),
         f"{sum(t.valid_trials for t in result.tasks)}/{len(result.trials)}",
-        *([""] if not result.shared else []),
-        "cycles x count over the layers above",
     )
+    return table
+
+
+def schedule_table(result: StudyResult) -> Table:
+    """Per task: the best schedule, and its configuration in per-layer mode."""
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("layer", no_wrap=True)
+    if not result.shared:
+        table.add_column("configuration", overflow="fold")
+    table.add_column("best schedule", overflow="fold")
+    for task in result.tasks:
+        if task.best is None:
+            continue
+        hardware = [] if result.shared else [result.config_name(task.best.config_hash)]
+        table.add_row(task.name, *hardware, schedule_text(task.best.schedule))
     return table
 
 
@@ -148,7 +157,7 @@ def failure_counts(result: StudyResult) -> dict[str, int]:
 
 def summary(result: StudyResult) -> RenderableType:
     """The whole summary."""
-    lines: list[RenderableType] = [task_table(result)]
+    lines: list[RenderableType] = [task_table(result), schedule_table(result)]
     lines += [Text(line) for line in hardware_lines(result)]
     lines += [Text(line, style="dim") for line in condition_lines(result)]
     failures = failure_counts(result)

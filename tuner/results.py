@@ -192,10 +192,11 @@ def network_curve(
 
 
 def schedule_text(schedule: Mapping[str, Any]) -> str:
-    """One short line: tiles, threads, order, fusion."""
-    tiles = " ".join(f"{k[5:]}{schedule[k]}" for k in schedule if k.startswith("tile_"))
+    """One short line: tiles, virtual threads (rows x channels), loop order, fusion."""
+    names = ("tile_b", "tile_h", "tile_w", "tile_ci", "tile_co")
+    tiles = " ".join(f"{name[5:]} {schedule[name]}" for name in names)
     threads = f"{schedule['h_threading']}x{schedule['oc_threading']}"
-    return f"{tiles} thr{threads} {schedule['loop_order']} {schedule['fusion']}"
+    return f"{tiles}, threads {threads}, {schedule['loop_order']}, {schedule['fusion']}"
 
 
 def _default_cycles(trials: Sequence[StoredTrial], configs: Sequence[StoredConfig]) -> int | None:

@@ -250,7 +250,7 @@ def _allocate(session: Session, arm: Arm, amount: int) -> list[tuple[TaskSearch,
                 left = float(2**62)
             else:
                 left = float(search.best_cycles - session.bound(arm.hw, search.task))
-            discount = 1 + shares[number] + search.stale / 4
+            discount = 1 + shares[number] + search.stale
             return left * search.task.count / discount
 
         shares[max(shares, key=gain)] += 1

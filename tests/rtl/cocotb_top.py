@@ -63,7 +63,7 @@ async def prepare(dut: Any, knob: str, rng: np.random.Generator) -> Accelerator:
     """The device out of reset, with its clients."""
     hw = hardware()
     device = Accelerator(
-        dut, Knob(knob, rng), reads=hw.read_outstanding, writes=hw.write_outstanding
+        dut, Knob(knob, rng.spawn(1)[0]), reads=hw.read_outstanding, writes=hw.write_outstanding
     )
     await device.start()
     return device

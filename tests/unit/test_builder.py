@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilewright.host.builder import (
     ProgramBuilder,
     field_shift,

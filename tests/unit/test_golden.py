@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
 from tilewright.host.errors import WorkloadError
 from tilewright.host.golden import accumulate, conv2d_int8, random_tensors
 from tilewright.host.requant import requantise
@@ -96,5 +97,5 @@ def test_refuses_tensors_of_another_workload():
     ):
         with pytest.raises(WorkloadError, match=text):
             conv2d_int8(other, tensors)
-    with pytest.raises(WorkloadError, match="w.data: must be int8"):
+    with pytest.raises(WorkloadError, match=r"w\.data: must be int8"):
         conv2d_int8(workload, replace(tensors, data=tensors.data.astype(np.int16)))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilewright.host.errors import WorkloadError
 from tilewright.host.requant import (
     MULTIPLIER_MAX,
@@ -37,7 +38,7 @@ def one_channel(**changes: int) -> RequantParams:
     zero_point=INT8, bounds=st.tuples(INT8, INT8),
 )  # fmt: skip
 def test_equals_rational_arithmetic_with_one_rounding(
-    acc, bias, m1, m2, residual, shift, zero_point, bounds
+    *, acc, bias, m1, m2, residual, shift, zero_point, bounds
 ):
     low, high = min(bounds), max(bounds)
     params = one_channel(

@@ -3,7 +3,8 @@
 
 Each line offers steps of 1, 2, 4, ... positions in both directions (and every value of an
 unordered knob), so a line costs a logarithm of the knob's size. The centre moves to the best
-result told; the improving knob is searched again from there, then the next one.
+result told; the improving knob is searched again from there, then the next one. Knobs with few values
+come first: their lines are cheap and they choose the structure.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class CoordinateTuner(Tuner[P]):
         self._centre, self._centre_value = result.index, result.value
         self._line.clear()
         if not self._order:
-            self._order = [int(k) for k in self.rng.permutation(len(self.space.knobs))]
+            shuffled = [int(k) for k in self.rng.permutation(len(self.space.knobs))]
+            self._order = sorted(shuffled, key=lambda k: len(self.space.knobs[k]))
         if moved is not None:
             self._order.remove(moved)
             self._order.insert(0, moved)

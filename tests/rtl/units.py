@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Surroundings of an execution unit: instruction queue, tokens, ACC locks, programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from bench import Knob
+
+from tilewright.host.isa import Instruction
+
+
+class Surroundings:
+    """Feeds instructions and tokens and keeps the books; call `step` once a clock edge.
+
+    Args:
+        dut: the unit.
+        unit: its number.
+        instructions: what it shall run.
+        rng: gaps and arrival of tokens.
+        knob: idle: gaps between instructions; back-pressure: tokens come late, banks are busy.
+        banks: whether the unit waits for ACC banks.
+    """
+
+    def __init__(
+        self,
+        dut: Any,
+        unit: int,
+        instructions: list[Instruction],
+        rng: np.random.Generator,
+        knob: Knob,
+        *,
+        banks: bool = True,
+    ) -> None:
+        self._dut = dut
+        self._unit = unit
+        self._instructions = instructions
+        self._rng = rng
+        self._knob = knob
+        self._banks = banks
+        self._next = 0
+        self._offered = False
+        self._busy = 0
+        self.tokens = [0, 0, 0, 0]
+        self._missing = [
+            sum(i.values.get("pop", 0) >> source & 1 for i in instructions) for source in range(4)
+        ]
+        self.taken: list[int] = []
+        self.retired = 0
+        self.pushed: Counter[int] = Counter()
+        self.errors: list[tuple[int, int]] = []
+        dut.halt_i.value = 0
+        dut.insn_valid_i.value = 0
+        dut.token_i.value = 0
+        if banks:
+            dut.acc_busy_i.value = 0
+
+    @property
+    def done(self) -> bool:
+        """Every instruction has retired."""
+        return self.retired == len(self._instructions)
+
+    def step(self) -> None:
+        """Sample the unit's outputs of the past cycle, check them, drive the next cycle."""
+        dut = self._dut
+        popped = int(dut.token_pop_o.value)
+        if int(dut.insn_pop_o.value):
+            assert self._offered, "popped without an instruction"
+            head = self._instructions[self._next]
+            assert popped == head.values.get("pop", 0), f"pops {popped:#x} for {head}"
+            if self._banks:
+                assert not self._busy & self._wanted(head), f"took busy banks: {head}"
+            self.taken.append(self._next)
+            self._next += 1
+            self._offered = False
+        else:
+            assert not popped, "token popped without an instruction"
+        for source in range(4):
+            if popped >> source & 1:
+                assert self.tokens[source], f"popped a token that {source} has not pushed"
+                self.tokens[source] -= 1
+        pushed = int(dut.token_push_o.value)
+        if int(dut.retire_o.value):
+            expected = self._instructions[self.retired].values.get("push", 0)
+            assert pushed == expected, f"instruction {self.retired} pushes {pushed:#x}"
+            self.retired += 1
+        else:
+            assert not pushed, "token pushed without retirement"
+        if int(dut.error_valid_o.value):
+            self.errors.append((int(dut.error_code_o.value), int(dut.error_index_o.value)))
+        self._drive()
+
+    def _wanted(self, instruction: Instruction) -> int:
+        if self._unit == 0 and instruction.values["memory"] != 2:
+            return 0
+        return instruction.values.get("acc_banks", 0)
+
+    def _drive(self) -> None:
+        dut = self._dut
+        for source in range(4):
+            late = self._knob.name == "back-pressure" and self._rng.random() < 0.9
+            if self._missing[source] and not late:
+                self._missing[source] -= 1
+                self.tokens[source] += 1
+        dut.token_i.value = sum((count > 0) << s for s, count in enumerate(self.tokens))
+        if self._banks:
+            if self._knob.name == "back-pressure" and self._rng.random() < 0.2:
+                self._busy = int(self._rng.integers(16))
+            held = int(dut.acc_lock_o.value)
+            if hasattr(dut, "acc_claim_o"):
+                held |= int(dut.acc_claim_o.value)
+            elif self.taken:
+                held |= self._wanted(self._instructions[self.taken[-1]])
+            self._busy &= ~held
+            dut.acc_busy_i.value = self._busy
+        if self._offered:
+            return
+        more = self._next < len(self._instructions)
+        self._offered = more and not self._knob.source_pauses()
+        dut.insn_valid_i.value = int(self._offered)
+        if self._offered:
+            encoded = self._instructions[self._next].encode()
+            dut.insn_i.value = int.from_bytes(encoded, "little")
+            dut.index_i.value = self._next
+
+
+def random_tokens(rng: np.random.Generator, unit: int) -> dict[str, int]:
+    """Pop and push masks of a unit, often empty, never its own bit."""
+    others = 0xF & ~(1 << unit)
+    return {
+        "pop": int(rng.integers(16)) & others if rng.random() < 0.4 else 0,
+        "push": int(rng.integers(16)) & others if rng.random() < 0.4 else 0,
+    }
+
+
+def pack(values: np.ndarray, bits: int) -> int:
+    """Concatenate elements, first one lowest."""
+    flat = np.asarray(values).ravel()
+    return int.from_bytes(flat.astype({8: "<i1", 32: "<i4"}[bits]).tobytes(), "little")
+
+
+def unpack(value: int, bits: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Inverse of `pack`."""
+    count = int(np.prod(shape))
+    data = value.to_bytes(count * bits // 8, "little")
+    return np.frombuffer(data, dtype={8: "<i1", 32: "<i4"}[bits]).reshape(shape).copy()

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An analytic accelerator for tuner tests: instant, deterministic, with known optima.
+
+It shares nothing with the real lowering or the RTL; a tuner cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.host.board import Board, MemoryModel
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Workload, conv2d
+from tilewright.tuner.measurement import Measurement, Request, Status
+from tilewright.tuner.rules import Rules
+
+MEMORY = MemoryModel(
+    name="test", read_latency=10, write_latency=10, read_bytes_per_cycle=8, write_bytes_per_cycle=8
+)
+BOARD = Board(
+    name="test-board",
+    part="none",
+    lut=50_000,
+    ff=100_000,
+    bram36=140,
+    dsp=220,
+    clock_mhz=100,
+    axi_data_bits=64,
+    axi_burst_beats=16,
+    coherent=False,
+    memory=MEMORY,
+    sources={"clock_mhz": "chosen for tests"},
+)
+BASE = HwConfig(name="base")
+SMALL = conv2d("S", 6, 32, 32, 3, 1, 1, count=2)
+TASKS = (
+    conv2d("A", 14, 64, 64, 3, 1, 1, count=2),
+    conv2d("B", 14, 64, 128, 1, 0, 2),
+    conv2d("C", 7, 128, 128, 3, 1, 1, count=3),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    ok: bool
+    rule: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Bound:
+    cycles: int
+    limiter: str = "mac"
+
+
+@dataclass(frozen=True)
+class Area:
+    lut: int
+    ff: int
+    bram36: int
+    dsp: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    ok: bool
+    text: str
+
+
+def blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
+    return -(-workload.channels_in // hw.block_in), -(-workload.channels_out // hw.block_out)
+
+
+def legal(hw: HwConfig, workload: Workload, s: Schedule) -> Verdict:
+    copies = s.h_threading * s.oc_threading
+    rows = (s.tile_h - 1) * workload.stride_h + workload.kernel_h
+    columns = (s.tile_w - 1) * workload.stride_w + workload.kernel_w
+    if s.tile_b * rows * columns * s.tile_ci * copies > hw.inp_depth // 4:
+        return Verdict(False, "inp", "too many input tiles")
+    if s.tile_b * s.tile_h * s.tile_w * s.tile_co * copies > hw.acc_depth // 4:
+        return Verdict(False, "acc", "too many accumulators")
+    return Verdict(True)
+
+
+def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
+    del hw, workload
+    return Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
+
+
+def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
+    del memory
+    ci, co = blocks(hw, workload)
+    pixels = workload.n * workload.out_height * workload.out_width
+    return Bound(pixels * ci * co * workload.kernel_h * workload.kernel_w)
+
+
+def estimate(hw: HwConfig) -> Area:
+    bram = math.ceil((hw.inp_bytes + hw.wgt_bytes + hw.acc_bytes + hw.out_bytes) / 4096)
+    return Area(lut=10 * hw.macs_per_cycle, ff=1, bram36=bram, dsp=hw.macs_per_cycle // 2)
+
+
+def fits(hw: HwConfig, board: Board) -> Fit:
+    area = estimate(hw)
+    ok = area.bram36 <= board.bram36 and area.dsp <= board.dsp
+    return Fit(ok, f"BRAM36 {area.bram36} of {board.bram36}, DSP {area.dsp} of {board.dsp}")
+
+
+RULES = Rules(
+    legal=legal,
+    default_schedule=default_schedule,
+    bound=bound,
+    estimate=estimate,
+    fits=fits,
+    channel_blocks=blocks,
+)
+
+
+def cycles_of(hw: HwConfig, workload: Workload, s: Schedule) -> int:
+    """Smooth in every knob, optimum at large tiles with two threads, plus a little ruggedness."""
+    ideal = bound(hw, workload, MEMORY).cycles
+    ci, co = blocks(hw, workload)
+    waste = (
+        (workload.out_height / s.tile_h) * 0.05
+        + (workload.out_width / s.tile_w) * 0.05
+        + (ci / s.tile_ci) * 0.1
+        + (co / s.tile_co) * 0.1
+        + (0.3 if s.h_threading * s.oc_threading == 1 else 0.0)
+        + (0.1 if s.loop_order.value == "weight" else 0.0)
+        + (0.05 if s.fusion.value == "tile" else 0.0)
+    )
+    text = f"{hw.config_hash}{workload.key}{s}"
+    rugged = hashlib.sha256(text.encode()).digest()[0] / 255 * 0.02
+    return int(ideal * (1 + waste + rugged)) + 100
+
+
+def counters_of(cycles: int) -> dict[str, int]:
+    """Consistent counters: every unit's states add up to the cycles."""
+    counters = {name: 0 for name, _ in COUNTERS}
+    counters["cycles"] = cycles
+    for unit in UNIT_NAMES:
+        states = [f"{unit}_{s}" for s, _ in UNIT_COUNTER_STATES if s != f"token_{unit}"]
+        counters[states[0]] = cycles - (len(states) - 1) * (cycles // 10)
+        for state in states[1:]:
+            counters[state] = cycles // 10
+    counters["macs_tiles"] = cycles // 2
+    return counters
+
+
+class AnalyticOracle:
+    """Answers from `cycles_of`, in a chosen order, with failures on request.
+
+    Args:
+        shuffle: reorders the positions of a batch: the order in which workers finish.
+        fail: requests that fail, by predicate.
+        wrong: requests whose output mismatches, by predicate.
+        stop_after: raise KeyboardInterrupt instead of the answer after this many.
+        identity: what the measurements depend on.
+    """
+
+    fidelity = "analytic"
+
+    def __init__(
+        self,
+        *,
+        shuffle: Callable[[list[int]], list[int]] = list,
+        fail: Callable[[Request], bool] = lambda _: False,
+        wrong: Callable[[Request], bool] = lambda _: False,
+        stop_after: int | None = None,
+        identity: str = "analytic-1",
+    ) -> None:
+        self.identity = identity
+        self.measured: list[tuple[str, str, str]] = []
+        self.prepared: list[str] = []
+        self._shuffle, self._fail, self._wrong = shuffle, fail, wrong
+        self._stop_after = stop_after
+
+    def prepare(self, hw: HwConfig) -> None:
+        self.prepared.append(hw.name)
+
+    def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
+        for position in self._shuffle(list(range(len(requests)))):
+            if self._stop_after is not None and len(self.measured) >= self._stop_after:
+                raise KeyboardInterrupt
+            request = requests[position]
+            self.measured.append(request.key)
+            yield position, self._answer(request)
+
+    def _answer(self, request: Request) -> Measurement:
+        def failed(status: Status, text: str) -> Measurement:
+            return Measurement(
+                status=status,
+                fidelity=self.fidelity,
+                failure=text,
+                limit_cycles=request.max_cycles,
+            )
+
+        if self._fail(request):
+            return failed(Status.FAILED, "made to fail")
+        if self._wrong(request):
+            return failed(Status.MISMATCH, "1 of 10 output elements differ")
+        cycles = cycles_of(request.hw, request.workload, request.schedule)
+        if cycles > request.max_cycles:
+            return failed(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
+        return Measurement(
+            status=Status.OK,
+            fidelity=self.fidelity,
+            cycles=cycles,
+            counters=counters_of(cycles),
+            limit_cycles=request.max_cycles,
+            host_seconds=0.001,
+            output_checked=True,
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class Silent:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.trials: list[tuple[int, str, bool]] = []
+
+    def trial(self, sequence, proposal, measurement, *, replayed) -> None:
+        self.trials.append((sequence, proposal.task.name, replayed))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
