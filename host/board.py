@@ -65,9 +65,10 @@ class MemoryModel:
             ("shared_bytes_per_cycle", 0.0),
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < low_bytes:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not low_bytes <= value <= 4096:
                 raise ConfigError(
-                    f"must be a number of at least {low_bytes}", field=name, value=value
+                    f"must be a number from {low_bytes} to 4096", field=name, value=value
                 )
 
     @classmethod
@@ -78,7 +79,8 @@ class MemoryModel:
             ConfigError: unknown, missing or bad keys.
         """
         values = {k: v for k, v in data.items() if k != "source"}
-        return _build(cls, values, origin)
+        model: MemoryModel = _build(cls, values, origin)
+        return model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,14 @@ class Board:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError("must be a positive integer", field=name, value=value)
+        for name in ("axi_data_bits", "axi_burst_beats"):
+            value = getattr(self, name)
+            if value & (value - 1):
+                raise ConfigError("must be a power of two", field=name, value=value)
+        if not isinstance(self.coherent, bool):
+            raise ConfigError("must be true or false", field="coherent", value=self.coherent)
+        if not isinstance(self.memory, MemoryModel):
+            raise ConfigError("must be a mapping of memory timing", field="memory")
         clock = self.clock_mhz
         if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
             raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock)

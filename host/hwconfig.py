@@ -236,6 +236,8 @@ class HwConfig:
                     value=value,
                     remedy=f"use a whole number from {parameter.low} to {parameter.high}",
                 )
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigError("must be a non-empty text", field="name", value=self.name)
         values = self.parameters()
         for rule in RULES:
             if not eval(_COMPILED[rule.name], {"__builtins__": {}}, values):
@@ -366,6 +368,21 @@ class HwConfig:
         return cls(**data)
 
 
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping; PyYAML itself would keep the last value silently."""
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen and isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
+                )
+            seen.add(key_node.value if isinstance(key_node, yaml.ScalarNode) else id(key_node))
+        return super().construct_mapping(node, deep)
+
+
 _COMPILED: Final = {rule.name: compile(rule.expression, rule.name, "eval") for rule in RULES}
 
 CONFIG_DIR: Final = Path(__file__).resolve().parent.parent / "constraints" / "configs"
@@ -379,15 +396,15 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         raise ConfigError(
             f"{what} must be a readable file",
             field=str(path),
             remedy=getattr(error, "strerror", None) or "save it as UTF-8 text",
         ) from error
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         place = f"{path}:{where.line + 1}" if where is not None else str(path)
         problem = getattr(error, "problem", None) or "cannot be parsed"

@@ -211,7 +211,7 @@ PARAM_FIELDS: Final = (
     _f("reserved", 2, "zero"),
     _f("zero_point", 8, "added after rounding, before the clip", signed=True),
 )
-"""One channel of a PARAM tile, in 128 bits."""
+"""One channel of a PARAM tile, in 128 bits; bits that no field uses are zero."""
 
 MAX_SHIFT: Final = 47
 

@@ -42,6 +42,20 @@ class Program:
     constants: Mapping[str, bytes]
     memory_bytes: int
 
+    def __post_init__(self) -> None:
+        """Refuse regions that leave the memory or overlap."""
+        end, last = 0, ""
+        for name, region in sorted(self.regions.items(), key=lambda item: item[1].offset):
+            if region.offset < end or region.nbytes < 0:
+                raise ProgramError("regions must not overlap", field=f"{last}, {name}")
+            end, last = region.offset + region.nbytes, name
+        if end > self.memory_bytes:
+            raise ProgramError(
+                f"regions must lie in the program's {self.memory_bytes} bytes",
+                field=last,
+                value=end,
+            )
+
     @property
     def instruction_count(self) -> int:
         """Number of instructions."""

@@ -65,8 +65,15 @@ class Schedule:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ScheduleError("must be an integer of at least 1", field=name, value=value)
         for name in ("h_threading", "oc_threading"):
-            if getattr(self, name) not in (1, 2):
-                raise ScheduleError("must be 1 or 2", field=name, value=getattr(self, name))
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 2):
+                raise ScheduleError("must be 1 or 2", field=name, value=value)
+        for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ScheduleError(
+                    f"must be one of {', '.join(kind)}", field=name, value=str(value)
+                )
 
     def to_mapping(self) -> dict[str, int | str]:
         """Plain values, for YAML and the store."""

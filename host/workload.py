@@ -76,6 +76,17 @@ class Workload:
             self._require_int(name, 1)
         for name in ("pad_top", "pad_bottom", "pad_left", "pad_right"):
             self._require_int(name, 0)
+        if not isinstance(self.kind, Kind):
+            raise WorkloadError(
+                f"must be one of {', '.join(Kind)}", field=f"{self.name}.kind", value=self.kind
+            )
+        for name in ("relu", "residual"):
+            if not isinstance(getattr(self, name), bool):
+                raise WorkloadError(
+                    "must be true or false",
+                    field=f"{self.name}.{name}",
+                    value=getattr(self, name),
+                )
         if self.kind is Kind.DEPTHWISE and self.channels_in != self.channels_out:
             raise WorkloadError(
                 "a depthwise workload has as many output as input channels",

@@ -41,9 +41,7 @@ def schedule_cost(schedule: Any) -> float:
     return float(cycles_of(BASE, TASKS[0], schedule))
 
 
-def drive(
-    tuner: Tuner[Any], cost: Cost, *, batches: list[int]
-) -> list[tuple[Index, float | None]]:
+def drive(tuner: Tuner[Any], cost: Cost, *, batches: list[int]) -> list[tuple[Index, float | None]]:
     """Ask and tell; returns what was proposed with what was told."""
     log: list[tuple[Index, float | None]] = []
     for size in batches:
@@ -155,9 +153,7 @@ class TunerContract:
         hardware = HardwareChoice([BASE, BASE.with_(name="wide", block_in=8, block_out=32)])
         space = JointSpace(TASKS[0], hardware, RULES, "full")
         tuner = self.make(space)
-        log = drive(
-            tuner, lambda p: float(cycles_of(p.hw, TASKS[0], p.schedule)), batches=[8] * 8
-        )
+        log = drive(tuner, lambda p: float(cycles_of(p.hw, TASKS[0], p.schedule)), batches=[8] * 8)
         assert {index[0] for index, _ in log} == {0, 1}
 
     def test_refuses_results_that_nobody_awaits(self) -> None:

@@ -19,7 +19,10 @@ class Grid(Space[Index]):
 
     def __init__(self, *sizes: int, ordered: bool = True) -> None:
         super().__init__(
-            [Knob(name=f"k{n}", values=tuple(range(s)), ordered=ordered) for n, s in enumerate(sizes)]
+            [
+                Knob(name=f"k{n}", values=tuple(range(s)), ordered=ordered)
+                for n, s in enumerate(sizes)
+            ]
         )
 
     def decode(self, index: Index) -> Index:

@@ -81,7 +81,11 @@ def test_sampling_reaches_every_valid_point_and_no_other() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), task=st.sampled_from(TASKS), kind=st.sampled_from(["full", "vta"]))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    task=st.sampled_from(TASKS),
+    kind=st.sampled_from(["full", "vta"]),
+)
 def test_samples_are_valid_and_encode_inverts_decode(seed: int, task, kind: str) -> None:
     space = ScheduleSpace(task, BASE, RULES, kind)
     index = space.sample(np.random.default_rng(seed))

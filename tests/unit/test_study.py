@@ -90,7 +90,7 @@ def test_the_first_trials_are_the_untuned_schedules_on_the_base(tmp_path, mode: 
     assert result.default_network == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     stop=st.integers(0, 59),
     mode=st.sampled_from(list(Mode)),
@@ -212,15 +212,15 @@ def test_configurations_whose_bound_cannot_win_are_not_built(tmp_path) -> None:
     rules = RULES.__class__(
         **{
             **vars(RULES),
-            "bound": lambda hw, w, m: RULES.bound(hw, w, m)
-            if hw == BASE
-            else type("B", (), {"cycles": 100 * fast, "limiter": "mac"})(),
+            "bound": lambda hw, w, m: (
+                RULES.bound(hw, w, m)
+                if hw == BASE
+                else type("B", (), {"cycles": 100 * fast, "limiter": "mac"})()
+            ),
         }
     )
     with Store(tmp_path / "s.sqlite") as store:
-        run_study(
-            "s", make(), store=store, oracle=oracle, rules=rules, listener=Silent()
-        )
+        run_study("s", make(), store=store, oracle=oracle, rules=rules, listener=Silent())
         result = load_result(store, "s")
     assert {t.config_hash for t in result.trials} == {f"{BASE.config_hash:08x}"}
     assert [c.status for c in result.configs] == ["measured", "pruned", "pruned"]
@@ -232,11 +232,15 @@ def test_slow_trials_are_cut_off_and_recorded_with_their_limit(tmp_path) -> None
         def _answer(self, request: Request):
             if request.schedule.tile_h == 1 and request.schedule.tile_w > 1:
                 assert request.max_cycles < 10**9
-                return super()._answer(request).__class__(
-                    status=Status.TIMEOUT,
-                    fidelity=self.fidelity,
-                    failure="late",
-                    limit_cycles=request.max_cycles,
+                return (
+                    super()
+                    ._answer(request)
+                    .__class__(
+                        status=Status.TIMEOUT,
+                        fidelity=self.fidelity,
+                        failure="late",
+                        limit_cycles=request.max_cycles,
+                    )
                 )
             return super()._answer(request)
 

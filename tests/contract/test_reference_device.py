@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference fulfils the contract of a device."""
+
+from __future__ import annotations
+
+from contract.device_contract import DeviceContract
+
+from tilewright.host.hwconfig import HwConfig
+from tilewright.sim.reference import ReferenceDevice
+
+
+class TestReferenceDevice(DeviceContract):
+    programs = 1  # it is compared with itself here; tests/unit has the independent model
+
+    def make_device(self, hw: HwConfig) -> ReferenceDevice:
+        return ReferenceDevice(hw)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command tells users what they can act on, in one line, with the right exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.analytic import RULES, AnalyticOracle
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+
+TINY_LAYERS = ["tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2"]
+
+
+def call(arguments: Sequence[str]):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, AnalyticOracle]:
+    """`tune` on the analytic accelerator; the mapping holds the latest oracle."""
+    from tilewright.tuner import oracle, rules
+
+    made: dict[str, AnalyticOracle] = {}
+
+    def make(*, workers: int) -> AnalyticOracle:
+        assert workers >= 1
+        made["oracle"] = made.get("next") or AnalyticOracle()
+        return made["oracle"]
+
+    monkeypatch.setattr(oracle, "RtlOracle", make)
+    monkeypatch.setattr(rules, "host_rules", lambda: RULES)
+    return made
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, json\nfrom typer.testing import CliRunner\nfrom tilewright.cli import app\n"
+        "r = CliRunner().invoke(app, ['--help'])\nassert r.exit_code == 0, r.output\n"
+        "print(json.dumps([m for m in ('torch', 'plotly', 'sqlalchemy', 'onnx', 'numpy')"
+        " if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize("command", ["doctor", "configs", "boards", "sim", "tune", "report"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = call([command, "--help"])
+    assert result.exit_code == 0
+    assert f"tilewright {command}" in result.output or command in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["sim", "C99"], ["layer", "C99", "C2"]),
+        (["sim", "C2", "--hw", "nothing"], ["hw", "nothing", "pynq-16x16"]),
+        (["sim", "C2", "--memory", "nothing"], ["memory", "ideal"]),
+        (["sim", "C2", "--network", "nothing"], ["nothing", "resnet18"]),
+        (["sim", "C2", "--schedule", "missing.yaml"], ["missing.yaml"]),
+        (["sim", "C2", "--device", "reference", "--waves", "w.fst"], ["waves"]),
+        (["tune", "nothing"], ["nothing", "resnet18"]),
+        (["tune", "missing.onnx"], ["missing.onnx"]),
+        (["tune", "resnet18", "--board", "nothing"], ["board", "pynq-z2"]),
+        (["tune", "resnet18", "--layers", "C99"], ["layer", "C99"]),
+        (["tune", "resnet18", "--budget", "3"], ["budget", "3"]),
+        (["report", "--runs", "nowhere"], ["no such trial store"]),
+    ],
+)
+def test_user_errors_are_one_line_and_exit_code_2(
+    arguments: list[str], parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("block_in: 12", "power of two"),
+        ("block_in: [", "valid YAML"),
+        ("blocks: 3", "unknown key"),
+        ("- 1", "mapping"),
+    ],
+)
+def test_a_bad_configuration_file_is_refused(tmp_path: Path, text: str, part: str) -> None:
+    path = tmp_path / "hw.yaml"
+    path.write_text(text)
+    result = call(["sim", "C2", "--hw", str(path)])
+    assert result.exit_code == 2
+    assert part in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_illegal_schedule_is_refused_with_its_rule(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("tile_h: 56\ntile_w: 56\ntile_ci: 4\ntile_co: 4\n")
+    result = call(["sim", "C2", "--schedule", str(path)])
+    assert result.exit_code == 2
+    assert "needs" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_truncated_onnx_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(b"\x08\x07\x12\xff\xff")
+    result = call(["tune", str(path)])
+    assert result.exit_code == 2
+    assert "cut.onnx" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_sim_on_the_reference_checks_the_output() -> None:
+    result = call(["sim", "C10", "--device", "reference"])
+    assert result.exit_code == 0, result.output
+    assert "bit-exact, 25,088 int8 elements" in result.output
+
+
+def test_sim_on_the_rtl_prints_cycles_bound_and_units(tmp_path: Path) -> None:
+    schedule = tmp_path / "s.yaml"
+    result = call(["sim", "FC", "--network", "resnet18", "--hw", "edge-8x8"])
+    assert result.exit_code == 0, result.output
+    for part in ("cycles; bound", "% of the bound", "gemm", "bytes_read", "bit-exact"):
+        assert part in result.output
+    assert not schedule.exists()
+
+
+def test_lists_configurations_and_boards() -> None:
+    configs, boards = call(["configs"]), call(["boards"])
+    assert configs.exit_code == boards.exit_code == 0
+    assert "pynq-16x16" in configs.output
+    assert "pynq-z2" in boards.output
+
+
+def test_tune_prints_a_summary_and_writes_a_report(analytic, tmp_path: Path) -> None:
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "the untuned" in result.output
+    (report,) = tmp_path.glob("*.html")
+    assert report.name in result.output.replace("\n", "")
+    again = call(["report", "--runs", str(tmp_path), "--output", str(tmp_path / "x.html")])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "x.html").read_text() == report.read_text()
+
+
+def test_an_interrupted_tune_exits_130_and_resumes(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(stop_after=5)
+    stopped = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert stopped.exit_code == 130
+    assert "resumes" in stopped.output
+    analytic["next"] = AnalyticOracle()
+    resumed = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert resumed.exit_code == 0, resumed.output
+    assert "5 trials are already in the store" in resumed.output
+    assert len(analytic["oracle"].measured) == 7
+
+
+def test_other_settings_under_one_name_are_refused(analytic, tmp_path: Path) -> None:
+    arguments = [*TINY_LAYERS, "--runs", str(tmp_path), "--name", "mine"]
+    assert call(arguments).exit_code == 0
+    result = call([*arguments, "--seed", "9"])
+    assert result.exit_code == 2
+    assert "seed (was 0, now 9)" in result.stderr
+
+
+def test_wrong_results_make_tune_fail(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(wrong=lambda r: r.schedule.tile_w == 2)
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "WRONG RESULT" in result.output
+
+
+def test_errors_show_no_traceback_in_the_real_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright.cli", "sim", "C99"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ},
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
