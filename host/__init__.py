@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that runs on the host: configuration, instruction set, workloads, lowering, devices."""
+"""What runs on the host: configuration, instruction set, workloads, lowering, devices."""

@@ -156,8 +156,7 @@ def cpp_header() -> str:
     for kind in (registers.Ctrl, registers.Status):
         for member in kind:
             lines.append(
-                f"inline constexpr uint32_t k{kind.__name__}{_camel(member.name)} = "
-                f"{member.value};"
+                f"inline constexpr uint32_t k{kind.__name__}{_camel(member.name)} = {member.value};"
             )
     lines.append("")
     for enum in (registers.ErrorCode, registers.ErrorUnit):

@@ -72,7 +72,7 @@ class Device(Protocol):
             ProgramError: the program was built for another configuration, or sizes differ.
             DeviceError: the device stopped with an error status; the text names code, unit,
                 instruction and, for a watchdog, what each unit waited for.
-            DeviceTimeout: the cycle limit was reached.
+            DeviceTimeoutError: the cycle limit was reached.
         """
         ...
 

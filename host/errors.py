@@ -70,7 +70,7 @@ class DeviceError(TilewrightError):
     """The device stopped with an error status (see the rule for the status)."""
 
 
-class DeviceTimeout(DeviceError):
+class DeviceTimeoutError(DeviceError):
     """The device exceeded its cycle or wall-clock limit."""
 
 

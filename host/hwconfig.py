@@ -403,7 +403,7 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
             remedy=getattr(error, "strerror", None) or "save it as UTF-8 text",
         ) from error
     try:
-        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
+        data = yaml.load(text, Loader=_UniqueKeyLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         place = f"{path}:{where.line + 1}" if where is not None else str(path)

@@ -16,7 +16,7 @@ LOAD ``memory`` : for z, y, x over the padded region (row-major, x fastest)::
   where T is the tile size in bytes of ``memory``. The padded region is
   ``z_size`` planes of ``pad_top + y_size + pad_bottom`` rows of
   ``pad_left + x_size + pad_right`` tiles. ``x_size`` or ``y_size`` may be 0 (padding only).
-  A PARAM tile spans several memory rows, so padding is illegal there.
+  A PARAM tile spans several memory rows, so padding is illegal there; so is an empty region.
   ``dram_offset`` is relative to the MEM_BASE register; it is a multiple of min(T, AXI beat).
 
 STORE : the same walk without padding, from OUT to DRAM, T = batch x block_out bytes.
@@ -37,6 +37,7 @@ VECTOR requant : for o, i, with p = PARAM[param_base + (param_step ? o : 0)], ch
     OUT[dst] = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c]) / 2^p.shift[c])
                     + p.zero_point[c], imm[7:0], imm[15:8])
     r = operand == RES ? RES[opd] : 0
+    (a minimum above the maximum is illegal; a shift above 47 is unspecified)
 
 FINISH : retires when every unit is idle and every write is acknowledged.
 

@@ -41,7 +41,12 @@ REGISTERS: Final = (
     _r("INSN_COUNT", 0x030, "rw", "instructions in the program"),
     _r("MEM_BASE_LO", 0x034, "rw", "physical address of the program's memory, 4 KiB aligned"),
     _r("MEM_BASE_HI", 0x038, "rw", "upper half"),
-    _r("MEM_SIZE_LO", 0x03C, "rw", "bytes of the memory, a multiple of 4 KiB; access beyond is an error"),
+    _r(
+        "MEM_SIZE_LO",
+        0x03C,
+        "rw",
+        "bytes of the memory, a multiple of 4 KiB; no access beyond",
+    ),
     _r("MEM_SIZE_HI", 0x040, "rw", "upper half"),
     _r("WATCHDOG", 0x044, "rw", "cycles without progress before the watchdog fires; 0: never"),
     _r("SNAPSHOT", 0x048, "rw", "any write copies all counters to the readable copies"),
@@ -72,9 +77,7 @@ def _counters() -> tuple[tuple[str, str], ...]:
             if state == f"token_{unit}":
                 continue
             counters.append((f"{unit}_{state}", meaning))
-    counters += [
-        (f"{unit}_instructions", f"instructions retired by {unit}") for unit in UNIT_NAMES
-    ]
+    counters += [(f"{unit}_instructions", f"instructions retired by {unit}") for unit in UNIT_NAMES]
     counters += [
         ("macs_tiles", "tile products issued (batch x block_in x block_out MACs each)"),
         ("vector_tiles", "tiles processed by vector"),

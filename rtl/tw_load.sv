@@ -139,6 +139,8 @@ module tw_load #(
   assign head_loadable = head.memory <= tw_pkg::MemRes;
   assign fields_ok = head_loadable && (head.z_size != '0) && !head.pop[tw_pkg::UnitLoad] &&
                      !head.push[tw_pkg::UnitLoad] &&
+                     (|{head.x_size, head.pad_left, head.pad_right}) &&
+                     (|{head.y_size, head.pad_top, head.pad_bottom}) &&
                      !(head_pads && head.memory == tw_pkg::MemParam);
   // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
   always_comb begin

@@ -97,16 +97,20 @@ module tw_vector #(
   offset_t dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
   logic [15:0] param_q;
   logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
+  logic signed [7:0] head_low, head_high;
   logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, go;
 
   assign head = tw_pkg::vector_t'(insn_i);
+  assign head_low = head.imm[7:0];
+  assign head_high = head.imm[15:8];
   assign head_requant = head.op == tw_pkg::VecRequant;
   assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
   assign fields_ok = (head.op <= tw_pkg::VecRequant) && (head.iter_outer != '0) &&
                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&
-                     !head.push[tw_pkg::UnitVector];
+                     !head.push[tw_pkg::UnitVector] &&
+                     (!head_requant || head_low <= head_high);
   assign requant = cur_q.op == tw_pkg::VecRequant;
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
 

@@ -14,11 +14,12 @@ import hashlib
 import json
 import os
 import shutil
-import xml.etree.ElementTree as ElementTree
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree
 
 from tilewright.host.errors import BuildError, TilewrightError
 from tilewright.sim.toolchain import Tool, find_compiler, find_verilator
@@ -26,9 +27,16 @@ from tilewright.sim.toolchain import Tool, find_compiler, find_verilator
 SEED_VARIABLE: Final = "TILEWRIGHT_SEED"
 """Environment variable that carries the seed into the bench."""
 
-_RUNTIME_OBJECTS: Final = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilator.o")
+_RUNTIME_OBJECTS: Final = (
+    "verilated.o",
+    "verilated_dpi.o",
+    "verilated_threads.o",
+    "verilated_vpi.o",
+    "verilator.o",
+)
 _DONE: Final = "complete"
 _LOG_LINES: Final = 60
+_LATER_SECONDS: Final = 600.0
 _BUILD_ARGS: Final = ("--no-public-flat-rw", "-Wall", "--assert", "--no-timing")
 _INSTALL: Final = "pip install cocotb==2.1.0"
 
@@ -222,12 +230,17 @@ def _runtime_key(verilator: Tool, compiler: Tool, *, waves: bool) -> str:
 
 
 def _copy_objects(runtime: Path, folder: Path) -> None:
-    """Put Verilator's compiled run time into a new build; make takes it for up to date."""
+    """Put Verilator's compiled run time into a new build, so that make takes it for up to date.
+
+    The objects depend on the makefile that Verilator is about to write: they must be younger.
+    """
     if not (runtime / _DONE).exists():
         return
     for name in _RUNTIME_OBJECTS:
         if (runtime / name).is_file():
             shutil.copyfile(runtime / name, folder / name)
+            later = time.time() + _LATER_SECONDS
+            os.utime(folder / name, (later, later))
 
 
 def _keep_objects(folder: Path, runtime: Path) -> None:

@@ -299,6 +299,9 @@ def field_fault(opcode: Opcode, v: Values) -> ErrorCode:
         bad |= 0 in (v["uop_count"], v["iter_outer"], v["iter_inner"])
     elif opcode == Opcode.VECTOR:
         bad |= 0 in (v["iter_outer"], v["iter_inner"]) or v["op"] > VectorOp.REQUANT
+        if v["op"] == VectorOp.REQUANT:
+            low, high = (((v["imm"] >> at & 0xFF) ^ 0x80) - 0x80 for at in (0, 8))
+            bad |= low > high
     return ErrorCode.ILLEGAL_FIELD if bad else ErrorCode.NONE
 
 

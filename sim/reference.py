@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.device import Bytes, Counters, RunResult
-from tilewright.host.errors import DeviceError, DeviceTimeout, ProgramError
+from tilewright.host.errors import DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.hwconfig import INSTRUCTION_BYTES, PARAM_BYTES_PER_CHANNEL, HwConfig
 from tilewright.host.isa import (
     MAX_SHIFT,
@@ -92,7 +92,7 @@ class ReferenceDevice:
                 a tile read before it is written.
             DeviceStatusError: what the hardware would report.
             DeviceError: a pop that precedes its push in stream order; the device is closed.
-            DeviceTimeout: more tiles than ``max_cycles``.
+            DeviceTimeoutError: more tiles than ``max_cycles``.
         """
         if self._closed:
             raise DeviceError("the device is closed", remedy="create another one")
@@ -252,7 +252,7 @@ class _Machine:
     def _count(self, counter: str, tiles: int) -> None:
         self.counters[counter] += tiles
         if 0 < self._max_tiles < self.counters[counter]:
-            raise DeviceTimeout(
+            raise DeviceTimeoutError(
                 f"the cycle limit of {self._max_tiles} was reached ({counter})",
                 field=f"instruction {self._index}",
                 remedy="raise max_cycles",

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, Counters, RunResult
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeout, ProgramError
+from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.program import Program
 from tilewright.host.registers import (
@@ -110,7 +110,7 @@ class VerilatorDevice:
             ProgramError: the program was built for another configuration, or sizes differ.
             DeviceStatusError: the accelerator stopped with an error status.
             SimulationError: the design broke an AXI rule or an assertion fired.
-            DeviceTimeout: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) went by.
+            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) went by.
         """
         simulation = self._open_simulation()
         program.check(self._hw)
@@ -228,7 +228,7 @@ class VerilatorDevice:
             if outcome.reason is StopReason.INTERRUPT:
                 return
             used += outcome.cycles
-        raise DeviceTimeout(
+        raise DeviceTimeoutError(
             f"the program must finish within {limit} cycles",
             field="max_cycles",
             remedy="raise the limit or look at the program",

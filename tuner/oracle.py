@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.host.errors import DeviceTimeout, TilewrightError
+from tilewright.host.errors import DeviceTimeoutError, TilewrightError
 from tilewright.host.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.lowering import lower
@@ -200,7 +200,7 @@ def trial_job(request: Request) -> Measurement:
             lowered.image(tensors),
             max_cycles=request.max_cycles,
         )
-    except DeviceTimeout:
+    except DeviceTimeoutError:
         return answer(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
     except TilewrightError as error:
         return answer(Status.FAILED, f"{type(error).__name__}: {error}")

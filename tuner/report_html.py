@@ -105,6 +105,7 @@ def write_html(result: StudyResult, path: Path) -> Path:
         parts.append(
             figure.to_html(
                 full_html=False,
+                div_id=f"figure-{position}",
                 include_plotlyjs=position == 0,
                 config={"displaylogo": False, "responsive": True},
             )

@@ -214,7 +214,7 @@ package tw_pkg;
   localparam logic [11:0] RegInsnCount = 12'h030;  // rw: instructions in the program
   localparam logic [11:0] RegMemBaseLo = 12'h034;  // rw: physical address of the program's memory, 4 KiB aligned
   localparam logic [11:0] RegMemBaseHi = 12'h038;  // rw: upper half
-  localparam logic [11:0] RegMemSizeLo = 12'h03c;  // rw: bytes of the memory, a multiple of 4 KiB; access beyond is an error
+  localparam logic [11:0] RegMemSizeLo = 12'h03c;  // rw: bytes of the memory, a multiple of 4 KiB; no access beyond
   localparam logic [11:0] RegMemSizeHi = 12'h040;  // rw: upper half
   localparam logic [11:0] RegWatchdog = 12'h044;  // rw: cycles without progress before the watchdog fires; 0: never
   localparam logic [11:0] RegSnapshot = 12'h048;  // rw: any write copies all counters to the readable copies

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeout, ProgramError
+from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.program import Program, layout_regions
@@ -148,7 +148,7 @@ def test_the_watchdog_names_what_waits():
 def test_the_cycle_limit_ends_a_run_and_the_next_one_works(device):
     wanted = device.run(LOADS, LOADS.image()).counters
     before = device.total_cycles
-    with pytest.raises(DeviceTimeout, match="3000 cycles"):
+    with pytest.raises(DeviceTimeoutError, match="3000 cycles"):
         device.run(STUCK, STUCK.image(), max_cycles=3000)
     assert device.total_cycles - before < 3000 + 500
     assert device.run(LOADS, LOADS.image()).counters == wanted
@@ -248,7 +248,7 @@ def test_workers_run_jobs_on_kept_devices_and_report_device_errors():
         outcomes = {outcome.job_id: outcome for outcome in pool.results()}
     assert outcomes[0].value.counters == outcomes[2].value.counters
     assert outcomes[1].status is OutcomeStatus.ERROR
-    assert isinstance(outcomes[1].error, DeviceTimeout)
+    assert isinstance(outcomes[1].error, DeviceTimeoutError)
 
 
 def test_leaves_no_text_on_the_terminal():

@@ -67,7 +67,9 @@ def random_gemm(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
     outer, inner = (int(x) for x in rng.integers(1, 4, 2))
     count = int(rng.integers(1, 5))
     steps = {
-        f"{name}_{loop}": int(rng.integers(3)) for name in ("acc", "inp", "wgt") for loop in ("outer", "inner")
+        f"{name}_{loop}": int(rng.integers(3))
+        for name in ("acc", "inp", "wgt")
+        for loop in ("outer", "inner")
     }
     span = {
         name: (outer - 1) * steps[f"{name}_outer"] + (inner - 1) * steps[f"{name}_inner"] + _SMALL
@@ -103,7 +105,12 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray) -> int:
                     for name in ("acc", "inp", "wgt")
                 )
                 start = 0 if v["overwrite"] and uop["first"] else acc[a].astype(np.int64)
-                acc[a] = (start + m.inp[n] @ m.wgt[w].T).astype(np.uint64).astype(np.uint32).view(np.int32)
+                acc[a] = (
+                    (start + m.inp[n] @ m.wgt[w].T)
+                    .astype(np.uint64)
+                    .astype(np.uint32)
+                    .view(np.int32)
+                )
                 products += 1
     return products
 

@@ -28,7 +28,7 @@ from tilewright.host.registers import (
     WaitState,
 )
 from tilewright.sim.footprint import scratchpads
-from tilewright.sim.randprog import random_program as any_program
+from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.status import DeviceStatusError
 
@@ -41,22 +41,6 @@ Values = dict[str, int]
 def hardware() -> HwConfig:
     """The configuration of this build."""
     return HwConfig(**json.loads(os.environ["TILEWRIGHT_HW"]))
-
-
-def random_program(
-    hw: HwConfig, rng: np.random.Generator, *, instructions: int
-) -> tuple[Program, np.ndarray]:
-    """A random program without padded micro-ops and parameters, which the RTL refuses."""
-    while True:
-        program, image = any_program(hw, rng, instructions=instructions)
-        if not any(_padded_tables(instruction) for instruction in decode(program)):
-            return program, image
-
-
-def _padded_tables(instruction: Instruction) -> bool:
-    v = instruction.values
-    tables = instruction.opcode == Opcode.LOAD and v["memory"] in (Memory.UOP, Memory.PARAM)
-    return tables and any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
 
 
 async def prepare(dut: Any, knob: str, rng: np.random.Generator) -> Accelerator:
@@ -81,6 +65,7 @@ async def check_run(device: Accelerator, program: Program, image: np.ndarray) ->
     wrong = np.flatnonzero(actual != expected.memory)
     if wrong.size and os.environ.get("TW_DUMP"):
         import pickle
+
         pickle.dump((program, image, actual, expected.memory), open(os.environ["TW_DUMP"], "wb"))
     assert not wrong.size, f"{wrong.size} bytes differ, first at {int(wrong[0]):#x}"
     counters = await device.counters()
@@ -209,12 +194,20 @@ FAULTS = (
     Fault("planes", Opcode.LOAD, lambda v, hw: {"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
     Fault("own pop", Opcode.LOAD, lambda v, hw: {"pop": 1}, ErrorCode.ILLEGAL_FIELD),
     Fault("own push", Opcode.LOAD, lambda v, hw: {"push": 1}, ErrorCode.ILLEGAL_FIELD),
-    Fault("scratchpad", Opcode.LOAD, lambda v, hw: {"sram_base": _depth(v, hw)}, ErrorCode.SRAM_RANGE),
     Fault(
-        "highest scratchpad", Opcode.LOAD, lambda v, hw: {"sram_base": 2**18 - 1}, ErrorCode.SRAM_RANGE
+        "scratchpad", Opcode.LOAD, lambda v, hw: {"sram_base": _depth(v, hw)}, ErrorCode.SRAM_RANGE
     ),
     Fault(
-        "DRAM", Opcode.LOAD, lambda v, hw: _data_load(v, {"dram_offset": 2**36}), ErrorCode.DRAM_RANGE
+        "highest scratchpad",
+        Opcode.LOAD,
+        lambda v, hw: {"sram_base": 2**18 - 1},
+        ErrorCode.SRAM_RANGE,
+    ),
+    Fault(
+        "DRAM",
+        Opcode.LOAD,
+        lambda v, hw: _data_load(v, {"dram_offset": 2**36}),
+        ErrorCode.DRAM_RANGE,
     ),
     Fault("alignment", Opcode.LOAD, _misaligned, ErrorCode.DRAM_ALIGNMENT),
     Fault("no micro-op", Opcode.GEMM, lambda v, hw: {"uop_count": 0}, ErrorCode.ILLEGAL_FIELD),
@@ -226,11 +219,15 @@ FAULTS = (
     Fault("banks", Opcode.GEMM, lambda v, hw: {"acc_banks": 0}, ErrorCode.ACC_BANK),
     Fault("operation", Opcode.VECTOR, lambda v, hw: {"op": 7}, ErrorCode.ILLEGAL_FIELD),
     Fault("own pop", Opcode.VECTOR, lambda v, hw: {"pop": 4}, ErrorCode.ILLEGAL_FIELD),
-    Fault("destination", Opcode.VECTOR, lambda v, hw: {"dst_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+    Fault(
+        "destination", Opcode.VECTOR, lambda v, hw: {"dst_base": 2**18 - 1}, ErrorCode.SRAM_RANGE
+    ),
     Fault("no iteration", Opcode.VECTOR, lambda v, hw: {"iter_outer": 0}, ErrorCode.ILLEGAL_FIELD),
     Fault("empty", Opcode.STORE, lambda v, hw: {"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
     Fault("own pop", Opcode.STORE, lambda v, hw: {"pop": 8}, ErrorCode.ILLEGAL_FIELD),
-    Fault("scratchpad", Opcode.STORE, lambda v, hw: {"sram_base": hw.out_depth}, ErrorCode.SRAM_RANGE),
+    Fault(
+        "scratchpad", Opcode.STORE, lambda v, hw: {"sram_base": hw.out_depth}, ErrorCode.SRAM_RANGE
+    ),
     Fault("DRAM", Opcode.STORE, lambda v, hw: {"dram_offset": 2**39}, ErrorCode.DRAM_RANGE),
     Fault("alignment", Opcode.STORE, _misaligned, ErrorCode.DRAM_ALIGNMENT),
 )

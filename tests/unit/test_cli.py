@@ -15,6 +15,7 @@ from support.analytic import RULES, AnalyticOracle
 from typer.testing import CliRunner
 
 from tilewright.cli import app
+from tilewright.tuner import oracle, rules
 
 TINY_LAYERS = ["tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2"]
 
@@ -26,8 +27,6 @@ def call(arguments: Sequence[str]):
 @pytest.fixture
 def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, AnalyticOracle]:
     """`tune` on the analytic accelerator; the mapping holds the latest oracle."""
-    from tilewright.tuner import oracle, rules
-
     made: dict[str, AnalyticOracle] = {}
 
     def make(*, workers: int) -> AnalyticOracle:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support.analytic import MEMORY
+from support.jobs import refuse_other
 
-from tilewright.host.errors import DeviceTimeout, StoreError
+from tilewright.host.errors import DeviceTimeoutError, StoreError
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule
 from tilewright.host.schedule import Schedule
@@ -69,7 +70,7 @@ def test_golden_depends_on_the_workload_alone() -> None:
 
 def test_a_timeout_is_recorded_with_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(*_: object, **__: object) -> None:
-        raise DeviceTimeout("the cycle limit was reached")
+        raise DeviceTimeoutError("the cycle limit was reached")
 
     monkeypatch.setattr(module, "run_on_device", late)
     answer = trial_job(request(max_cycles=77))
@@ -150,10 +151,6 @@ def test_a_build_failure_fails_its_trials_and_no_others(
     answers = dict(rtl.measure([request(hw=other), request(), request(hw=other)]))
     assert [answers[p].status for p in range(3)] == [Status.FAILED, Status.OK, Status.FAILED]
     assert answers[0].failure == "build of other: made to fail"
-
-
-def refuse_other(hw) -> str:
-    return "" if hw.name == TINY.name else "made to fail"
 
 
 def test_a_measurement_without_a_checked_output_is_not_valid() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tilewright.host.errors import (
     DeviceError,
-    DeviceTimeout,
+    DeviceTimeoutError,
     ProgramError,
 )
 from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
@@ -419,7 +419,7 @@ def test_token_counter_holds_65535_and_no_more() -> None:
 def test_cycle_limit_below_the_work_of_a_unit_is_a_timeout() -> None:
     program, _ = gemm_program([(0, False)], iter_outer=1000)
     ReferenceDevice(TINY).run(program, program.image(), max_cycles=1000)
-    with pytest.raises(DeviceTimeout, match="cycle limit of 999"):
+    with pytest.raises(DeviceTimeoutError, match="cycle limit of 999"):
         ReferenceDevice(TINY).run(program, program.image(), max_cycles=999)
 
 

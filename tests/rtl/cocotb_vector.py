@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_vector with behavioural scratchpads against Python integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+import numpy as np
+from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from cocotb.triggers import RisingEdge
+from units import Surroundings, pack, random_tokens, unpack
+
+from tilewright.host.isa import PARAM_FIELDS, Instruction, Opcode, VectorOp, pack_fields
+from tilewright.host.registers import ErrorCode
+
+_LOW, _HIGH = -(2**31), 2**31 - 1
+
+
+class Memories:
+    """PARAM, ACC, RES and OUT; reads answer a cycle later."""
+
+    def __init__(self, dut: Any, rng: np.random.Generator) -> None:
+        p = parameters()
+        self.p = p
+        self._dut = dut
+        shape = (p["Batch"], p["BlockOut"])
+        self.acc = rng.integers(_LOW, _HIGH + 1, (p["AccDepth"], *shape)).astype(np.int32)
+        small = rng.integers(-3000, 3000, self.acc.shape)
+        self.acc = np.where(rng.random(self.acc.shape) < 0.5, self.acc, small).astype(np.int32)
+        self.res = rng.integers(-128, 128, (p["ResDepth"], *shape)).astype(np.int8)
+        self.out = np.zeros((p["OutDepth"], *shape), dtype=np.int8)
+        self.par = [
+            [
+                {
+                    "bias": int(rng.choice([0, rng.integers(_LOW, _HIGH + 1)])),
+                    "m1": int(rng.integers(-(2**15), 2**15)),
+                    "m2": int(rng.integers(-(2**15), 2**15)),
+                    "shift": int(rng.integers(48)),
+                    "zero_point": int(rng.integers(-128, 128)),
+                }
+                for _ in range(p["BlockOut"])
+            ]
+            for _ in range(p["ParDepth"])
+        ]
+        self.tiles = 0
+
+    def step(self) -> None:
+        """Serve reads and take writes of the past cycle."""
+        dut, p = self._dut, self.p
+        if int(dut.par_read_o.value):
+            channels = p["ParRowBytes"] // 16
+            rows = p["BlockOut"] // channels
+            tile, row = divmod(int(dut.par_addr_o.value), rows)
+            entries = self.par[tile][row * channels : (row + 1) * channels]
+            dut.par_data_i.value = sum(
+                pack_fields(PARAM_FIELDS, entry) << (128 * i) for i, entry in enumerate(entries)
+            )
+        locked = int(dut.acc_lock_o.value)
+        if int(dut.acc_read_o.value):
+            address = int(dut.acc_read_addr_o.value)
+            assert locked >> (address >> p["AccBankShift"]) & 1, "read of an unlocked bank"
+            dut.acc_read_data_i.value = pack(self.acc[address], 32)
+        if int(dut.res_read_o.value):
+            dut.res_data_i.value = pack(self.res[int(dut.res_addr_o.value)], 8)
+        if int(dut.acc_write_o.value):
+            address = int(dut.acc_write_addr_o.value)
+            assert locked >> (address >> p["AccBankShift"]) & 1, "write to an unlocked bank"
+            self._part(self.acc, address, dut.acc_write_part_o, dut.acc_write_data_o, 32)
+        if int(dut.out_write_o.value):
+            self._part(self.out, int(dut.out_addr_o.value), dut.out_part_o, dut.out_data_o, 8)
+        self.tiles += int(dut.issue_o.value)
+
+    def _part(self, memory: np.ndarray, address: int, part: Any, data: Any, bits: int) -> None:
+        lanes = self.p["Lanes"]
+        first = int(part.value) * lanes
+        flat = memory[address].reshape(-1)
+        flat[first : first + lanes] = unpack(int(data.value), bits, (lanes,))
+
+
+def _clip(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
+
+
+def _alu(op: int, a: int, b: int) -> int:
+    match VectorOp(op):
+        case VectorOp.MIN:
+            return min(a, b)
+        case VectorOp.MAX:
+            return max(a, b)
+        case VectorOp.ADD:
+            return _clip(a + b, _LOW, _HIGH)
+        case VectorOp.SHR:
+            return a >> _clip(b, 0, 31)
+        case VectorOp.MUL:
+            return _clip(a * b, _LOW, _HIGH)
+        case _:
+            return b
+
+
+def requantised(a: int, r: int, p: dict[str, int], low: int, high: int) -> int:
+    """The definition, in unbounded integers: round half to even, once."""
+    total = (a + p["bias"]) * p["m1"] + r * p["m2"]
+    quotient, rest = divmod(total, 1 << p["shift"])
+    twice = 2 * rest
+    quotient += twice > 1 << p["shift"] or (twice == 1 << p["shift"] and quotient & 1)
+    return _clip(_clip(quotient + p["zero_point"], low, 2**60), low, high) if low <= high else low
+
+
+def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarray) -> int:
+    """Run one instruction on arrays; returns the number of tiles."""
+    v = instruction.values
+    imm = v["imm"]
+    low, high = (int(np.uint8(x & 0xFF).astype(np.int8)) for x in (imm, imm >> 8))
+    for o in range(v["iter_outer"]):
+        for i in range(v["iter_inner"]):
+            dst, src, opd = (
+                v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
+                for n in ("dst", "src", "opd")
+            )
+            moved = v["op"] == VectorOp.MOV
+            a = np.zeros_like(acc[0]) if moved else acc[src].copy()
+            for index in np.ndindex(*a.shape):
+                r = int(m.res[(opd, *index)]) if v["operand"] else 0
+                if v["op"] == VectorOp.REQUANT:
+                    entry = m.par[v["param_base"] + (o if v["param_step"] else 0)][index[1]]
+                    out[(dst, *index)] = requantised(int(a[index]), r, entry, low, high)
+                else:
+                    operand = r if v["operand"] else imm
+                    acc[(dst, *index)] = _alu(v["op"], int(a[index]), operand)
+    return v["iter_outer"] * v["iter_inner"]
+
+
+def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
+    """A legal instruction on few tiles, so that hazards are frequent."""
+    outer, inner = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    op = int(rng.choice([*range(6), 6, 6, 6]))
+    requant = op == VectorOp.REQUANT
+    depths = {
+        "dst": p["OutDepth"] if requant else p["AccDepth"],
+        "src": p["AccDepth"],
+        "opd": p["ResDepth"],
+    }
+    values: dict[str, int] = {"iter_outer": outer, "iter_inner": inner, "op": op}
+    near = int(rng.integers(min(8, p["AccDepth"] // 2)))
+    spans = {}
+    for name, depth in depths.items():
+        steps = [int(x) for x in rng.integers(0, 3, 2)]
+        values[f"{name}_outer"], values[f"{name}_inner"] = steps
+        spans[name] = (outer - 1) * steps[0] + (inner - 1) * steps[1] + 1
+        values[f"{name}_base"] = min(near + int(rng.integers(3)), depth - spans[name])
+    step = int(rng.integers(2))
+    values["param_step"] = step
+    values["param_base"] = int(rng.integers(p["ParDepth"] - (outer - 1) * step))
+    values["operand"] = int(rng.integers(2))
+    low, high = sorted(int(x) for x in rng.integers(-128, 128, 2))
+    clip = (high & 0xFF) << 8 | (low & 0xFF)
+    values["imm"] = (
+        clip - 2**16 * (clip >> 15)
+        if requant
+        else int(rng.choice([rng.integers(-40, 40), rng.integers(-(2**15), 2**15)]))
+    )
+    banks = 0
+    for name in ("src",) if requant else ("src", "dst"):
+        for tile in (values[f"{name}_base"], values[f"{name}_base"] + spans[name] - 1):
+            banks |= 1 << (tile >> p["AccBankShift"])
+    banks |= 6 if banks & 9 == 9 else 2 if banks & 5 == 5 else 4 if banks & 10 == 10 else 0
+    return Instruction(Opcode.VECTOR, {**values, "acc_banks": banks, **random_tokens(rng, 2)})
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def operations_compute_as_defined(dut: Any, knob: str) -> None:
+    rng = generator("vector" + knob)
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    program = [random_vector(rng, memories.p) for _ in range(80)]
+    around = Surroundings(dut, 2, program, rng, Knob(knob, rng))
+    await reset(dut)
+    acc, out = memories.acc.copy(), memories.out.copy()
+    tiles = sum(apply(instruction, memories, acc, out) for instruction in program)
+    edge = RisingEdge(dut.clk_i)
+    for _ in range(400 * len(program)):
+        await edge
+        around.step()
+        memories.step()
+        if around.done:
+            break
+    assert around.done, f"{around.retired} of {len(program)} instructions retired"
+    await edge
+    assert not around.errors, around.errors
+    assert memories.tiles == tiles
+    assert int(dut.idle_o.value)
+    assert not int(dut.acc_lock_o.value)
+    for name, actual, expected in (("ACC", memories.acc, acc), ("OUT", memories.out, out)):
+        wrong = np.flatnonzero((actual != expected).any(axis=(1, 2)))
+        assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
+
+
+@cocotb.test()
+@cocotb.parametrize(
+    case=[
+        ({"dst_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+        ({"src_base": 2**16 - 1}, ErrorCode.SRAM_RANGE),
+        ({"opd_base": 2**18 - 1, "operand": 1}, ErrorCode.SRAM_RANGE),
+        ({"op": 6, "param_base": 2**15 - 1}, ErrorCode.SRAM_RANGE),
+        ({"acc_banks": 0}, ErrorCode.ACC_BANK),
+        ({"iter_inner": 0}, ErrorCode.ILLEGAL_FIELD),
+        ({"op": 7}, ErrorCode.ILLEGAL_FIELD),
+        ({"pop": 4}, ErrorCode.ILLEGAL_FIELD),
+        ({"push": 4}, ErrorCode.ILLEGAL_FIELD),
+    ]
+)
+async def a_bad_field_is_reported_with_its_instruction(
+    dut: Any, case: tuple[dict[str, int], ErrorCode]
+) -> None:
+    change, code = case
+    rng = generator(f"vector errors {sorted(change)}")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    program = [random_vector(rng, memories.p) for _ in range(4)]
+    add = {
+        **program[2].values,
+        "op": int(VectorOp.ADD),
+        "dst_base": 0,
+        "dst_outer": 0,
+        "dst_inner": 0,
+    }
+    add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1}
+    program[2] = Instruction(Opcode.VECTOR, {**add, **change})
+    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+    await reset(dut)
+    for _ in range(2000):
+        await RisingEdge(dut.clk_i)
+        if int(dut.error_valid_o.value):
+            assert (int(dut.error_code_o.value), int(dut.error_index_o.value)) == (code, 2)
+            return
+        around.step()
+        memories.step()
+    raise AssertionError("no error")
