@@ -40,6 +40,7 @@ module tw_control (
   logic [23:0] index_q, index;
   logic [15:0] waits_q;
   logic enter_error;
+  logic started_q;  // the program's first cycle is over
 
   assign watchdog_error = (watchdog_i != '0) && (quiet_q >= watchdog_i);
   assign any_error = |error_valid_i || watchdog_error;
@@ -88,7 +89,6 @@ module tw_control (
   assign wait_state_o = 32'(waits_q);
   assign event_o      = {enter_error, (state_q == Run) && finish_i && !any_error};
 
-  logic started_q;
   always_ff @(posedge clk_i) begin
     started_q <= state_q == Run;
     quiet_q   <= (state_q == Run && !progress_i && started_q) ? quiet_q + 1'b1 : '0;

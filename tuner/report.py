@@ -30,12 +30,16 @@ def percent(value: float | None) -> str:
 
 
 def task_table(result: StudyResult) -> Table:
-    """Per task: default and best cycles, speed-up, bound, share of the bound, valid trials."""
+    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials."""
     table = Table(
-        title=result.study.name, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0)
+        title=result.study.name,
+        title_justify="left",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     table.add_column("layer", no_wrap=True)
-    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "valid/all")
+    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "trials")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for task in result.tasks:
@@ -65,7 +69,7 @@ def task_table(result: StudyResult) -> Table:
 
 def schedule_table(result: StudyResult) -> Table:
     """Per task: the best schedule, and its configuration in per-layer mode."""
-    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("layer", no_wrap=True)
     if not result.shared:
         table.add_column("configuration", overflow="fold")

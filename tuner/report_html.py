@@ -66,7 +66,6 @@ table{border-collapse:collapse;font-size:.86rem;width:100%}
 th,td{padding:.3rem .55rem;border-bottom:1px solid #e3e5e8;text-align:left;vertical-align:top}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 tr.total td{font-weight:600;border-top:2px solid #888}
-code{font-size:.82rem}
 p.note{color:#555;font-size:.86rem;margin-top:.2rem}
 """
 
@@ -107,7 +106,7 @@ def write_html(result: StudyResult, path: Path) -> Path:
                 full_html=False,
                 div_id=f"figure-{position}",
                 include_plotlyjs=position == 0,
-                config={"displaylogo": False, "responsive": True},
+                config={"displayModeBar": False, "responsive": True},
             )
         )
     parts += [
@@ -186,7 +185,7 @@ def _progress_figure(result: StudyResult) -> Any:
             name=name,
         )
     figure.update_xaxes(title="measurements charged to the study", rangemode="tozero")
-    figure.update_yaxes(title="best cycles / first measured", rangemode="tozero")
+    figure.update_yaxes(title="best cycles / first measured")
     return _layout(figure, height=460)
 
 

@@ -5,13 +5,14 @@ The outer search is a race of configurations in rungs (successive halving: Jamie
 AISTATS 2016): each gets an equal slice of measurements, the better half of those on which *every*
 task has a valid measurement goes on. A configuration whose network bound is no better than the
 incumbent network cannot win and is neither built nor continued. Inside a configuration, the next
-measurements go to the tasks that can still lose most cycles.
+measurements go to the tasks that can still lose most cycles, and an improvement is suggested at
+once to the tasks of the same shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tilewright.host.errors import TilewrightError
@@ -51,6 +52,20 @@ class TaskSearch:
     best_schedule: Schedule | None = None
     spent: int = 0
     stale: int = 0
+
+    @property
+    def shape(self) -> str:
+        """Identity of the workload without its epilogue: equal shapes share good schedules."""
+        return replace(self.task, relu=True, residual=False).key
+
+    def suggest(self, schedule: Schedule) -> None:
+        """Try a schedule that is good for another task next."""
+        try:
+            index = self.tuner.space.encode(schedule)
+        except TilewrightError:
+            return
+        if self.tuner.suggest(index):
+            self.origins[index] = "transfer"
 
     def learn(self, candidate: Candidate[Schedule], answer: Measurement) -> None:
         """Take in one measurement."""
@@ -232,13 +247,19 @@ def _advance(session: Session, arm: Arm, amount: int) -> None:
         answers = session.measure(proposals)
         for (search, candidate), answer in zip(asked, answers, strict=True):
             search.learn(candidate, answer)
+        for search, candidate in asked:
+            if search.best_schedule == candidate.point:
+                for sibling in arm.searches:
+                    if sibling is not search and sibling.shape == search.shape:
+                        sibling.suggest(candidate.point)
 
 
 def _allocate(session: Session, arm: Arm, amount: int) -> list[tuple[TaskSearch, int]]:
     """Split a round: each measurement to the search with the most cycles left to gain.
 
-    The gain is (best - bound) x count, discounted by the proposals since the last improvement
-    and by those already in this round; a task without any valid measurement comes first.
+    The gain is (best - bound) x count, discounted by the square of the proposals since the last
+    improvement and in this round: a bound that cannot be reached must not draw the whole budget.
+    A task without any valid measurement comes first.
     """
     open_searches = [s for s in arm.searches if not s.tuner.exhausted]
     shares = dict.fromkeys(range(len(open_searches)), 0)
@@ -250,7 +271,7 @@ def _allocate(session: Session, arm: Arm, amount: int) -> list[tuple[TaskSearch,
                 left = float(2**62)
             else:
                 left = float(search.best_cycles - session.bound(arm.hw, search.task))
-            discount = 1 + shares[number] + search.stale
+            discount = (1 + shares[number] + search.stale) ** 2
             return left * search.task.count / discount
 
         shares[max(shares, key=gain)] += 1

@@ -30,6 +30,8 @@ EXIT_INTERRUPTED: Final = 130
 
 STORE_FILE: Final = "studies.sqlite"
 DEFAULT_RUNS: Final = Path("runs")
+LOG_WIDTH: Final = 120
+"""Columns of tables when the output is no terminal."""
 
 
 class UsageError(TilewrightError):
@@ -166,7 +168,7 @@ def boards() -> None:
 
 
 @app.command()
-def sim(  # noqa: PLR0917  (Typer passes options by name)
+def sim(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
     network: Annotated[
         str, typer.Option(help="Built-in network or path of an ONNX file.")
@@ -236,7 +238,7 @@ def sim(  # noqa: PLR0917  (Typer passes options by name)
 
 
 @app.command()
-def tune(  # noqa: PLR0917  (Typer passes options by name)
+def tune(
     model: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     mode: Annotated[
@@ -459,6 +461,8 @@ def _report(store: Any, name: str, output: Path | None, runs: Path) -> None:
     from tilewright.tuner.results import load_result
 
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=LOG_WIDTH)
     result = load_result(store, name)
     print_summary(result, console)
     path = write_html(result, output or runs / f"{name.replace('/', '_')}.html")

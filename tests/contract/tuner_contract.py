@@ -118,6 +118,18 @@ class TunerContract:
         tuner = self.make(space, initial=(valid[0], huge, valid[1], valid[0], valid[2]))
         assert [c.index for c in tuner.ask(3)] == list(dict.fromkeys(valid))
 
+    def test_suggestions_come_next_unless_invalid_or_known(self) -> None:
+        space = full_space()
+        tuner = self.make(space)
+        known = tuner.ask(1)[0].index
+        fresh = space.sample(self.make(space, seed=99).rng)
+        assert fresh is not None
+        assert not tuner.suggest(known)
+        assert not tuner.suggest(tuple(len(k) - 1 for k in space.knobs))
+        assert tuner.suggest(fresh)
+        assert not tuner.suggest(fresh)
+        assert tuner.ask(1)[0].index == fresh
+
     @pytest.mark.parametrize("survivors", [0, 5])
     def test_survives_failed_trials(self, survivors: int) -> None:
         def cost(schedule: Any) -> float | None:

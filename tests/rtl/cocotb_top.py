@@ -370,7 +370,14 @@ async def watchdog_names_the_unit_that_waits_for_a_token(
     opcode, pop, wait = case
     rng = generator(f"watchdog{opcode}")
     device = await prepare(dut, "none", rng)
-    program = _program([Instruction(opcode, {"pop": pop}), Instruction(Opcode.FINISH, {})])
+    legal = {
+        Opcode.LOAD: ("x_size", "y_size", "z_size"),
+        Opcode.GEMM: ("uop_count", "iter_outer", "iter_inner"),
+        Opcode.VECTOR: ("iter_outer", "iter_inner"),
+        Opcode.STORE: ("x_size", "y_size", "z_size"),
+    }[opcode]
+    waiting = Instruction(opcode, {"pop": pop, **dict.fromkeys(legal, 1)})
+    program = _program([waiting, Instruction(Opcode.FINISH, {})])
     await device.launch(program, program.image(), watchdog=200)
     await check_error(device, ErrorCode.WATCHDOG, ErrorUnit.WATCHDOG, None)
     assert await device.read("WAIT_STATE") == wait << (4 * (opcode_unit(opcode)))

@@ -11,7 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from builds import run_unit
+from builds import named, run_top, run_unit
+
+from tilewright.host.hwconfig import HwConfig
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:
@@ -134,3 +136,203 @@ def _load(beat: int, burst: int, inp: int, wgt: int, res: int) -> dict[str, int]
 )
 def test_load(parameters: dict[str, int]) -> None:
     run_unit("tw_load", parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid({"Width": 8, "Depth": 4}, slow=({"Width": 1, "Depth": 2}, {"Width": 280, "Depth": 16})),
+)
+def test_fifo(parameters: dict[str, int]) -> None:
+    run_unit("tw_fifo", parameters)
+
+
+@pytest.mark.parametrize("parameters", grid({"CountBits": 2}, slow=({"CountBits": 16},)))
+def test_tokens(parameters: dict[str, int]) -> None:
+    run_unit("tw_tokens", parameters, wrapper=True)
+
+
+@pytest.mark.parametrize("parameters", grid({"AddrBits": 40}, slow=({"AddrBits": 3},)))
+def test_rows(parameters: dict[str, int]) -> None:
+    run_unit("tw_rows", parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        {"BeatBytes": 8, "BurstBeats": 16},
+        slow=(
+            {"BeatBytes": 4, "BurstBeats": 1},
+            {"BeatBytes": 16, "BurstBeats": 64},
+            {"BeatBytes": 64, "BurstBeats": 64},
+        ),
+    ),
+)
+def test_bursts(parameters: dict[str, int]) -> None:
+    run_unit("tw_bursts", parameters)
+
+
+def test_padding() -> None:
+    run_unit("tw_padding", {})
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        {"BeatBytes": 8, "Outstanding": 4},
+        slow=({"BeatBytes": 4, "Outstanding": 1}, {"BeatBytes": 64, "Outstanding": 16}),
+    ),
+)
+def test_read(parameters: dict[str, int]) -> None:
+    run_unit("tw_read", parameters, wrapper=True)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        {"BeatBytes": 8, "BurstBeats": 16},
+        slow=(
+            {"BeatBytes": 4, "BurstBeats": 1},
+            {"BeatBytes": 16, "BurstBeats": 2},
+            {"BeatBytes": 32, "BurstBeats": 64},
+            {"BeatBytes": 64, "BurstBeats": 1},
+        ),
+    ),
+)
+def test_fetch(parameters: dict[str, int]) -> None:
+    run_unit("tw_fetch", parameters)
+
+
+def _spad(tile: int, read: int, beat: int, total: int) -> dict[str, int]:
+    return {"TileBytes": tile, "ReadBytes": read, "BeatBytes": beat, "TotalBytes": total}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        _spad(16, 16, 8, 1024),
+        _spad(4, 4, 16, 1024),
+        slow=(
+            _spad(8, 8, 8, 1024),
+            _spad(64, 32, 8, 2048),
+            _spad(64, 64, 4, 4096),
+            _spad(8, 8, 64, 1024),
+        ),
+    ),
+)
+def test_spad(parameters: dict[str, int]) -> None:
+    run_unit("tw_spad", parameters)
+
+
+def _out(tile: int, part: int, beat: int, total: int) -> dict[str, int]:
+    return {"TileBytes": tile, "PartBytes": part, "BeatBytes": beat, "TotalBytes": total}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        _out(16, 4, 8, 1024),
+        _out(4, 4, 16, 1024),
+        slow=(_out(8, 8, 8, 1024), _out(8, 1, 64, 2048), _out(64, 16, 4, 2048)),
+    ),
+)
+def test_out(parameters: dict[str, int]) -> None:
+    run_unit("tw_out", parameters)
+
+
+def _acc(tile: int, part: int, beat: int, total: int, banks: int) -> dict[str, int]:
+    return {
+        "TileBytes": tile,
+        "PartBytes": part,
+        "BeatBytes": beat,
+        "TotalBytes": total,
+        "Banks": banks,
+    }
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        _acc(32, 16, 8, 1024, 4),
+        slow=(
+            _acc(16, 16, 16, 1024, 4),
+            _acc(64, 4, 16, 1024, 4),
+            _acc(512, 512, 8, 1024, 2),
+            _acc(64, 16, 64, 4096, 4),
+        ),
+    ),
+)
+def test_acc(parameters: dict[str, int]) -> None:
+    run_unit("tw_acc", parameters)
+
+
+def _mac(batch: int, block_in: int, block_out: int, pipeline: int) -> dict[str, int]:
+    return {"Batch": batch, "BlockIn": block_in, "BlockOut": block_out, "Pipeline": pipeline}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(_mac(1, 4, 4, 1), slow=(_mac(2, 8, 4, 3), _mac(1, 16, 16, 2), _mac(1, 64, 4, 6))),
+)
+def test_mac(parameters: dict[str, int]) -> None:
+    run_unit("tw_mac", parameters, wrapper=True)
+
+
+def test_requant() -> None:
+    run_unit("tw_requant", {}, wrapper=True)
+
+
+def test_regs() -> None:
+    run_unit("tw_regs", {"ConfigHash": 0x1234ABCD}, wrapper=True)
+
+
+def test_control() -> None:
+    run_unit("tw_control", {}, wrapper=True)
+
+
+@pytest.mark.parametrize("parameters", grid({"BeatBytes": 8}, slow=({"BeatBytes": 64},)))
+def test_counters(parameters: dict[str, int]) -> None:
+    run_unit("tw_counters", parameters, wrapper=True)
+
+
+_ODD = HwConfig(
+    name="odd",
+    batch=2,
+    block_in=8,
+    block_out=4,
+    inp_bytes=2048,
+    wgt_bytes=4096,
+    acc_bytes=4096,
+    out_bytes=1024,
+    uop_bytes=2048,
+    res_bytes=2048,
+    param_bytes=1024,
+    axi_data_bits=128,
+    axi_burst_beats=4,
+    read_outstanding=3,
+    write_outstanding=1,
+    vector_lanes=2,
+    mac_pipeline=3,
+    mac_packed=1,
+)
+_TOPS = (
+    pytest.param(named("tiny-4x4"), id="tiny-4x4"),
+    pytest.param(_ODD, id="odd"),
+    *(
+        pytest.param(hw, id=hw.name, marks=pytest.mark.slow)
+        for hw in (
+            named("edge-8x8"),
+            named("batch2-8x16"),
+            named("wide-8x32"),
+            named("tiny-4x4").with_(name="tiny-128", axi_data_bits=128, axi_burst_beats=1),
+            named("tiny-4x4").with_(
+                name="tiny-32", axi_data_bits=32, axi_burst_beats=64, vector_lanes=1, mac_pipeline=6
+            ),
+            _ODD.with_(name="odd-256", block_out=32, param_bytes=2048, vector_lanes=4, axi_data_bits=256),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("hw", _TOPS)
+def test_top(hw: HwConfig) -> None:
+    run_top(hw)

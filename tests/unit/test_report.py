@@ -48,7 +48,7 @@ def result_of(folder: Path, oracle: AnalyticOracle | None = None, mode: Mode = M
 @pytest.fixture(scope="module")
 def result(tmp_path_factory) -> StudyResult:
     return result_of(
-        tmp_path_factory.mktemp("r"), AnalyticOracle(fail=lambda r: r.schedule.tile_w == 2)
+        tmp_path_factory.mktemp("r"), AnalyticOracle(fail=lambda r: r.schedule.oc_threading == 2)
     )
 
 
@@ -138,7 +138,7 @@ def test_html_lists_failures_and_escapes_text(result: StudyResult, tmp_path: Pat
 
 
 def test_wrong_results_are_loud_in_both_reports(tmp_path: Path) -> None:
-    result = result_of(tmp_path, AnalyticOracle(wrong=lambda r: r.schedule.tile_w == 2))
+    result = result_of(tmp_path, AnalyticOracle(wrong=lambda r: r.schedule.oc_threading == 2))
     assert result.mismatches
     assert "WRONG RESULT" in terminal(result)
     assert "WRONG RESULT" in write_html(result, tmp_path / "r.html").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,23 @@ def test_other_rtl_means_another_study(tmp_path) -> None:
     run(tmp_path, AnalyticOracle())
     with pytest.raises(StoreError, match="oracle"):
         run(tmp_path, AnalyticOracle(identity="analytic-2"))
+
+
+def test_an_improvement_is_tried_on_the_tasks_of_the_same_shape(tmp_path) -> None:
+    twin = replace(TASKS[2], name="Cr", residual=True)
+    result = run(tmp_path, configs=1, tasks=(TASKS[2], twin), budget=80)
+    found: dict[str, dict[str, int]] = {"C": {}, "Cr": {}}
+    for trial in result.trials:
+        found[trial.task][str(trial.schedule)] = trial.sequence
+    moved = [t for t in result.trials if t.origin == "transfer"]
+    assert moved
+    for trial in moved:
+        other = "Cr" if trial.task == "C" else "C"
+        assert found[other][str(trial.schedule)] < trial.sequence
+    for task in result.tasks:  # the best of each is known to the other, too
+        assert task.best is not None
+        other = "Cr" if task.name == "C" else "C"
+        assert str(task.best.schedule) in found[other]
 
 
 def test_one_configuration_fixes_the_hardware(tmp_path) -> None:

@@ -57,7 +57,7 @@ class Tuner(ABC, Generic[P]):
 
     The base class holds what every algorithm must keep: initial points come first, no invalid
     and no repeated proposal, an end when the space is exhausted. Proposals depend on the seed,
-    the sizes of the asks and the results told, in order; on nothing else.
+    the sizes of the asks, the results told and the suggestions, in order; on nothing else.
 
     Args:
         space: where to search.
@@ -104,6 +104,14 @@ class Tuner(ABC, Generic[P]):
             self._pending.add(index)
             batch.append(Candidate(index=index, point=self.space.decode(index)))
         return batch
+
+    def suggest(self, index: Index) -> bool:
+        """Propose a point found elsewhere next; False when it is invalid or not new."""
+        if not self.is_new(index) or index in self._initial:
+            return False
+        self._initial.append(index)
+        self._exhausted = False
+        return True
 
     def tell(self, results: Sequence[Result]) -> None:
         """Learn outcomes, in proposal order.

@@ -3,8 +3,8 @@
 
 Each line offers steps of 1, 2, 4, ... positions in both directions (and every value of an
 unordered knob), so a line costs a logarithm of the knob's size. The centre moves to the best
-result told; the improving knob is searched again from there, then the next one. Knobs with few values
-come first: their lines are cheap and they choose the structure.
+result told; the improving knob is searched again from there, then the next one. Knobs with few
+values come first: their lines are cheap and they choose the structure.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_acc against an array: GEMM, VECTOR and LOAD each in banks of their own, then swapped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+import numpy as np
+from bench import KNOBS, Knob, generator, parameters, start_clock
+from cocotb.triggers import RisingEdge
+
+
+def _bytes(data: np.ndarray) -> int:
+    return int.from_bytes(data.tobytes(), "little")
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def units_in_different_banks_do_not_disturb_each_other(dut: Any, knob: str) -> None:
+    rng = generator("acc" + knob)
+    flow, p = Knob(knob, rng), parameters()
+    tile, part, width, banks = p["TileBytes"], p["PartBytes"], p["BeatBytes"], p["Banks"]
+    depth = p["TotalBytes"] // tile
+    rows = depth // banks
+    memory = np.zeros((depth, tile), dtype=np.uint8)
+    await start_clock(dut)
+    strobes = ("gemm_read_i", "gemm_write_i", "vec_read_i", "vec_write_i", "load_write_i")
+    for name in strobes:
+        getattr(dut, name).value = 0
+    # Fill everything through LOAD, so that nothing is unknown.
+    for address in range(depth):
+        data = rng.integers(0, 256, width, dtype=np.uint8)
+        dut.load_write_i.value, dut.load_write_addr_i.value = 1, address
+        dut.load_write_pad_i.value, dut.load_write_slice_i.value = 1, 0
+        dut.load_write_data_i.value = _bytes(data)
+        memory[address] = np.tile(data, tile // width)
+        await RisingEdge(dut.clk_i)
+    dut.load_write_i.value = 0
+    held: dict[str, np.ndarray] = {}
+    new: dict[str, np.ndarray] = {}
+    owners = list(range(banks))
+    for cycle in range(2500):
+        if cycle % 50 == 0:
+            owners = rng.permutation(max(banks, 3)).tolist()
+        mine = {unit: owners[i] for i, unit in enumerate(("gemm", "vec", "load"))}
+        before = memory.copy()
+        for unit in ("gemm", "vec"):
+            read = mine[unit] < banks and not flow.sink_pauses()
+            getattr(dut, f"{unit}_read_i").value = int(read)
+            if read:
+                address = mine[unit] * rows + int(rng.integers(min(rows, 5)))
+                getattr(dut, f"{unit}_read_addr_i").value = address
+                new[unit] = before[address].copy()
+        for unit in ("gemm", "vec", "load"):
+            write = mine[unit] < banks and not flow.source_pauses()
+            getattr(dut, f"{unit}_write_i").value = int(write)
+            if not write:
+                continue
+            address = mine[unit] * rows + int(rng.integers(min(rows, 5)))
+            getattr(dut, f"{unit}_write_addr_i").value = address
+            if unit == "gemm":
+                data = rng.integers(0, 256, tile, dtype=np.uint8)
+                memory[address] = data
+            elif unit == "vec":
+                which = int(rng.integers(tile // part))
+                data = rng.integers(0, 256, part, dtype=np.uint8)
+                dut.vec_write_part_i.value = which
+                memory[address, which * part : (which + 1) * part] = data
+            else:
+                pad, slice_ = bool(rng.random() < 0.3), int(rng.integers(tile // width))
+                data = rng.integers(0, 256, width, dtype=np.uint8)
+                dut.load_write_pad_i.value, dut.load_write_slice_i.value = int(pad), slice_
+                if pad:
+                    memory[address] = np.tile(data, tile // width)
+                else:
+                    memory[address, slice_ * width : (slice_ + 1) * width] = data
+            getattr(dut, f"{unit}_write_data_i").value = _bytes(data)
+        await RisingEdge(dut.clk_i)
+        for unit, data in held.items():
+            assert int(getattr(dut, f"{unit}_read_data_o").value) == _bytes(data), f"{unit}, cycle {cycle}"
+        held, new = new, {}
+    assert held or knob == "back-pressure"

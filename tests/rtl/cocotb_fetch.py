@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_fetch with a behavioural read engine and queues that fill up."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import cocotb
+import numpy as np
+from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
+from cocotb.triggers import RisingEdge
+
+from tilewright.host.registers import ErrorCode
+
+_BASE = 0x5000
+
+
+class Engine:
+    """Answers read requests in order."""
+
+    def __init__(self, dut: Any, stream: bytes, flow: Knob, rng: np.random.Generator) -> None:
+        self._dut = dut
+        self._stream = stream
+        self._flow = flow
+        self._rng = rng
+        self._beats: deque[int] = deque()
+        self._ready = 0
+        dut.beat_valid_i.value = dut.req_ready_i.value = 0
+
+    def step(self) -> None:
+        """One clock edge."""
+        dut, width = self._dut, parameters()["BeatBytes"]
+        if int(dut.req_valid_o.value) and self._ready:
+            start, beats = int(dut.req_addr_o.value) - _BASE, int(dut.req_len_o.value) + 1
+            assert 0 <= start < len(self._stream), "request outside the program"
+            assert start % width == 0
+            assert beats <= parameters()["BurstBeats"]
+            self._beats.extend(start + i * width for i in range(beats))
+        offer = bool(self._beats) and not self._flow.source_pauses()
+        dut.beat_valid_i.value = int(offer)
+        if offer:
+            start = self._beats.popleft()
+            beat = self._stream[start : start + width].ljust(width, b"\0")
+            dut.beat_data_i.value = int.from_bytes(beat, "little")
+        self._ready = int(not self._flow.sink_pauses())
+        dut.req_ready_i.value = self._ready
+
+
+async def begin(dut: Any, count: int) -> None:
+    """Reset and start."""
+    dut.halt_i.value = dut.start_i.value = dut.full_i.value = dut.all_idle_i.value = 0
+    dut.beat_valid_i.value = dut.req_ready_i.value = 0
+    dut.insn_base_i.value, dut.insn_count_i.value = _BASE, count
+    await reset(dut)
+    dut.start_i.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.start_i.value = 0
+
+
+def words(rng: np.random.Generator, opcodes: list[int]) -> list[int]:
+    """Instructions with random bits above the opcode."""
+    return [random_bits(rng, 252) << 4 | opcode for opcode in opcodes]
+
+
+def stream_of(instructions: list[int]) -> bytes:
+    """As they lie in memory."""
+    return b"".join(word.to_bytes(32, "little") for word in instructions)
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def every_instruction_goes_to_its_queue_in_order(dut: Any, knob: str) -> None:
+    rng = generator("fetch" + knob)
+    flow = Knob(knob, rng)
+    await start_clock(dut)
+    for _ in range(4):
+        program = words(rng, [*rng.integers(1, 5, int(rng.integers(1, 60))).tolist(), 5])
+        await begin(dut, len(program))
+        engine = Engine(dut, stream_of(program), flow, rng)
+        full, idle, got = 0, 0, 0
+        finished = False
+        for _ in range(40_000):
+            await RisingEdge(dut.clk_i)
+            push = int(dut.push_o.value)
+            assert not int(dut.error_valid_o.value)
+            assert push.bit_count() <= 1
+            assert not push & full, "pushed into a full queue"
+            if push:
+                assert int(dut.index_o.value) == got
+                assert int(dut.insn_o.value) == program[got]
+                assert push == 1 << ((program[got] & 15) - 1)
+                got += 1
+            if int(dut.finish_o.value):
+                assert idle
+                assert got == len(program) - 1
+                finished = True
+                break
+            engine.step()
+            full = int(rng.integers(16)) if knob == "back-pressure" else 0
+            idle = int(rng.random() < 0.3)
+            dut.full_i.value, dut.all_idle_i.value = full, idle
+        assert finished, f"{got} of {len(program)} dispatched"
+        for _ in range(5):
+            await RisingEdge(dut.clk_i)
+            assert not int(dut.finish_o.value)
+            assert not int(dut.req_valid_o.value)
+
+
+@cocotb.test()
+@cocotb.parametrize(
+    case=[
+        ([1, 2, 0, 5], ErrorCode.ILLEGAL_OPCODE, 2),
+        ([6, 5], ErrorCode.ILLEGAL_OPCODE, 0),
+        ([3, 15, 5], ErrorCode.ILLEGAL_OPCODE, 1),
+        ([4, 4, 4], ErrorCode.NO_FINISH, 3),
+    ]
+)
+async def a_bad_stream_is_an_error(dut: Any, case: tuple[list[int], ErrorCode, int]) -> None:
+    opcodes, code, index = case
+    rng = generator(f"fetch errors {opcodes}")
+    await start_clock(dut)
+    program = words(rng, opcodes)
+    await begin(dut, len(program))
+    engine = Engine(dut, stream_of(program), Knob("none", rng), rng)
+    for _ in range(300):
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.finish_o.value)
+        if int(dut.error_valid_o.value):
+            assert (int(dut.error_code_o.value), int(dut.index_o.value)) == (code, index)
+            return
+        engine.step()
+    raise AssertionError("no error")

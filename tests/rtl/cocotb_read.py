@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_read between two random requesters and a behavioural AXI read slave."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import cocotb
+from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
+from cocotb.triggers import RisingEdge
+
+_BASE = 0x7_0000_0000
+_SIZE = 1 << 20
+
+
+def _drive(dut: Any, pending: list[tuple[int, int] | None]) -> None:
+    """Offer the requests that are there."""
+    address = length = valid = 0
+    for who, request in enumerate(pending):
+        if request is not None:
+            valid |= 1 << who
+            address |= request[0] << (40 * who)
+            length |= request[1] << (8 * who)
+    dut.req_valid_i.value, dut.req_addr_i.value, dut.req_len_i.value = valid, address, length
+
+
+async def prepare(dut: Any) -> None:
+    """Clock, reset, quiet inputs."""
+    await start_clock(dut)
+    for name in ("halt_i", "req_valid_i", "req_addr_i", "req_len_i", "arready_i", "rvalid_i"):
+        getattr(dut, name).value = 0
+    dut.rresp_i.value = dut.rlast_i.value = 0
+    dut.mem_base_i.value, dut.mem_size_i.value = _BASE, _SIZE
+    await reset(dut)
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
+    rng = generator("read" + knob)
+    flow, p = Knob(knob, rng), parameters()
+    width, limit = p["BeatBytes"], p["Outstanding"]
+    await prepare(dut)
+    pending: list[tuple[int, int] | None] = [None, None]
+    accepted: deque[tuple[int, int, int]] = deque()  # not yet on the bus
+    flying: deque[tuple[int, int]] = deque()  # owner, beats left
+    offered: tuple[int, int, bool] | None = None
+    arready = errors = done = 0
+    most = 0
+    while done < 300:
+        await RisingEdge(dut.clk_i)
+        ready = int(dut.req_ready_o.value)
+        assert ready in (0, 1, 2)
+        assert not int(dut.range_err_o.value)
+        # Data of the past cycle.
+        seen = int(dut.beat_valid_o.value)
+        if offered is not None:
+            owner, data, last = offered
+            assert seen == 1 << owner, f"beat for {owner} goes to {seen:#b}"
+            assert int(dut.beat_data_o.value) == data
+            assert int(dut.resp_err_o.value) == (errors << owner)
+            left = flying[0][1] - 1
+            if last:
+                flying.popleft()
+                done += 1
+            else:
+                flying[0] = (owner, left)
+        else:
+            assert seen == 0
+        if int(dut.arvalid_o.value) and arready:
+            owner, address, length = accepted.popleft()
+            assert int(dut.araddr_o.value) == _BASE + address
+            assert int(dut.arlen_o.value) == length
+            assert int(dut.burst_o.value)
+            flying.append((owner, length + 1))
+        else:
+            assert not int(dut.burst_o.value)
+        for who in (0, 1):
+            if ready >> who & 1:
+                request = pending[who]
+                assert request is not None
+                assert who == 0 or pending[0] is None, "load served before fetch"
+                accepted.append((who, *request))
+                pending[who] = None
+        most = max(most, len(accepted) + len(flying))
+        assert len(accepted) + len(flying) <= limit, "too many bursts in flight"
+        for who in (0, 1):
+            if pending[who] is None and rng.random() < (0.2, 0.7)[who]:
+                length = int(rng.integers(8))
+                beats = _SIZE // width - length
+                pending[who] = (int(rng.integers(beats)) * width, length)
+        _drive(dut, pending)
+        arready = int(not flow.sink_pauses())
+        dut.arready_i.value = arready
+        offered = None
+        if flying and not flow.source_pauses():
+            owner, left = flying[0]
+            offered = (owner, random_bits(rng, 8 * width), left == 1)
+            errors = int(rng.random() < 0.05)
+            dut.rdata_i.value, dut.rlast_i.value = offered[1], int(left == 1)
+            dut.rresp_i.value = errors * int(rng.choice([2, 3]))
+        dut.rvalid_i.value = int(offered is not None)
+    assert most == limit or knob == "none" or limit > 4, f"at most {most} in flight"
+
+
+@cocotb.test()
+async def a_request_outside_the_memory_is_refused(dut: Any) -> None:
+    rng = generator("read range")
+    width = parameters()["BeatBytes"]
+    await prepare(dut)
+    for who in (0, 1):
+        for address, length, good in (
+            (_SIZE - width, 0, True),
+            (_SIZE - width, 1, False),
+            (_SIZE, 0, False),
+            (2**40 - width, 0, False),
+            (int(rng.integers(_SIZE // width - 8)) * width, 7, True),
+        ):
+            pending: list[tuple[int, int] | None] = [None, None]
+            pending[who] = (address, length)
+            _drive(dut, pending)
+            await RisingEdge(dut.clk_i)
+            await RisingEdge(dut.clk_i)
+            assert int(dut.range_err_o.value) == (0 if good else 1 << who), (who, address, length)
+            _drive(dut, [None, None])
+            await reset(dut)
+
+
+@cocotb.test()
+async def a_halt_takes_no_request(dut: Any) -> None:
+    generator("read halt")
+    await prepare(dut)
+    dut.halt_i.value = 1
+    _drive(dut, [(0, 0), (0, 0)])
+    for _ in range(20):
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.req_ready_o.value)
+        assert not int(dut.arvalid_o.value)
+    assert int(dut.idle_o.value)

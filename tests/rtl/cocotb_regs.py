@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tw_regs behind `cocotbext.axi.AxiLiteMaster` against the register table of the host."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import cocotb
+import numpy as np
+from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster
+
+from tilewright.host.hwconfig import ISA_VERSION
+from tilewright.host.registers import COUNTER_BASE, COUNTERS, DEVICE_ID, REGISTERS
+
+_OFFSET = {register.name: register.offset for register in REGISTERS}
+_STORED = {
+    "IRQ_ENABLE": 0x3,
+    **dict.fromkeys(
+        [r.name for r in REGISTERS if r.access == "rw" and r.name[:4] in ("INSN", "MEM_", "WATC")],
+        0xFFFF_FFFF,
+    ),
+}
+
+
+class Pulses:
+    """Counts the one-cycle outputs and feeds the counter port."""
+
+    def __init__(self, dut: Any) -> None:
+        self._dut = dut
+        self.seen = dict.fromkeys(("start_o", "soft_reset_o", "snapshot_o"), 0)
+        self.counters = [0] * len(COUNTERS)
+
+    async def run(self) -> None:
+        """Watch every cycle."""
+        while True:
+            await RisingEdge(self._dut.clk_i)
+            for name in self.seen:
+                self.seen[name] += int(getattr(self._dut, name).value)
+
+
+async def prepare(dut: Any, knob: Knob) -> tuple[AxiLiteMaster, Pulses]:
+    """The unit out of reset with a master."""
+    await start_clock(dut)
+    for name in ("status_i", "error_i", "error_insn_i", "wait_state_i", "event_i", "counter_i"):
+        getattr(dut, name).value = 0
+    bus = AxiLiteBus.from_prefix(dut, "s_axil")
+    master = AxiLiteMaster(bus, dut.clk_i, dut.rst_i)
+    logging.getLogger("cocotb.bench_regs").setLevel(logging.ERROR)
+    for part, sources, sinks in (
+        (master.write_if, ("aw_channel", "w_channel"), ("b_channel",)),
+        (master.read_if, ("ar_channel",), ("r_channel",)),
+    ):
+        for name in sources:
+            getattr(part, name).set_pause_generator(knob.pauses(source=True))
+        for name in sinks:
+            getattr(part, name).set_pause_generator(knob.pauses(source=False))
+    await reset(dut)
+    pulses = Pulses(dut)
+    cocotb.start_soon(pulses.run())
+    return master, pulses
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def stored_registers_read_back(dut: Any, knob: str) -> None:
+    rng = generator("regs" + knob)
+    master, _ = await prepare(dut, Knob(knob, rng))
+    model = dict.fromkeys(_STORED, 0)
+    for _ in range(150):
+        name = str(rng.choice(list(_STORED)))
+        if rng.random() < 0.5:
+            first, count = int(rng.integers(4)), int(rng.integers(1, 5))
+            count = min(count, 4 - first)
+            data = rng.bytes(count)
+            await master.write(_OFFSET[name] + first, data)
+            old = bytearray(model[name].to_bytes(4, "little"))
+            old[first : first + count] = data
+            model[name] = int.from_bytes(old, "little") & _STORED[name]
+        assert await master.read_dword(_OFFSET[name]) == model[name], name
+    page = 0xFF_FFFF_F000
+    for port, low, mask in (
+        ("insn_base_o", "INSN_BASE", page),
+        ("mem_base_o", "MEM_BASE", page),
+        ("mem_size_o", "MEM_SIZE", page),
+    ):
+        wide = model[f"{low}_LO"] | model[f"{low}_HI"] << 32
+        assert int(getattr(dut, port).value) == wide & mask, port
+    assert int(dut.insn_count_o.value) == model["INSN_COUNT"]
+    assert int(dut.watchdog_o.value) == model["WATCHDOG"]
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def status_and_identity_are_read_only(dut: Any, knob: str) -> None:
+    rng = generator("regs status" + knob)
+    master, _ = await prepare(dut, Knob(knob, rng))
+    for _ in range(10):
+        values = {
+            "ID": DEVICE_ID,
+            "ISA": ISA_VERSION,
+            "CONFIG_HASH": parameters()["ConfigHash"],
+            "CTRL": 0,
+            "STATUS": int(rng.integers(16)),
+            "ERROR": int(rng.integers(2**32)),
+            "ERROR_INSN": int(rng.integers(2**32)),
+            "WAIT_STATE": int(rng.integers(2**32)),
+        }
+        for name in ("STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE"):
+            getattr(dut, f"{name.lower()}_i").value = values[name]
+        name = str(rng.choice([n for n in values if n != "CTRL"]))
+        await master.write_dword(_OFFSET[name], 0xFFFF_FFFF)
+        for name, value in values.items():
+            assert await master.read_dword(_OFFSET[name]) == value, name
+        assert await master.read_dword(0xFF0) == 0, "no register there"
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def control_bits_are_one_cycle_pulses(dut: Any, knob: str) -> None:
+    rng = generator("regs pulses" + knob)
+    master, pulses = await prepare(dut, Knob(knob, rng))
+    expected = dict.fromkeys(pulses.seen, 0)
+    for _ in range(30):
+        value = int(rng.integers(4))
+        await master.write_dword(_OFFSET["CTRL"], value)
+        expected["start_o"] += value & 1
+        expected["soft_reset_o"] += value >> 1
+        if rng.random() < 0.5:
+            await master.write_dword(_OFFSET["SNAPSHOT"], int(rng.integers(2**32)))
+            expected["snapshot_o"] += 1
+    assert pulses.seen == expected
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def interrupts_latch_events_and_clear_on_ones(dut: Any, knob: str) -> None:
+    rng = generator("regs irq" + knob)
+    master, _ = await prepare(dut, Knob(knob, rng))
+    status = enable = 0
+    for _ in range(60):
+        action = int(rng.integers(3))
+        bits = int(rng.integers(4))
+        if action == 0:
+            dut.event_i.value = bits
+            await RisingEdge(dut.clk_i)
+            dut.event_i.value = 0
+            await RisingEdge(dut.clk_i)
+            status |= bits
+        elif action == 1:
+            await master.write_dword(_OFFSET["IRQ_STATUS"], bits)
+            status &= ~bits
+        else:
+            await master.write_dword(_OFFSET["IRQ_ENABLE"], bits)
+            enable = bits
+        assert await master.read_dword(_OFFSET["IRQ_STATUS"]) == status
+        assert int(dut.irq_o.value) == bool(status & enable)
+
+
+@cocotb.test()
+@cocotb.parametrize(knob=KNOBS)
+async def counters_are_64_bits_low_word_first(dut: Any, knob: str) -> None:
+    rng = generator("regs counters" + knob)
+    master, _ = await prepare(dut, Knob(knob, rng))
+    values = np.array([int.from_bytes(rng.bytes(8), "little") for _ in COUNTERS], dtype="<u8")
+
+    async def serve() -> None:
+        while True:
+            index = int(dut.counter_index_o.value)
+            dut.counter_i.value = int(values[index]) if index < len(values) else 0
+            await dut.counter_index_o.value_change
+
+    cocotb.start_soon(serve())
+    for index in rng.permutation(len(COUNTERS)).tolist():
+        raw = await master.read(COUNTER_BASE + 8 * index, 8)
+        assert int.from_bytes(raw.data, "little") == int(values[index]), COUNTERS[index][0]

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// tw_control with flat ports: element 0 lowest.
+module bench_control (
+    input  logic         clk_i,
+    input  logic         rst_i,
+    input  logic         start_i,
+    input  logic         soft_reset_i,
+    input  logic         finish_i,
+    input  logic         bus_idle_i,
+    input  logic         progress_i,
+    input  logic [ 31:0] watchdog_i,
+    input  logic [  4:0] error_valid_i,
+    input  logic [ 39:0] error_code_i,
+    input  logic [119:0] error_index_i,
+    input  logic [ 15:0] state_i,
+    output logic         unit_reset_o,
+    output logic         fetch_start_o,
+    output logic         halt_o,
+    output logic         running_o,
+    output logic [  3:0] status_o,
+    output logic [ 31:0] error_o,
+    output logic [ 31:0] error_insn_o,
+    output logic [ 31:0] wait_state_o,
+    output logic [  1:0] event_o
+);
+  tw_pkg::error_e code[5];
+  tw_pkg::wait_e state[4];
+  logic [23:0] index[5];
+  for (genvar u = 0; u < 5; u++) begin : gen_error
+    assign code[u]  = tw_pkg::error_e'(error_code_i[u*8+:8]);
+    assign index[u] = error_index_i[u*24+:24];
+  end
+  for (genvar u = 0; u < 4; u++) begin : gen_state
+    assign state[u] = tw_pkg::wait_e'(state_i[u*4+:4]);
+  end
+  tw_control u_dut (
+      .error_code_i (code),
+      .error_index_i(index),
+      .state_i      (state),
+      .*
+  );
+endmodule
