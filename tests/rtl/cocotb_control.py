@@ -129,6 +129,7 @@ async def the_watchdog_counts_cycles_without_progress(dut: Any) -> None:
         dut.watchdog_i.value = 0
         await start(dut)
         dut.progress_i.value = 1
+        await RisingEdge(dut.clk_i)
         dut.watchdog_i.value = limit
         states = int(rng.integers(2**16))
         dut.state_i.value = states

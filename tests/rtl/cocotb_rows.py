@@ -29,14 +29,12 @@ async def walks_planes_of_rows(dut: Any, knob: str) -> None:
         step = index = 0
         while index < len(rows):
             await RisingEdge(dut.clk_i)
-            index += step
-            if index == len(rows):
-                break
             assert int(dut.addr_o.value) == rows[index]
             assert int(dut.last_y_o.value) == (index % ys == ys - 1)
             assert int(dut.last_o.value) == (index == len(rows) - 1)
             if index + 1 < len(rows):
                 assert int(dut.after_o.value) == rows[index + 1]
+            index += step
             step = int(not (flow.sink_pauses() or flow.source_pauses()))
             dut.next_i.value = step
         dut.next_i.value = 0

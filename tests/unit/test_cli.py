@@ -15,6 +15,7 @@ from support.analytic import RULES, AnalyticOracle
 from typer.testing import CliRunner
 
 from tilewright.cli import app
+from tilewright.host import golden
 from tilewright.tuner import oracle, rules
 
 TINY_LAYERS = ["tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2"]
@@ -130,13 +131,19 @@ def test_sim_on_the_reference_checks_the_output() -> None:
     assert "bit-exact, 25,088 int8 elements" in result.output
 
 
-def test_sim_on_the_rtl_prints_cycles_bound_and_units(tmp_path: Path) -> None:
-    schedule = tmp_path / "s.yaml"
+def test_sim_exits_1_when_the_output_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = golden.conv2d_int8
+    monkeypatch.setattr(golden, "conv2d_int8", lambda *a: honest(*a) ^ 1)
+    result = call(["sim", "C10", "--device", "reference"])
+    assert result.exit_code == 1
+    assert "WRONG RESULT: 25088 of 25088" in result.stderr
+
+
+def test_sim_on_the_rtl_prints_cycles_bound_and_units() -> None:
     result = call(["sim", "FC", "--network", "resnet18", "--hw", "edge-8x8"])
     assert result.exit_code == 0, result.output
     for part in ("cycles; bound", "% of the bound", "gemm", "bytes_read", "bit-exact"):
         assert part in result.output
-    assert not schedule.exists()
 
 
 def test_lists_configurations_and_boards() -> None:

@@ -70,7 +70,7 @@ def store(tmp_path: Path):
     checked=st.booleans(),
     tile=st.integers(1, 10_000),
 )
-def test_a_trial_comes_back_as_it_went_in(  # noqa: PLR0917  (hypothesis passes by name)
+def test_a_trial_comes_back_as_it_went_in(
     tmp_path_factory, status, cycles, failure, seconds, checked, tile
 ) -> None:
     answer = Measurement(
