@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources of a `HwConfig` on a Xilinx 7-series or UltraScale+ device, and whether it fits.
 
-DSP and BRAM follow from the parameters by counting; LUT and FF are a linear estimate whose
-coefficients (`LogicModel`) are round figures to be replaced by a fit to synthesis.
-
-Block RAM is counted in 36 Kb blocks used as simple dual-port memories (Xilinx UG473, chapter 1:
-512x72, 1Kx36, 2Kx18, 4Kx9, ...). 18 Kb halves are not paired, which overstates shallow memories
-by at most half a block a column.
+DSP and block RAM follow from the parameters and equal Yosys's synthesis of the same RTL (recorded
+in constraints/synthesis/results.yaml). LUT and FF are linear models of a few named terms, fitted to
+those results. Everything is before place and route.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass, fields
 from typing import Final
 
+from tilewright.host.block_ram import MemoryCost, memory_cost
 from tilewright.host.board import Board
-from tilewright.host.hwconfig import HwConfig
+from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
 
 DSP_PER_LANE_REQUANT: Final = 2
 """DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits)."""
@@ -24,21 +23,18 @@ DSP_PER_LANE_RESIDUAL: Final = 1
 DSP_PER_LANE_MUL: Final = 2
 """DSPs for the product of accumulator (32 bits) and immediate (16 bits)."""
 DSP_PER_LANE: Final = DSP_PER_LANE_REQUANT + DSP_PER_LANE_RESIDUAL + DSP_PER_LANE_MUL
+DSP_LOAD: Final = 2
+"""DSPs of the padding geometry in the load unit: padding rows times the padded width, twice."""
 
-BRAM36_SHAPES: Final = (
-    (72, 512), (36, 1024), (18, 2048), (9, 4096), (4, 8192), (2, 16384), (1, 32768),
-)  # fmt: skip
-"""(width in bits, depth) of a 36 Kb block as simple dual-port memory."""
-BRAM36_BYTE_SHAPES: Final = ((64, 512), (32, 1024), (16, 2048), (8, 4096))
-"""The same with a write enable for each 8 data bits: the parity bits stay unused."""
+PARAM_ROW_BYTES: Final = 32
+"""Bytes of a PARAM row: two channels, or a bus beat if that is wider."""
+FETCH_BYTES: Final = 1024
+"""Bytes of the FIFO between the bus and the instruction decoder."""
 
-LUTRAM_MAX_DEPTH: Final = 64
-"""Memories of at most this depth go to LUT RAM."""
-LUTRAM_MAX_COLUMN_BITS: Final = 1024
-"""So do columns of at most this many bits."""
-
-PARAM_ROW_BITS: Final = 256
-"""Width of the PARAM memory: two channels, or a bus beat if that is wider."""
+_UOP_USED: Final = (True,) * 51 + (False,) * 13
+"""Bits of a micro-op that the hardware reads (`isa`: inp 18, wgt 16, acc 16, first 1)."""
+_PARAM_USED: Final = (True,) * 70 + (False,) * 2 + (True,) * 8 + (False,) * 48
+"""Bits of a channel's entry that it reads (bias 32, m1 16, m2 16, shift 6; zero point 8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +64,30 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class LogicModel:
-    """Coefficients of the linear LUT and FF estimate (counts a unit of the named quantity).
+    """Coefficients of the LUT and FF models (counts a unit of the named quantity).
 
-    Initial round figures, not a fit: a 16x16 array with buffers took 1,900 to 3,800 LUT in Yosys
-    with one DSP a MAC, a MAC in LUTs alone about 156; the rest is judgement.
+    Fitted by `sim.synthesis_results` to the recorded syntheses; docs/synthesis.md has the error.
+
+    Attributes:
+        lut_fixed: control, registers, counters, load, store, fetch.
+        lut_per_lane: ALU and requantisation of a vector lane.
+        lut_per_element: adder, forwarding and bank multiplexers of an output element.
+        lut_per_packed_mac: splitting and adding the products of a shared multiplier; the sums
+            of a plain array are formed inside the DSPs.
+        ff_fixed: as for LUTs.
+        ff_per_lane: pipeline of a vector lane.
+        ff_per_channel: parameter registers of an output channel.
+        ff_per_element: results and forwarding registers of an output element.
     """
 
-    lut_fixed: float = 7000.0
-    lut_per_mac: float = 12.0
-    lut_per_packed_mac: float = 24.0
-    lut_per_lane: float = 260.0
-    lut_per_axi_bit: float = 10.0
-    lut_per_acc_tile_bit: float = 4.0
-    lut_per_outstanding: float = 40.0
-    ff_fixed: float = 9000.0
-    ff_per_mac: float = 8.0
-    ff_per_mac_stage: float = 4.0
-    ff_per_lane: float = 300.0
-    ff_per_axi_bit: float = 12.0
-    ff_per_acc_tile_bit: float = 3.0
-    ff_per_outstanding: float = 60.0
+    lut_fixed: float = 0.0
+    lut_per_lane: float = 0.0
+    lut_per_element: float = 0.0
+    lut_per_packed_mac: float = 0.0
+    ff_fixed: float = 0.0
+    ff_per_lane: float = 0.0
+    ff_per_channel: float = 0.0
+    ff_per_element: float = 0.0
 
 
 LOGIC_MODEL: Final = LogicModel()
@@ -95,14 +95,15 @@ LOGIC_MODEL: Final = LogicModel()
 
 @dataclass(frozen=True, kw_only=True)
 class Scratchpad:
-    """One on-chip memory as it is built.
+    """One on-chip memory as the RTL describes it.
 
     Attributes:
         name: scratchpad.
         banks: equal, independent copies of the structure below.
         width: bits that are read at once.
         depth: rows of a bank.
-        write_bits: bits that are written at once; a wider memory is made of columns.
+        write_bits: neighbouring bits that share a write enable.
+        used: by bit of a row, whether the hardware reads it; all when None.
     """
 
     name: str
@@ -110,112 +111,115 @@ class Scratchpad:
     width: int
     depth: int
     write_bits: int
+    used: tuple[bool, ...] | None = None
 
     @property
-    def column_bits(self) -> int:
-        """Width of one independently written column."""
-        return min(self.width, self.write_bits)
-
-    @property
-    def in_lutram(self) -> bool:
-        """Too small for a block RAM."""
-        return (
-            self.depth <= LUTRAM_MAX_DEPTH
-            or self.depth * self.column_bits <= LUTRAM_MAX_COLUMN_BITS
+    def cost(self) -> MemoryCost:
+        """Block RAMs or LUT RAMs of all banks."""
+        bank = memory_cost(
+            width=self.width, depth=self.depth, write_bits=self.write_bits, used=self.used
         )
-
-    @property
-    def bram36(self) -> int:
-        """36 Kb blocks."""
-        if self.in_lutram:
-            return 0
-        columns = -(-self.width // self.column_bits)
-        best = columns * _fewest(BRAM36_SHAPES, self.column_bits, self.depth)
-        if columns > 1 and self.column_bits % 8 == 0:
-            best = min(best, _fewest(BRAM36_BYTE_SHAPES, self.width, self.depth))
-        return self.banks * best
-
-    @property
-    def lutram_luts(self) -> int:
-        """LUTs when it goes to LUT RAM: RAM32M stores 32 x 6, RAM64M 64 x 3 bits in 4 LUTs."""
-        if not self.in_lutram:
-            return 0
-        if self.depth <= 32:
-            quads = -(-self.width // 6)
-        else:
-            quads = -(-self.width // 3) * -(-self.depth // 64)
-        return self.banks * 4 * quads
-
-
-def _fewest(shapes: tuple[tuple[int, int], ...], width: int, depth: int) -> int:
-    """Blocks of the best single shape for a width x depth memory."""
-    return min(-(-width // w) * -(-depth // d) for w, d in shapes)
+        return bank.times(self.banks)
 
 
 def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
-    """The seven scratchpads of a configuration as memories.
+    """The seven scratchpads of a configuration, and the FIFO of the fetch unit.
 
-    A loaded memory is written one AXI beat at a time. A row is a tile (PARAM: `PARAM_ROW_BITS`),
-    or a beat where that is wider; OUT is written by the vector lanes.
+    Shapes as in rtl/tw_spad.sv, tw_acc.sv and tw_out.sv: a tile of at least a beat is a row of
+    beat-wide slices with own write enables; of smaller tiles, a beat's worth of banks is made.
     """
-    beat = hw.axi_data_bits
+    beat = hw.axi_bytes
 
-    def loaded(name: str, total_bytes: int, row_bits: int, banks: int = 1) -> Scratchpad:
-        width = max(row_bits, beat)
-        depth = max(8 * total_bytes // (width * banks), 1)
-        return Scratchpad(name=name, banks=banks, width=width, depth=depth, write_bits=beat)
+    def loaded(
+        name: str, total: int, tile: int, row: int = 0, used: tuple[bool, ...] | None = None
+    ) -> Scratchpad:
+        row = row or tile
+        banks = 1 if tile >= beat else beat // tile
+        return Scratchpad(
+            name=name,
+            banks=banks,
+            width=8 * row,
+            depth=total // row // banks,
+            write_bits=8 * min(row, beat),
+            used=used,
+        )
 
-    out_bits = 8 * hw.out_tile_bytes
+    param_row = max(PARAM_ROW_BYTES, beat)
+    out_banks = max(beat // hw.out_tile_bytes, 1)
     return (
-        loaded("INP", hw.inp_bytes, 8 * hw.inp_tile_bytes),
-        loaded("WGT", hw.wgt_bytes, 8 * hw.wgt_tile_bytes),
-        loaded("ACC", hw.acc_bytes, 8 * hw.acc_tile_bytes, hw.acc_banks),
+        loaded("INP", hw.inp_bytes, hw.inp_tile_bytes),
+        loaded("WGT", hw.wgt_bytes, hw.wgt_tile_bytes),
+        Scratchpad(
+            name="ACC",
+            banks=hw.acc_banks,
+            width=8 * hw.acc_tile_bytes,
+            depth=hw.acc_depth // hw.acc_banks,
+            write_bits=8 * min(4 * hw.vector_lanes, beat),
+        ),
         Scratchpad(
             name="OUT",
-            banks=1,
-            width=out_bits,
-            depth=hw.out_depth,
+            banks=out_banks,
+            width=8 * hw.out_tile_bytes,
+            depth=hw.out_depth // out_banks,
             write_bits=8 * hw.vector_lanes,
         ),
-        loaded("RES", hw.res_bytes, out_bits),
-        loaded("UOP", hw.uop_bytes, 64),
-        loaded("PARAM", hw.param_bytes, PARAM_ROW_BITS),
+        loaded("RES", hw.res_bytes, hw.out_tile_bytes),
+        loaded("UOP", hw.uop_bytes, UOP_BYTES, used=_UOP_USED),
+        loaded(
+            "PARAM",
+            hw.param_bytes,
+            hw.param_tile_bytes,
+            param_row,
+            _PARAM_USED * (param_row // PARAM_BYTES_PER_CHANNEL),
+        ),
+        loaded("FETCH", FETCH_BYTES, beat),
     )
 
 
+def fifo_luts(hw: HwConfig) -> int:
+    """LUTs of the FIFOs in LUT RAM: instruction queues, transfers in flight, write data."""
+    write_data = 9 * hw.axi_bytes + 1
+    return 4 * (FIFO_QUADS + -(-write_data // 6))
+
+
+FIFO_QUADS: Final = 212
+"""RAM32M of the FIFOs that depend on no parameter; most of them hold queued instructions."""
+
+
 def dsp_count(hw: HwConfig) -> int:
-    """DSP slices: one a MAC, or one for two packed MACs, plus those of the vector lanes."""
+    """DSP slices: one a MAC or for two packed MACs, those of the vector lanes and of the loads."""
     macs = hw.macs_per_cycle
-    array = -(-macs // 2) if hw.mac_packed else macs
-    return array + DSP_PER_LANE * hw.vector_lanes
+    array = macs // 2 if hw.mac_packed else macs
+    return array + DSP_PER_LANE * hw.vector_lanes + DSP_LOAD
+
+
+def mac_registers(hw: HwConfig) -> int:
+    """Flip-flops of the array: a sum of each output element in each stage of its pipeline."""
+    sum_bits = 16 + int(math.log2(hw.block_in))
+    return hw.mac_pipeline * sum_bits * hw.batch * hw.block_out
 
 
 def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
     """Resources of a configuration; LUT and FF are estimates, DSP and BRAM are counts."""
-    memories = scratchpads(hw)
-    macs, lanes, axi_bits = hw.macs_per_cycle, hw.vector_lanes, hw.axi_data_bits
-    acc_bits = 8 * hw.acc_tile_bytes
-    outstanding = hw.read_outstanding + hw.write_outstanding
+    costs = [memory.cost for memory in scratchpads(hw)]
+    elements = hw.batch * hw.block_out
     lut = (
         model.lut_fixed
-        + macs * (model.lut_per_packed_mac if hw.mac_packed else model.lut_per_mac)
-        + lanes * model.lut_per_lane
-        + axi_bits * model.lut_per_axi_bit
-        + acc_bits * model.lut_per_acc_tile_bit
-        + outstanding * model.lut_per_outstanding
-        + sum(m.lutram_luts for m in memories)
+        + model.lut_per_lane * hw.vector_lanes
+        + model.lut_per_element * elements
+        + model.lut_per_packed_mac * hw.macs_per_cycle * hw.mac_packed
+        + fifo_luts(hw)
+        + sum(cost.lutram for cost in costs)
     )
     ff = (
         model.ff_fixed
-        + macs * (model.ff_per_mac + model.ff_per_mac_stage * hw.mac_pipeline)
-        + lanes * model.ff_per_lane
-        + axi_bits * model.ff_per_axi_bit
-        + acc_bits * model.ff_per_acc_tile_bit
-        + outstanding * model.ff_per_outstanding
+        + model.ff_per_lane * hw.vector_lanes
+        + model.ff_per_channel * hw.block_out
+        + model.ff_per_element * elements
+        + mac_registers(hw)
     )
-    return Area(
-        lut=round(lut), ff=round(ff), bram36=sum(m.bram36 for m in memories), dsp=dsp_count(hw)
-    )
+    halves = sum(2 * cost.ramb36 + cost.ramb18 for cost in costs)
+    return Area(lut=round(lut), ff=round(ff), bram36=-(-halves // 2), dsp=dsp_count(hw))
 
 
 def fits(hw: HwConfig, board: Board) -> Fit:

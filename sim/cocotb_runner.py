@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from xml.etree import ElementTree
 
 from tilewright.host.errors import BuildError, TilewrightError
@@ -32,8 +32,8 @@ _RUNTIME_OBJECTS: Final = (
     "verilated_dpi.o",
     "verilated_threads.o",
     "verilated_vpi.o",
-    "verilator.o",
 )
+"""Objects that do not depend on the design (cocotb's own main program does: it holds the model)."""
 _DONE: Final = "complete"
 _LOG_LINES: Final = 60
 _LATER_SECONDS: Final = 600.0
@@ -41,7 +41,7 @@ _BUILD_ARGS: Final = ("--no-public-flat-rw", "-Wall", "--assert", "--no-timing")
 _INSTALL: Final = "pip install cocotb==2.1.0"
 
 
-class BenchFailure(TilewrightError):
+class BenchError(TilewrightError):
     """A cocotb test failed, or the simulation ended without a result."""
 
 
@@ -92,7 +92,6 @@ def build_bench(bench: Bench, *, cache: Path, waves: bool = False) -> Path:
         BuildError: Verilator or the compiler refused the design; the text has its messages.
         ToolError: a tool is missing.
     """
-    get_runner = _runner_factory()
     verilator, compiler = find_verilator(), find_compiler()
     folder = cache / f"{bench.top}-{bench.key(verilator, compiler, waves=waves)}"
     with _locked(folder.with_suffix(".lock")):
@@ -110,7 +109,7 @@ def build_bench(bench: Bench, *, cache: Path, waves: bool = False) -> Path:
         # Elaboration dominates short runs: the code of a bench is compiled without optimisation.
         with _environment({**_tool_variables(verilator), "MAKEFLAGS": "OPT_FAST=-O1 OPT_SLOW=-O0"}):
             try:
-                get_runner("verilator").build(
+                _new_runner().build(
                     sources=[visible, *bench.sources],
                     parameters=dict(bench.parameters),
                     build_args=[*_BUILD_ARGS, *bench.flags],
@@ -142,6 +141,7 @@ def run_bench(
     variables: Mapping[str, str] | None = None,
     test_filter: str | None = None,
     waves: bool = False,
+    wall_seconds: int = 900,
 ) -> int:
     """Build (or reuse) a bench and run the cocotb tests of a module.
 
@@ -154,12 +154,13 @@ def run_bench(
         variables: further environment variables of the tests.
         test_filter: regular expression of the tests to run; all if None.
         waves: write ``dump.vcd`` into the result folder.
+        wall_seconds: limit of the simulation, which is killed when it takes longer.
 
     Returns:
         How many tests ran (at least 1).
 
     Raises:
-        BenchFailure: a test failed, or none ran; the text has the messages, the end of the log
+        BenchError: a test failed, or none ran; the text has the messages, the end of the log
             and the seed that repeats the run.
         BuildError: the bench does not build.
     """
@@ -175,7 +176,9 @@ def run_bench(
         "COCOTB_ANSI_OUTPUT": "0",
         SEED_VARIABLE: str(seed),
     }
-    runner = _runner_factory()("verilator")
+    if limiter := shutil.which("timeout"):
+        environment["SIM_CMD_PREFIX"] = f"{limiter} --signal=KILL {wall_seconds}"
+    runner = _new_runner()
     runner.build_dir = folder
     stopped = ""
     with _environment(environment), _python_path(search_path, python_path):
@@ -201,7 +204,7 @@ def run_bench(
         failures = [f"{stopped or 'no test was found'}\n{_tail(log)}"]
     if failures:
         text = "\n".join(failures)
-        raise BenchFailure(
+        raise BenchError(
             f"{len(failures)} of {max(count, 1)} tests failed (log: {log})\n{text}\n",
             field=f"{module} on {bench.top} {dict(bench.parameters)}",
             remedy=f"repeat with {SEED_VARIABLE}={seed}",
@@ -211,12 +214,13 @@ def run_bench(
     return count
 
 
-def _runner_factory():  # type: ignore[no-untyped-def] # cocotb_tools is not typed here
+def _new_runner() -> Any:
+    """A Verilator runner of cocotb, which is an optional dependency without types here."""
     try:
         from cocotb_tools.runner import get_runner  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise BuildError("cocotb is not installed", field="cocotb", remedy=_INSTALL) from error
-    return get_runner
+    return get_runner("verilator")
 
 
 def _tool_variables(verilator: Tool) -> dict[str, str]:

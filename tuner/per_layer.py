@@ -8,7 +8,7 @@ distinct configuration costs a build.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
@@ -39,7 +39,11 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
         initial = _initial(session, space, configs, task)
         defaults[task.name] = set(initial)
         tuners[task.name] = make_tuner(
-            settings.tuner, space, seed=(settings.seed, number), initial=tuple(initial)
+            settings.tuner,
+            space,
+            seed=(settings.seed, number),
+            initial=tuple(initial),
+            prior=_prior(session, task),
         )
     active = list(settings.tasks)
     while active and session.left:
@@ -68,6 +72,16 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
         for (task, candidate), answer in zip(asked, answers, strict=True):
             value = float(answer.cycles) if answer.valid and answer.cycles is not None else None
             tuners[task.name].tell([Result(index=candidate.index, value=value)])
+
+
+def _prior(session: Session, task: Workload) -> Callable[[JointPoint], float]:
+    def predicted(point: JointPoint) -> float:
+        cycles = session.rules.predicted_cycles(
+            point.hw, task, point.schedule, session.settings.memory
+        )
+        return cycles
+
+    return predicted
 
 
 def _initial(

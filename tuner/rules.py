@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from tilewright.host.area import estimate, fits
 from tilewright.host.board import Board, MemoryModel
 from tilewright.host.bound import bound
 from tilewright.host.hwconfig import HwConfig
-from tilewright.host.lowering import default_schedule, legal
+from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
+from tilewright.sim.estimate import Estimator
+
+PREDICTED_STEPS: Final = 256
+"""Tile steps above which a schedule is not predicted: lowering it costs more than it tells."""
 
 
 class Legality(Protocol):
@@ -104,6 +108,8 @@ class Rules:
         fits: whether a configuration fits a board.
         channel_blocks: (input, output) channel blocks of a workload on a configuration: the
             extents of ``tile_ci`` and ``tile_co``.
+        predicted_cycles: the `model` fidelity's estimate for a legal schedule; a prior, never a
+            measurement.
     """
 
     legal: Callable[[HwConfig, Workload, Schedule], Legality]
@@ -112,6 +118,19 @@ class Rules:
     estimate: Callable[[HwConfig], Area]
     fits: Callable[[HwConfig, Board], Fit]
     channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
+    predicted_cycles: Callable[[HwConfig, Workload, Schedule, MemoryModel], float]
+
+
+def tile_steps(
+    hw: HwConfig,
+    workload: Workload,
+    schedule: Schedule,
+    channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]],
+) -> int:
+    """Tiles that a schedule steps through: output tiles times input-channel tiles."""
+    in_blocks, out_blocks = channel_blocks(hw, workload)
+    steps = -(-workload.out_height // schedule.tile_h) * -(-workload.out_width // schedule.tile_w)
+    return steps * -(-in_blocks // schedule.tile_ci) * -(-out_blocks // schedule.tile_co)
 
 
 def host_rules() -> Rules:
@@ -121,6 +140,13 @@ def host_rules() -> Rules:
         shape = geometry(hw, workload)
         return shape.reduce_blocks, shape.out_blocks
 
+    def predicted_cycles(
+        hw: HwConfig, workload: Workload, schedule: Schedule, memory: MemoryModel
+    ) -> float:
+        if tile_steps(hw, workload, schedule, channel_blocks) > PREDICTED_STEPS:
+            return float("inf")
+        return float(Estimator(hw, memory).cycles(lower(hw, workload, schedule).program))
+
     return Rules(
         legal=legal,
         default_schedule=default_schedule,
@@ -128,4 +154,5 @@ def host_rules() -> Rules:
         estimate=estimate,
         fits=fits,
         channel_blocks=channel_blocks,
+        predicted_cycles=predicted_cycles,
     )

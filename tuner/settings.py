@@ -72,7 +72,7 @@ class StudySettings:
     board: Board
     memory: MemoryModel
     mode: Mode = Mode.SHARED
-    tuner: str = "coordinate"
+    tuner: str = "guided"
     space: str = "full"
     budget: int = DEFAULT_BUDGET
     seed: int = 0

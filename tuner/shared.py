@@ -11,7 +11,7 @@ once to the tasks of the same shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -210,9 +210,17 @@ def _arm(session: Session, hw: HwConfig, bound: int, others: Sequence[Arm], numb
             space,
             seed=(settings.seed, number, task_number),
             initial=tuple(origins),
+            prior=_prior(session, hw, task),
         )
         arm.searches.append(TaskSearch(task=task, tuner=tuner, origins=origins))
     return arm
+
+
+def _prior(session: Session, hw: HwConfig, task: Workload) -> Callable[[Schedule], float]:
+    def predicted(schedule: Schedule) -> float:
+        return session.rules.predicted_cycles(hw, task, schedule, session.settings.memory)
+
+    return predicted
 
 
 def _advance(session: Session, arm: Arm, amount: int) -> None:

@@ -86,6 +86,7 @@ class TunerName(StrEnum):
     RANDOM = "random"
     COORDINATE = "coordinate"
     GENETIC = "genetic"
+    GUIDED = "guided"
 
 
 class SpaceName(StrEnum):
@@ -246,7 +247,7 @@ def tune(
         ModeName,
         typer.Option(help="One configuration for the network, or one for each layer."),
     ] = ModeName.SHARED,
-    tuner: Annotated[TunerName, typer.Option(help="Search algorithm.")] = TunerName.COORDINATE,
+    tuner: Annotated[TunerName, typer.Option(help="Search algorithm.")] = TunerName.GUIDED,
     space: Annotated[
         SpaceName, typer.Option(help="Any tile sizes, or VTA's divisor tiles.")
     ] = SpaceName.FULL,

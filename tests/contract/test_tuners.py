@@ -18,5 +18,9 @@ class TestGenetic(TunerContract):
     name = "genetic"
 
 
+class TestGuided(TunerContract):
+    name = "guided"
+
+
 def test_no_tuner_is_left_out() -> None:
     assert {kind.name for kind in TunerContract.__subclasses__()} == set(TUNERS)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 import cocotb
@@ -136,7 +135,6 @@ class Accelerator:
             source.set_pause_generator(knob.pauses(source=True))
         for sink in (read.ar_channel, write.aw_channel, write.w_channel):
             sink.set_pause_generator(knob.pauses(source=False))
-        # A write that is not drawn out by pauses of the host, and one that is.
         lite_write, lite_read = self._lite.write_if, self._lite.read_if
         for source in (lite_write.aw_channel, lite_write.w_channel, lite_read.ar_channel):
             source.set_pause_generator(knob.pauses(source=True))
@@ -203,8 +201,3 @@ class Accelerator:
         raw = await self._lite.read(COUNTER_BASE, 8 * len(COUNTERS))
         words = np.frombuffer(bytes(raw.data), dtype="<u8")
         return {name: int(word) for (name, _), word in zip(COUNTERS, words, strict=True)}
-
-
-def configuration_name() -> str:
-    """YAML or label of the configuration under test."""
-    return os.environ["TILEWRIGHT_HW"]

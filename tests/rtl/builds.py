@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
-from tilewright.sim.build import LINT_WAIVERS, MANIFEST, read_manifest
+from tilewright.host.hwconfig import PARAMETERS, HwConfig
+from tilewright.sim.build import LINT_WAIVERS, read_manifest
 from tilewright.sim.cocotb_runner import SEED_VARIABLE, Bench, run_bench
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ def fresh_seed() -> int:
     """TILEWRIGHT_SEED, else a new one; printed, so that a failure can be repeated."""
     chosen = os.environ.get(SEED_VARIABLE, "")
     seed = int(chosen) if chosen else secrets.randbelow(2**31)
-    print(f"{SEED_VARIABLE}={seed}")
+    sys.stdout.write(f"{SEED_VARIABLE}={seed}\n")
     return seed
 
 
@@ -61,11 +62,3 @@ def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False)
         seed=fresh_seed(),
         variables={"TILEWRIGHT_PARAMETERS": json.dumps(dict(parameters))},
     )
-
-
-def named(name: str) -> HwConfig:
-    """A configuration of constraints/configs."""
-    return load_hwconfig(name)
-
-
-__all__ = ["MANIFEST", "fresh_seed", "named", "run_top", "run_unit"]

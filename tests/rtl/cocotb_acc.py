@@ -15,12 +15,32 @@ def _bytes(data: np.ndarray) -> int:
     return int.from_bytes(data.tobytes(), "little")
 
 
+def _write(dut: Any, unit: str, row: np.ndarray, rng: np.random.Generator) -> None:
+    """Drive a random write of a unit to a tile; ``row`` becomes what the tile then holds."""
+    p = parameters()
+    tile, part, width = p["TileBytes"], p["PartBytes"], p["BeatBytes"]
+    size = {"gemm": tile, "vec": part, "load": width}[unit]
+    data = rng.integers(0, 256, size, dtype=np.uint8)
+    which = int(rng.integers(tile // size))
+    if unit == "vec":
+        dut.vec_write_part_i.value = which
+    elif unit == "load":
+        dut.load_write_slice_i.value = which
+    pad = unit == "load" and bool(rng.random() < 0.3)
+    dut.load_write_pad_i.value = int(pad)
+    if pad:
+        row[:] = np.tile(data, tile // size)
+    else:
+        row[which * size : (which + 1) * size] = data
+    getattr(dut, f"{unit}_write_data_i").value = _bytes(data)
+
+
 @cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def units_in_different_banks_do_not_disturb_each_other(dut: Any, knob: str) -> None:
     rng = generator("acc" + knob)
     flow, p = Knob(knob, rng), parameters()
-    tile, part, width, banks = p["TileBytes"], p["PartBytes"], p["BeatBytes"], p["Banks"]
+    tile, width, banks = p["TileBytes"], p["BeatBytes"], p["Banks"]
     depth = p["TotalBytes"] // tile
     rows = depth // banks
     memory = np.zeros((depth, tile), dtype=np.uint8)
@@ -59,25 +79,11 @@ async def units_in_different_banks_do_not_disturb_each_other(dut: Any, knob: str
                 continue
             address = mine[unit] * rows + int(rng.integers(min(rows, 5)))
             getattr(dut, f"{unit}_write_addr_i").value = address
-            if unit == "gemm":
-                data = rng.integers(0, 256, tile, dtype=np.uint8)
-                memory[address] = data
-            elif unit == "vec":
-                which = int(rng.integers(tile // part))
-                data = rng.integers(0, 256, part, dtype=np.uint8)
-                dut.vec_write_part_i.value = which
-                memory[address, which * part : (which + 1) * part] = data
-            else:
-                pad, slice_ = bool(rng.random() < 0.3), int(rng.integers(tile // width))
-                data = rng.integers(0, 256, width, dtype=np.uint8)
-                dut.load_write_pad_i.value, dut.load_write_slice_i.value = int(pad), slice_
-                if pad:
-                    memory[address] = np.tile(data, tile // width)
-                else:
-                    memory[address, slice_ * width : (slice_ + 1) * width] = data
-            getattr(dut, f"{unit}_write_data_i").value = _bytes(data)
+            _write(dut, unit, memory[address], rng)
         await RisingEdge(dut.clk_i)
         for unit, data in held.items():
-            assert int(getattr(dut, f"{unit}_read_data_o").value) == _bytes(data), f"{unit}, cycle {cycle}"
+            assert int(getattr(dut, f"{unit}_read_data_o").value) == _bytes(data), (
+                f"{unit}, cycle {cycle}"
+            )
         held, new = new, {}
     assert held or knob == "back-pressure"

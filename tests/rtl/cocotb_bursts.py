@@ -39,7 +39,9 @@ async def rows_are_cut_into_legal_bursts(dut: Any, knob: str) -> None:
             burst
             for z in range(zs)
             for y in range(ys)
-            for burst in bursts(base + z * z_step + y * y_step, nbytes, p["BeatBytes"], p["BurstBeats"])
+            for burst in bursts(
+                base + z * z_step + y * y_step, nbytes, p["BeatBytes"], p["BurstBeats"]
+            )
         ]
         for name, value in (
             ("base_i", base),

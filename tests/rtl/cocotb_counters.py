@@ -39,9 +39,16 @@ async def every_cycle_is_counted_once(dut: Any, knob: str) -> None:
         for unit in UNIT_NAMES:
             own = WaitState[f"TOKEN_{unit.upper()}"]
             states.append(WaitState(int(rng.choice([s for s in WaitState if s != own]))))
-        flags = {n: int(rng.integers(2)) for n in ("mac", "vector", "read_beat", "read_burst", "write_burst")}
+        flags = {
+            n: int(rng.integers(2))
+            for n in ("mac", "vector", "read_beat", "read_burst", "write_burst")
+        }
         retire, written = int(rng.integers(16)), int(rng.integers(width + 1))
-        dut.running_i.value, dut.snapshot_i.value, dut.clear_i.value = int(running), int(snapshot), int(clear)
+        dut.running_i.value, dut.snapshot_i.value, dut.clear_i.value = (
+            int(running),
+            int(snapshot),
+            int(clear),
+        )
         dut.state_i.value = sum(state << (4 * u) for u, state in enumerate(states))
         dut.retire_i.value, dut.write_bytes_i.value = retire, written
         for name, value in flags.items():

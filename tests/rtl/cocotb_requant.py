@@ -42,7 +42,10 @@ def random_case(rng: np.random.Generator) -> dict[str, int]:
             case["bias"] = int(rng.integers(-1000, 1000))
             case["acc"] -= case["bias"]
     elif kind < 0.6:
-        case |= {"acc": int(rng.choice([-(2**31), 2**31 - 1])), "m1": int(rng.choice([-(2**15), 2**15 - 1]))}
+        case |= {
+            "acc": int(rng.choice([-(2**31), 2**31 - 1])),
+            "m1": int(rng.choice([-(2**15), 2**15 - 1])),
+        }
         case["bias"] = int(rng.choice([-(2**31), 2**31 - 1, 0]))
     elif kind < 0.8:
         case |= {"acc": int(rng.integers(-(2**20), 2**20)), "bias": int(rng.integers(-99, 99))}

@@ -42,7 +42,9 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // width))
                 dut.write_slice_i.value = slice_
                 dut.write_pad_i.value = int(pad)
-                start, count = (first * tile, tile) if pad else (first * tile + slice_ * width, width)
+                start, count = (
+                    (first * tile, tile) if pad else (first * tile + slice_ * width, width)
+                )
                 chosen = np.tile(data, count // width)
             else:
                 lane = int(rng.integers(width // tile))

@@ -32,8 +32,11 @@ from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.status import DeviceStatusError
 
-_EXACT = ("macs_tiles", "vector_tiles", "bytes_written") + tuple(
-    f"{unit}_instructions" for unit in UNIT_NAMES
+_EXACT = (
+    "macs_tiles",
+    "vector_tiles",
+    "bytes_written",
+    *(f"{unit}_instructions" for unit in UNIT_NAMES),
 )
 Values = dict[str, int]
 
@@ -63,10 +66,6 @@ async def check_run(device: Accelerator, program: Program, image: np.ndarray) ->
     assert not device.dram.refused, device.dram.refused
     actual = device.dram.image()
     wrong = np.flatnonzero(actual != expected.memory)
-    if wrong.size and os.environ.get("TW_DUMP"):
-        import pickle
-
-        pickle.dump((program, image, actual, expected.memory), open(os.environ["TW_DUMP"], "wb"))
     assert not wrong.size, f"{wrong.size} bytes differ, first at {int(wrong[0]):#x}"
     counters = await device.counters()
     for name in _EXACT:
@@ -249,6 +248,15 @@ def with_instructions(
     return changed, copy
 
 
+def reference_error(program: Program, image: np.ndarray) -> DeviceStatusError | None:
+    """How the reference ends a program, if not with FINISH."""
+    try:
+        ReferenceDevice(hardware()).run(program, image)
+    except DeviceStatusError as error:
+        return error
+    return None
+
+
 def broken(
     fault: Fault, rng: np.random.Generator
 ) -> tuple[Program, np.ndarray, DeviceStatusError] | None:
@@ -267,9 +275,8 @@ def broken(
             stream = [instruction.encode() for instruction in instructions]
             stream[index] = Instruction(chosen.opcode, {**chosen.values, **change}).encode()
             changed, copy = with_instructions(program, image, stream)
-            try:
-                ReferenceDevice(hw).run(changed, copy)
-            except DeviceStatusError as error:
+            error = reference_error(changed, copy)
+            if error is not None:
                 assert error.code == fault.code, f"{fault.name}: reference says {error}"
                 return changed, copy, error
     return None

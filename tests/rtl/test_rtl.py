@@ -11,9 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from builds import named, run_top, run_unit
+from builds import run_top, run_unit
 
-from tilewright.host.hwconfig import HwConfig
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:
@@ -315,19 +315,21 @@ _ODD = HwConfig(
     mac_packed=1,
 )
 _TOPS = (
-    pytest.param(named("tiny-4x4"), id="tiny-4x4"),
+    pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),
     pytest.param(_ODD, id="odd"),
     *(
         pytest.param(hw, id=hw.name, marks=pytest.mark.slow)
         for hw in (
-            named("edge-8x8"),
-            named("batch2-8x16"),
-            named("wide-8x32"),
-            named("tiny-4x4").with_(name="tiny-128", axi_data_bits=128, axi_burst_beats=1),
-            named("tiny-4x4").with_(
+            load_hwconfig("edge-8x8"),
+            load_hwconfig("batch2-8x16"),
+            load_hwconfig("wide-8x32"),
+            load_hwconfig("tiny-4x4").with_(name="tiny-128", axi_data_bits=128, axi_burst_beats=1),
+            load_hwconfig("tiny-4x4").with_(
                 name="tiny-32", axi_data_bits=32, axi_burst_beats=64, vector_lanes=1, mac_pipeline=6
             ),
-            _ODD.with_(name="odd-256", block_out=32, param_bytes=2048, vector_lanes=4, axi_data_bits=256),
+            _ODD.with_(
+                name="odd-256", block_out=32, param_bytes=2048, vector_lanes=4, axi_data_bits=256
+            ),
         )
     ),
 )

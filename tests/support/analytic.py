@@ -110,6 +110,13 @@ def fits(hw: HwConfig, board: Board) -> Fit:
     return Fit(ok, f"BRAM36 {area.bram36} of {board.bram36}, DSP {area.dsp} of {board.dsp}")
 
 
+def predicted_cycles(
+    hw: HwConfig, workload: Workload, s: Schedule, memory: MemoryModel
+) -> float:
+    """A prior that knows the trend and not the ruggedness."""
+    return bound(hw, workload, memory).cycles * (1 + 1 / s.tile_h + 1 / s.tile_w)
+
+
 RULES = Rules(
     legal=legal,
     default_schedule=default_schedule,
@@ -117,6 +124,7 @@ RULES = Rules(
     estimate=estimate,
     fits=fits,
     channel_blocks=blocks,
+    predicted_cycles=predicted_cycles,
 )
 
 

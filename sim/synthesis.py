@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesise the RTL of a `HwConfig` with Yosys and count LUTs, flip-flops, block RAMs and DSPs.
+
+The flow is ``read_slang`` and ``synth_xilinx -flatten`` without I/O buffers: technology mapping,
+no placement and no routing. A result is cached by the content of everything that decides it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.area import fits
+from tilewright.host.board import Board, load_board
+from tilewright.host.errors import BuildError, ConfigError, TilewrightError, ToolError
+from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
+from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
+
+FAMILIES: Final = ("xc7", "xcup")
+"""Device families of `synth_xilinx` that Tilewright's boards have."""
+
+_PACKAGE: Final = "pyosys"
+_INSTALL: Final = "pip install pyosys==0.70 (it is part of tilewright[dev])"
+_ERROR_LINES: Final = 12
+
+# Yosys ends its process on an error, so that it gets one of its own.
+_CHILD: Final = (
+    "import sys\n"
+    "from pyosys import libyosys\n"
+    "design = libyosys.Design()\n"
+    "for command in sys.argv[1:]:\n"
+    "    libyosys.run_pass(command, design)\n"
+)
+
+_MEMORY_LUTS: Final = {
+    "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8,
+    "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8,
+    "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4, "RAM512X1S": 8,
+    "SRL16E": 1, "SRLC16E": 1, "SRLC32E": 1,
+}  # fmt: skip
+"""LUTs of a primitive that uses them as memory (Xilinx UG953 and UG974, primitive by primitive)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryUse:
+    """What one memory of the RTL became.
+
+    Attributes:
+        name: hierarchical name in the RTL.
+        ramb36, ramb18: block RAMs.
+        lutram: LUTs used as memory.
+    """
+
+    name: str
+    ramb36: int = 0
+    ramb18: int = 0
+    lutram: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisReport:
+    """Resources of one synthesised configuration.
+
+    Attributes:
+        config: name of the configuration.
+        family: device family.
+        tool: name and version of the tool.
+        lut: all LUTs: logic (an inverter that is left counts as one) and memory.
+        lutram: LUTs of those that serve as memory or shift register.
+        ff: flip-flops.
+        ramb36, ramb18: block RAMs by kind.
+        dsp: DSP slices.
+        seconds: wall-clock time of the synthesis that made the report.
+        memories: memories in block RAM or LUT RAM, largest first.
+    """
+
+    config: str
+    family: str
+    tool: str
+    lut: int
+    lutram: int
+    ff: int
+    ramb36: int
+    ramb18: int
+    dsp: int
+    seconds: float
+    memories: tuple[MemoryUse, ...]
+
+    @property
+    def bram36(self) -> int:
+        """36 Kb blocks that are occupied; two 18 Kb halves share one."""
+        return self.ramb36 + -(-self.ramb18 // 2)
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any]) -> SynthesisReport:
+        """Build from what `dataclasses.asdict` gave."""
+        memories = tuple(MemoryUse(**entry) for entry in data["memories"])
+        return cls(**{**data, "memories": memories})
+
+
+def family_of(board: Board) -> str:
+    """The `synth_xilinx` family of a board's part.
+
+    Raises:
+        ConfigError: neither 7-series nor UltraScale+.
+    """
+    if board.part.startswith("xc7"):
+        return "xc7"
+    if board.part.startswith("xczu"):
+        return "xcup"
+    raise ConfigError(
+        "must be a 7-series (xc7...) or Zynq UltraScale+ (xczu...) part",
+        field="part",
+        value=board.part,
+        remedy="other devices cannot be synthesised yet",
+    )
+
+
+def synthesise(
+    hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST, use_cache: bool = True
+) -> SynthesisReport:
+    """Synthesise one configuration, with its own MAC style.
+
+    Args:
+        hw: configuration to elaborate.
+        family: one of `FAMILIES`.
+        manifest: RTL file list.
+        use_cache: take a result of earlier if nothing that decides it has changed.
+
+    Raises:
+        BuildError: Yosys refuses the RTL; the text holds its first error lines.
+        ConfigError: unknown family.
+        ToolError: pyosys is missing.
+    """
+    if family not in FAMILIES:
+        raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
+    tool = _tool()
+    commands = _commands(hw, family, read_manifest(manifest))
+    folder = cache_dir() / "synthesis"
+    result = folder / f"{_key(hw, commands, manifest, tool)}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = result.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"the build cache must be writable ({error.strerror})",
+            field=str(folder),
+            remedy="set TILEWRIGHT_CACHE to a folder of your own",
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if use_cache and (known := _read(result, hw.name)) is not None:
+            return known
+        with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
+            started = time.perf_counter()
+            _run(commands, Path(work))
+            seconds = time.perf_counter() - started
+            report = _report(hw.name, family, tool, seconds, Path(work))
+            done = Path(work) / "report.json"
+            done.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
+            done.replace(result)
+    return report
+
+
+def rtl_digest(manifest: Path = MANIFEST) -> str:
+    """Identity of the RTL sources, for records of what was synthesised."""
+    state = hashlib.sha256()
+    for path in read_manifest(manifest):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()[:16]
+
+
+def _tool() -> str:
+    try:
+        return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ToolError(
+            "Yosys (pyosys) is not installed", field=_PACKAGE, remedy=_INSTALL
+        ) from error
+
+
+def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
+    """The Yosys passes; outputs are files of the working folder."""
+    values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
+    values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
+    parameters = " ".join(f"-G {name}={value}" for name, value in values.items())
+    files = " ".join(f'"{path}"' for path in sources)
+    kinds = ("RAMB36*", "RAMB18*", *_MEMORY_LUTS)
+    return [
+        f"read_slang --top {TOP} {parameters} {files}",
+        f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}",
+        "tee -o stat.json stat -json",
+        *(f"tee -o {index}.cells select -list {TOP}/t:{kind}" for index, kind in enumerate(kinds)),
+    ]
+
+
+def _key(hw: HwConfig, commands: Sequence[str], manifest: Path, tool: str) -> str:
+    recipe = [commands[0].partition(' "')[0], *commands[1:], rtl_digest(manifest), tool]
+    recipe += [str(hw.config_hash), json.dumps(_MEMORY_LUTS, sort_keys=True)]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
+
+
+def _read(result: Path, name: str) -> SynthesisReport | None:
+    """A stored report under the asking configuration's name; None when there is no whole one."""
+    try:
+        data = json.loads(result.read_text(encoding="utf-8"))
+        return SynthesisReport.from_mapping({**data, "config": name})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _run(commands: Sequence[str], work: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *commands],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd=work,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"Yosys refuses the RTL:\n{_first_errors(done.stdout)}")
+
+
+def _first_errors(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    marked = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    return "\n".join((marked or lines[-_ERROR_LINES:])[:_ERROR_LINES]) or "no message"
+
+
+def _report(config: str, family: str, tool: str, seconds: float, work: Path) -> SynthesisReport:
+    stat = json.loads((work / "stat.json").read_text(encoding="utf-8"))
+    cells: Mapping[str, int] = stat["design"]["num_cells_by_type"]
+
+    def total(pattern: str) -> int:
+        return sum(n for kind, n in cells.items() if re.fullmatch(pattern, kind))
+
+    lutram = sum(_MEMORY_LUTS.get(kind, 0) * n for kind, n in cells.items())
+    return SynthesisReport(
+        config=config,
+        family=family,
+        tool=tool,
+        lut=total(r"LUT[1-6]|INV") + lutram,
+        lutram=lutram,
+        ff=total(r"FD[CPRS]E(_1)?"),
+        ramb36=total(r"RAMB36E[12]"),
+        ramb18=total(r"RAMB18E[12]"),
+        dsp=total(r"DSP48E[12]"),
+        seconds=round(seconds, 1),
+        memories=_memories(work),
+    )
+
+
+def _memories(work: Path) -> tuple[MemoryUse, ...]:
+    """Add up the cells of each memory; Yosys names them ``<memory>.<index>.<index>``."""
+    uses: dict[str, Counter[str]] = {}
+    for index, (resource, each) in enumerate(
+        [("ramb36", 1), ("ramb18", 1), *(("lutram", n) for n in _MEMORY_LUTS.values())]
+    ):
+        for line in (work / f"{index}.cells").read_text(encoding="utf-8").splitlines():
+            name = line.strip().partition("/")[2]
+            if match := re.fullmatch(r"(.*\.mem)(\.\d+)+", name):
+                uses.setdefault(match[1], Counter())[resource] += each
+    found = [MemoryUse(name=name, **counts) for name, counts in uses.items()]
+    return tuple(sorted(found, key=lambda m: (-m.ramb36, -m.ramb18, -m.lutram, m.name)))
+
+
+def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, bool]:
+    """The report against a board as text, and whether the configuration fits.
+
+    The port of the board (bus width, burst length) counts too.
+    """
+    lines = [
+        f"{report.config} on {board.name} ({board.part}), {report.tool}, {report.family}, "
+        f"{report.seconds:.0f} s, before place and route",
+        f"{'resource':<10}{'used':>10}{'available':>11}{'percent':>9}",
+    ]
+    used = (report.lut, report.ff, report.bram36, report.dsp)
+    available = (board.lut, board.ff, board.bram36, board.dsp)
+    for name, n, limit in zip(("LUT", "FF", "BRAM36", "DSP"), used, available, strict=True):
+        over = "  too many" if n > limit else ""
+        lines.append(f"{name:<10}{n:>10,}{limit:>11,}{100 * n / limit:>8.1f}%{over}")
+    lines.append(
+        f"of which {report.lutram:,} LUT as memory; {report.ramb36} RAMB36 and "
+        f"{report.ramb18} RAMB18"
+    )
+    for memory in report.memories:
+        parts = (
+            f"{memory.ramb36} RAMB36" if memory.ramb36 else "",
+            f"{memory.ramb18} RAMB18" if memory.ramb18 else "",
+            f"{memory.lutram} LUT" if memory.lutram else "",
+        )
+        lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
+    problems = [
+        f"{field} {getattr(hw, field)} exceeds the port's {getattr(board, field)}"
+        for field in ("axi_data_bits", "axi_burst_beats")
+        if getattr(hw, field) > getattr(board, field)
+    ]
+    ok = not problems and all(n <= limit for n, limit in zip(used, available, strict=True))
+    lines += problems
+    lines.append(f"{report.config} {'fits' if ok else 'does not fit'} {board.name}")
+    estimate = fits(hw, board).area
+    lines.append(
+        f"the estimate that tuners use: {estimate.lut:,} LUT, {estimate.ff:,} FF, "
+        f"{estimate.bram36} BRAM36, {estimate.dsp} DSP"
+    )
+    return "\n".join(lines), ok
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Synthesise a configuration and compare it with a board: 0 fits, 1 does not, 2 error."""
+    parser = argparse.ArgumentParser(prog="tilewright.sim.synthesis", description=main.__doc__)
+    parser.add_argument("hw", help="name of a configuration or path of its YAML file")
+    parser.add_argument("--board", default="pynq-z2", help="name or path (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        hw, board = load_hwconfig(options.hw), load_board(options.board)
+        text, ok = describe(synthesise(hw, family=family_of(board)), hw, board)
+    except TilewrightError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(text + "\n")
+    return int(not ok)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random legal configurations, workloads and schedules, fresh in every run but reproducible.
+
+A run draws from one seed: `SEED`, taken from TILEWRIGHT_SEED or else from the clock's entropy. Each
+test makes its own generator with `generator`, so that the order of tests does not matter; failing
+assertions show `SEED` through `where`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zlib
+
+import numpy as np
+
+from tilewright.host.errors import ConfigError, WorkloadError
+from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig
+from tilewright.host.lowering import legal
+from tilewright.host.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.workload import Kind, Workload
+
+SEED = int(os.environ.get("TILEWRIGHT_SEED") or secrets.randbits(32))
+
+SMALL_MACS = 128
+"""Geometries above it take long to compile."""
+
+MAX_MACS = 400_000
+"""Work of a random layer: keeps a run on the smallest array below a second."""
+
+
+def generator(name: str) -> np.random.Generator:
+    """The generator of a test; prints how to get it again (pytest shows it on failure)."""
+    print(f"TILEWRIGHT_SEED={SEED}")
+    return np.random.default_rng([SEED, zlib.crc32(name.encode())])
+
+
+def where(**facts: object) -> str:
+    """What failed, for an assertion's message."""
+    return ", ".join([f"TILEWRIGHT_SEED={SEED}", *(f"{k} {v}" for k, v in facts.items())])
+
+
+def holds(rule, values) -> bool:
+    """Whether a rule of `RULES` holds for parameter values that may be illegal."""
+    return bool(eval(rule.expression, {"__builtins__": {}}, dict(values)))
+
+
+def broken_rules(values) -> set[str]:
+    """Names of the rules that parameter values break."""
+    return {rule.name for rule in RULES if not holds(rule, values)}
+
+
+def power(rng, low: int, high: int) -> int:
+    """A random power of two from ``low`` to ``high``."""
+    return int(2 ** rng.integers(low.bit_length() - 1, high.bit_length()))
+
+
+def any_hwconfig(rng) -> HwConfig:
+    """A legal configuration of a small array; every other parameter may have any legal value."""
+    buffers = [p.name for p in PARAMETERS if p.name.endswith("_bytes")]
+    while True:
+        values = {
+            p.name: power(rng, p.low, p.high)
+            if p.power_of_two
+            else int(rng.integers(p.low, p.high + 1))
+            for p in PARAMETERS
+        }
+        values |= {name: power(rng, 1024, 65536) for name in buffers}
+        if values["batch"] * values["block_in"] * values["block_out"] > SMALL_MACS:
+            continue
+        try:
+            return HwConfig(name="random", **values)
+        except ConfigError:
+            continue
+
+
+def any_workload(rng, hw: HwConfig) -> Workload:
+    """A small layer of any shape, with channels around multiples of the blocks."""
+
+    def one_of(*values: int) -> int:
+        return int(rng.choice(values))
+
+    def channels(block: int) -> int:
+        return max(1, block * one_of(1, 1, 2, 3) + one_of(-1, 0, 0, 1))
+
+    while True:
+        kind = Kind.DEPTHWISE if rng.random() < 0.2 else Kind.CONV2D
+        channels_in = 3 if rng.random() < 0.2 else channels(hw.block_in)
+        dense = rng.random() < 0.2
+        sides = {"height": int(rng.integers(1, 12)), "width": 1 if dense else int(rng.integers(1, 12))}
+        window = (
+            {}
+            if dense
+            else {
+                "kernel_h": one_of(1, 2, 3, 3, 5),
+                "kernel_w": one_of(1, 2, 3, 3, 5, 7),
+                **{f"{what}_{axis}": one_of(1, 1, 2, 3) for what in ("stride", "dilation") for axis in "hw"},
+                **{f"pad_{side}": one_of(0, 1, 1, 2, 3) for side in ("top", "bottom", "left", "right")},
+            }
+        )
+        try:
+            workload = Workload(
+                name="random",
+                kind=kind,
+                n=one_of(1, 1, hw.batch, hw.batch + 1),
+                channels_in=channels_in,
+                channels_out=channels_in if kind is Kind.DEPTHWISE else channels(hw.block_out),
+                relu=bool(rng.integers(2)),
+                residual=bool(rng.integers(2)),
+                **sides,
+                **window,
+            )
+        except WorkloadError:
+            continue
+        if workload.macs <= MAX_MACS:
+            return workload
+
+
+def any_schedule(rng, hw: HwConfig, workload: Workload, *others: HwConfig) -> Schedule | None:
+    """A schedule that is legal on every given configuration; None when none was found."""
+
+    def tile(extent: int) -> int:
+        return int(rng.integers(1, extent + 1))
+
+    blocks_in = 1 if workload.kind is Kind.DEPTHWISE else -(-workload.channels_in // hw.block_in)
+    for _ in range(100):
+        schedule = Schedule(
+            tile_b=tile(-(-workload.n // hw.batch)),
+            tile_h=tile(workload.out_height),
+            tile_w=tile(workload.out_width),
+            tile_ci=tile(blocks_in),
+            tile_co=tile(-(-workload.channels_out // hw.block_out)),
+            h_threading=tile(2),
+            oc_threading=tile(2),
+            loop_order=rng.choice(list(LoopOrder)),
+            fusion=rng.choice(list(Fusion)),
+        )
+        if all(legal(each, workload, schedule).ok for each in (hw, *others)):
+            return schedule
+    return None
+
+
+def any_layer(rng, hw: HwConfig, *others: HwConfig) -> tuple[Workload, Schedule]:
+    """A workload with a schedule that is legal on every given configuration."""
+    while True:
+        workload = any_workload(rng, hw)
+        schedule = any_schedule(rng, hw, workload, *others)
+        if schedule is not None:
+            return workload, schedule
