@@ -30,6 +30,8 @@ PARAM_ROW_BYTES: Final = 32
 """Bytes of a PARAM row: two channels, or a bus beat if that is wider."""
 FETCH_BYTES: Final = 1024
 """Bytes of the FIFO between the bus and the instruction decoder."""
+FIFO_QUADS: Final = 212
+"""RAM32M of the FIFOs that depend on no parameter; most of them hold queued instructions."""
 
 _UOP_USED: Final = (True,) * 51 + (False,) * 13
 """Bits of a micro-op that the hardware reads (`isa`: inp 18, wgt 16, acc 16, first 1)."""
@@ -74,20 +76,24 @@ class LogicModel:
         lut_per_element: adder, forwarding and bank multiplexers of an output element.
         lut_per_packed_mac: splitting and adding the products of a shared multiplier; the sums
             of a plain array are formed inside the DSPs.
+        lut_per_axi_bit: alignment and steering of a bit of the bus.
         ff_fixed: as for LUTs.
         ff_per_lane: pipeline of a vector lane.
         ff_per_channel: parameter registers of an output channel.
         ff_per_element: results and forwarding registers of an output element.
+        ff_per_axi_bit: data registers of a bit of the bus.
     """
 
     lut_fixed: float = 0.0
     lut_per_lane: float = 0.0
     lut_per_element: float = 0.0
     lut_per_packed_mac: float = 0.0
+    lut_per_axi_bit: float = 0.0
     ff_fixed: float = 0.0
     ff_per_lane: float = 0.0
     ff_per_channel: float = 0.0
     ff_per_element: float = 0.0
+    ff_per_axi_bit: float = 0.0
 
 
 LOGIC_MODEL: Final = LogicModel()
@@ -176,14 +182,11 @@ def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
     )
 
 
-def fifo_luts(hw: HwConfig) -> int:
-    """LUTs of the FIFOs in LUT RAM: instruction queues, transfers in flight, write data."""
+def lut_memory(hw: HwConfig) -> int:
+    """LUTs used as memory: FIFOs (queues, transfers in flight, write data), small scratchpads."""
     write_data = 9 * hw.axi_bytes + 1
-    return 4 * (FIFO_QUADS + -(-write_data // 6))
-
-
-FIFO_QUADS: Final = 212
-"""RAM32M of the FIFOs that depend on no parameter; most of them hold queued instructions."""
+    fifos = 4 * (FIFO_QUADS + -(-write_data // 6))
+    return fifos + sum(memory.cost.lutram for memory in scratchpads(hw))
 
 
 def dsp_count(hw: HwConfig) -> int:
@@ -208,14 +211,15 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + model.lut_per_lane * hw.vector_lanes
         + model.lut_per_element * elements
         + model.lut_per_packed_mac * hw.macs_per_cycle * hw.mac_packed
-        + fifo_luts(hw)
-        + sum(cost.lutram for cost in costs)
+        + model.lut_per_axi_bit * hw.axi_data_bits
+        + lut_memory(hw)
     )
     ff = (
         model.ff_fixed
         + model.ff_per_lane * hw.vector_lanes
         + model.ff_per_channel * hw.block_out
         + model.ff_per_element * elements
+        + model.ff_per_axi_bit * hw.axi_data_bits
         + mac_registers(hw)
     )
     halves = sum(2 * cost.ramb36 + cost.ramb18 for cost in costs)

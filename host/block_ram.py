@@ -95,7 +95,7 @@ def memory_cost(
         for log_width, unit in primitive.widths:
             stacks = -(-depth // (1 << (primitive.address_bits - log_width)))
             row_bits = _column(primitive, unit, write_bits) * groups
-            cost = (primitive.cost - primitive.width_cost) * -(-stacks * row_bits // unit)
+            cost: float = (primitive.cost - primitive.width_cost) * -(-stacks * row_bits // unit)
             cost += primitive.width_cost * stacks * width / unit
             if stacks > 1:  # read multiplexers and write decoders between the stacks
                 cost += ((stacks - 1) * width + stacks * groups) / 2

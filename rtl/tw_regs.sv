@@ -47,7 +47,11 @@ module tw_regs #(
   logic [1:0] irq_enable_q, irq_status_q;
   logic bvalid_q, rvalid_q;
   logic [31:0] rdata_q, value;
-  logic [11:0] counter_offset;
+  logic [11:0] counter_offset, write_word, read_word;
+
+  // Registers are words: the two low address bits do not select anything.
+  assign write_word = {awaddr_i[11:2], 2'b00};
+  assign read_word  = {araddr_i[11:2], 2'b00};
 
   // A write is taken when address and data are both there and the response can be held.
   assign write = awvalid_i && wvalid_i && (!bvalid_q || bready_i);
@@ -64,9 +68,9 @@ module tw_regs #(
     return (old & ~bits) | (data & bits);
   endfunction
 
-  assign start_o = write && awaddr_i == tw_pkg::RegCtrl && wdata_i[0] && wstrb_i[0];
-  assign soft_reset_o = write && awaddr_i == tw_pkg::RegCtrl && wdata_i[1] && wstrb_i[0];
-  assign snapshot_o = write && awaddr_i == tw_pkg::RegSnapshot;
+  assign start_o = write && write_word == tw_pkg::RegCtrl && wdata_i[0] && wstrb_i[0];
+  assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata_i[1] && wstrb_i[0];
+  assign snapshot_o = write && write_word == tw_pkg::RegSnapshot;
   // Page-aligned fields ignore their low bits.
   assign insn_base_o = {insn_base_q[39:12], 12'd0};
   assign mem_base_o = {mem_base_q[39:12], 12'd0};
@@ -77,7 +81,7 @@ module tw_regs #(
 
   always_ff @(posedge clk_i) begin
     if (write) begin
-      unique case (awaddr_i)
+      unique case (write_word)
         tw_pkg::RegIrqEnable: irq_enable_q <= 2'(merge(32'(irq_enable_q), wdata_i, mask));
         tw_pkg::RegInsnBaseLo: insn_base_q[31:0] <= merge(insn_base_q[31:0], wdata_i, mask);
         tw_pkg::RegInsnBaseHi: insn_base_q[63:32] <= merge(insn_base_q[63:32], wdata_i, mask);
@@ -91,7 +95,7 @@ module tw_regs #(
       endcase
     end
     irq_status_q <= (irq_status_q &
-                     ~((write && awaddr_i == tw_pkg::RegIrqStatus) ? 2'(wdata_i & mask) : 2'd0)) |
+                     ~((write && write_word == tw_pkg::RegIrqStatus) ? 2'(wdata_i & mask) : 2'd0)) |
                     event_i;
     if (rst_i) begin
       irq_enable_q <= '0;
@@ -112,11 +116,11 @@ module tw_regs #(
     if (read) rdata_q <= value;
   end
 
-  assign counter_offset = araddr_i - tw_pkg::RegCounters;
+  assign counter_offset = read_word - tw_pkg::RegCounters;
   assign counter_index_o = $clog2(tw_pkg::NumCounters)'(counter_offset >> 3);
 
   always_comb begin
-    unique case (araddr_i)
+    unique case (read_word)
       tw_pkg::RegId: value = tw_pkg::DeviceId;
       tw_pkg::RegIsa: value = tw_pkg::IsaVersion;
       tw_pkg::RegConfigHash: value = ConfigHash;
@@ -136,12 +140,12 @@ module tw_regs #(
       tw_pkg::RegWatchdog: value = watchdog_q;
       default: begin
         value = '0;
-        if (araddr_i >= tw_pkg::RegCounters && 32'(counter_offset >> 3) < tw_pkg::NumCounters)
-          value = araddr_i[2] ? counter_i[63:32] : counter_i[31:0];
+        if (read_word >= tw_pkg::RegCounters && 32'(counter_offset >> 3) < tw_pkg::NumCounters)
+          value = read_word[2] ? counter_i[63:32] : counter_i[31:0];
       end
     endcase
   end
 
   logic unused;
-  assign unused = ^{insn_base_q, mem_base_q, mem_size_q, counter_offset};
+  assign unused = ^{awaddr_i[1:0], araddr_i[1:0], insn_base_q, mem_base_q, mem_size_q, counter_offset};
 endmodule

@@ -285,8 +285,10 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
     The port of the board (bus width, burst length) counts too.
     """
     lines = [
-        f"{report.config} on {board.name} ({board.part}), {report.tool}, {report.family}, "
-        f"{report.seconds:.0f} s, before place and route",
+        (
+            f"{report.config} on {board.name} ({board.part}), {report.tool}, {report.family}, "
+            f"{report.seconds:.0f} s, before place and route"
+        ),
         f"{'resource':<10}{'used':>10}{'available':>11}{'percent':>9}",
     ]
     used = (report.lut, report.ff, report.bram36, report.dsp)

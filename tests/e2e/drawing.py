@@ -13,9 +13,10 @@ import secrets
 import zlib
 
 import numpy as np
+import pytest
 
 from tilewright.host.errors import ConfigError, WorkloadError
-from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig
+from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig, Parameter
 from tilewright.host.lowering import legal
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload
@@ -33,6 +34,12 @@ def generator(name: str) -> np.random.Generator:
     """The generator of a test; prints how to get it again (pytest shows it on failure)."""
     print(f"TILEWRIGHT_SEED={SEED}")
     return np.random.default_rng([SEED, zlib.crc32(name.encode())])
+
+
+def sample(fast: int, full: int) -> list:
+    """Numbers of random cases: the first ``fast`` in every run, the others in slow runs."""
+    slow = (pytest.param(n, marks=pytest.mark.slow) for n in range(fast, full))
+    return [*range(fast), *slow]
 
 
 def where(**facts: object) -> str:
@@ -55,16 +62,18 @@ def power(rng, low: int, high: int) -> int:
     return int(2 ** rng.integers(low.bit_length() - 1, high.bit_length()))
 
 
+def any_value(rng, parameter: Parameter) -> int:
+    """A value in the range of a parameter (rules that span parameters may refuse it)."""
+    if parameter.power_of_two:
+        return power(rng, parameter.low, parameter.high)
+    return int(rng.integers(parameter.low, parameter.high + 1))
+
+
 def any_hwconfig(rng) -> HwConfig:
     """A legal configuration of a small array; every other parameter may have any legal value."""
     buffers = [p.name for p in PARAMETERS if p.name.endswith("_bytes")]
     while True:
-        values = {
-            p.name: power(rng, p.low, p.high)
-            if p.power_of_two
-            else int(rng.integers(p.low, p.high + 1))
-            for p in PARAMETERS
-        }
+        values = {p.name: any_value(rng, p) for p in PARAMETERS}
         values |= {name: power(rng, 1024, 65536) for name in buffers}
         if values["batch"] * values["block_in"] * values["block_out"] > SMALL_MACS:
             continue
@@ -87,15 +96,25 @@ def any_workload(rng, hw: HwConfig) -> Workload:
         kind = Kind.DEPTHWISE if rng.random() < 0.2 else Kind.CONV2D
         channels_in = 3 if rng.random() < 0.2 else channels(hw.block_in)
         dense = rng.random() < 0.2
-        sides = {"height": int(rng.integers(1, 12)), "width": 1 if dense else int(rng.integers(1, 12))}
+        sides = {
+            "height": int(rng.integers(1, 12)),
+            "width": 1 if dense else int(rng.integers(1, 12)),
+        }
         window = (
             {}
             if dense
             else {
                 "kernel_h": one_of(1, 2, 3, 3, 5),
                 "kernel_w": one_of(1, 2, 3, 3, 5, 7),
-                **{f"{what}_{axis}": one_of(1, 1, 2, 3) for what in ("stride", "dilation") for axis in "hw"},
-                **{f"pad_{side}": one_of(0, 1, 1, 2, 3) for side in ("top", "bottom", "left", "right")},
+                **{
+                    f"{what}_{axis}": one_of(1, 1, 2, 3)
+                    for what in ("stride", "dilation")
+                    for axis in "hw"
+                },
+                **{
+                    f"pad_{side}": one_of(0, 1, 1, 2, 3)
+                    for side in ("top", "bottom", "left", "right")
+                },
             }
         )
         try:

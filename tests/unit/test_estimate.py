@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed-form estimate against arithmetic that can be done by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.host.board import load_memory
+from tilewright.host.bound import bound
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.lowering import lower
+from tilewright.host.schedule import LoopOrder, Schedule
+from tilewright.host.workload import conv2d
+from tilewright.sim.estimate import Estimator
+
+HW = load_hwconfig("pynq-16x16")
+IDEAL = load_memory("ideal")
+LAYER = conv2d("c", 28, 128, 128, 3, 1, 1)
+
+
+def cycles(schedule: Schedule, *, memory: str = "ideal") -> int:
+    return Estimator(HW, load_memory(memory)).cycles(lower(HW, LAYER, schedule).program)
+
+
+def good(**changes: int) -> Schedule:
+    values = {"tile_h": 2, "tile_w": 28, "tile_ci": 8, "tile_co": 2, "h_threading": 2, **changes}
+    return Schedule(loop_order=LoopOrder.WEIGHT_STATIONARY, **values)  # type: ignore[arg-type]
+
+
+def test_never_goes_below_the_bound() -> None:
+    assert cycles(good()) >= bound(HW, LAYER, IDEAL).cycles
+
+
+def test_a_compute_bound_schedule_with_latency_hiding_comes_near_its_bound() -> None:
+    assert cycles(good()) < 1.1 * bound(HW, LAYER, IDEAL).cycles
+
+
+def test_serial_schedules_cost_their_loads_on_top() -> None:
+    serial = good(h_threading=1)
+    loads = lower(HW, LAYER, serial).bytes_read // HW.axi_bytes
+    assert cycles(serial) > cycles(good()) + loads // 4
+
+
+@pytest.mark.parametrize("memory", ["pynq-z2", "zcu104"])
+def test_a_slower_memory_never_helps(memory: str) -> None:
+    assert cycles(good(), memory=memory) >= cycles(good())
