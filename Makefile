@@ -59,6 +59,9 @@ test-all: $(DEV_READY) ## run every test, the slow ones too
 cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top over the full grid
 	@$(PYTEST) -n 2 tests/rtl $(ARGS)
 
+synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
+	@$(BIN)/python -m tilewright.sim.synthesis $(HW) --board $(BOARD) $(ARGS)
+
 lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint of every configuration
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -77,4 +80,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth lint format generate clean

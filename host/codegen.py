@@ -155,13 +155,12 @@ def cpp_header() -> str:
     ]
     for kind in (registers.Ctrl, registers.Status):
         for member in kind:
-            lines.append(
-                f"inline constexpr uint32_t k{kind.__name__}{_camel(member.name)} = {member.value};"
-            )
+            name = f"k{kind.__name__}{_camel(member.name or '')}"
+            lines.append(f"inline constexpr uint32_t {name} = {member.value};")
     lines.append("")
     for enum in (registers.ErrorCode, registers.ErrorUnit):
         lines.append(f"enum class {enum.__name__} : uint32_t {{")
-        lines += [f"  k{_camel(member.name)} = {member.value}," for member in enum]
+        lines += [f"  k{_camel(member.name or '')} = {member.value}," for member in enum]
         lines += ["};", ""]
     return "\n".join([*lines, "}  // namespace tilewright", ""])
 

@@ -136,9 +136,7 @@ class Estimator:
             length += reloads * (self._param_rows + _PARAM_RELOAD)
         return length
 
-    def _transfer(
-        self, word: int, fields: dict[str, _Slice], tile: int
-    ) -> tuple[int, int, int]:
+    def _transfer(self, word: int, fields: dict[str, _Slice], tile: int) -> tuple[int, int, int]:
         """(beats, bursts, rows) of a LOAD or STORE."""
         rows = _get(word, fields, "y_size") * _get(word, fields, "z_size")
         row_bytes = _get(word, fields, "x_size") * tile

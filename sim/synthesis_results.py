@@ -153,7 +153,7 @@ def table(results: Results) -> str:
     """Markdown: counts, error of the estimate, and the boards that hold the configuration."""
     boards = [load_board(name) for name in named_boards()]
     lines = [
-        "| configuration | LUT | as memory | FF | RAMB36 + RAMB18 | DSP | est. LUT | est. FF | fits |",
+        "| configuration | LUT | as memory | FF | RAMB36 + 18 | DSP | est. LUT | est. FF | fits |",
         "|---|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     for row in results.rows:

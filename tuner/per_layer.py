@@ -76,10 +76,9 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
 
 def _prior(session: Session, task: Workload) -> Callable[[JointPoint], float]:
     def predicted(point: JointPoint) -> float:
-        cycles = session.rules.predicted_cycles(
+        return session.rules.predicted_cycles(
             point.hw, task, point.schedule, session.settings.memory
         )
-        return cycles
 
     return predicted
 

@@ -22,7 +22,9 @@ from tilewright.host.workload import Workload
 from tilewright.sim.estimate import Estimator
 
 PREDICTED_STEPS: Final = 256
-"""Tile steps above which a schedule is not predicted: lowering it costs more than it tells."""
+"""Tile steps above which a schedule is not lowered to be predicted: it costs more than it tells.
+
+Such a schedule gets a cost far above any other, growing with its steps."""
 
 
 class Legality(Protocol):
@@ -143,8 +145,9 @@ def host_rules() -> Rules:
     def predicted_cycles(
         hw: HwConfig, workload: Workload, schedule: Schedule, memory: MemoryModel
     ) -> float:
-        if tile_steps(hw, workload, schedule, channel_blocks) > PREDICTED_STEPS:
-            return float("inf")
+        steps = tile_steps(hw, workload, schedule, channel_blocks)
+        if steps > PREDICTED_STEPS:
+            return workload.macs * (steps / PREDICTED_STEPS)
         return float(Estimator(hw, memory).cycles(lower(hw, workload, schedule).program))
 
     return Rules(

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contract.device_contract import DeviceContract
 
 from tilewright.host.board import MemoryModel, load_memory
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
@@ -38,6 +39,12 @@ ROUGH = MemoryModel(
     stall_percent=30,
     stall_seed=5,
 )
+
+
+class TestVerilatorDevice(DeviceContract):
+    def make_device(self, hw: HwConfig) -> VerilatorDevice:
+        # A short watchdog: the contract's program that hangs need not run for a million cycles.
+        return VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,10 @@ def test_missing_tools(tmp_path, changes, parts):
 
 
 def test_a_compiler_that_fails_is_reported_with_its_own_words(tmp_path):
-    words = 'case "$*" in *--version*) echo "g++ (fake) 12.2.0";; *) echo "error: no space" >&2; exit 1;; esac'
+    words = (
+        'case "$*" in *--version*) echo "g++ (fake) 12.2.0";; '
+        '*) echo "error: no space" >&2; exit 1;; esac'
+    )
     compiler = script(tmp_path, "compiler", words)
     done = tilewright(
         *SIM, "--hw", "tiny-4x4", cwd=tmp_path,

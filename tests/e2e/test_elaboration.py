@@ -100,7 +100,14 @@ def ways_to_break(name):
 ALL_RULES = [rule.name for rule in RULES]
 
 
-@pytest.mark.parametrize("name", ALL_RULES)
+CHOSEN = set(generator("rules").choice(ALL_RULES, 12, replace=False))
+"""Rules of the fast run, others in every run: an elaboration takes 0.3 to 1 s."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in CHOSEN else pytest.mark.slow) for n in ALL_RULES],
+)
 def test_an_illegal_value_fails_elaboration_with_the_text_of_the_rule(name):
     _, ways = ways_to_break(name)
     rng = generator(name)
@@ -115,6 +122,7 @@ def test_only_rules_that_follow_from_others_cannot_fail_alone():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda p: p.name)
 def test_values_that_no_hardware_can_have_are_refused(parameter):
     values = load_hwconfig("tiny-4x4").parameters()

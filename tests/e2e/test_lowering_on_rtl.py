@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowered layers and random programs on the RTL: bit-exact, and work as counted by the reference."""
+"""Lowered layers and random programs on the RTL: bit-exact, with the reference's work counters."""
 
 from __future__ import annotations
 

@@ -19,16 +19,23 @@ from tilewright.tuner.space import Index, Space
 
 P = TypeVar("P")
 
-POOL_SAMPLES: Final = 160
+POOL_SAMPLES: Final = 96
 """Valid samples that are scored before the first proposal of its own."""
 
-DESCENTS: Final = 4
-"""Best samples from which the prior is descended."""
+STRUCTURAL_VALUES: Final = 4
+"""The prior is descended from the best sample of each value of each knob with so few values."""
 
-DESCENT_SCORES: Final = 160
-"""Scores that the descents may spend together."""
+DESCENT_SCORES: Final = 400
+"""New scores that the descents may spend together."""
+
+LINE_STEPS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Distances of a line's points from its centre, in positions of the knob."""
 
 EXPLORE_EVERY: Final = 8
+
+EXPLORE_ATTEMPTS: Final = 8
+EXPLORE_WITHIN: Final = 2.0
+"""An exploring sample is redrawn while its prior is above this multiple of the best prior."""
 
 
 class GuidedTuner(Tuner[P]):
@@ -62,7 +69,7 @@ class GuidedTuner(Tuner[P]):
             self._fill()
         self._proposals += 1
         if self._proposals % EXPLORE_EVERY == 0:
-            return self.sample_new()
+            return self._explore()
         while self._queue:
             index = heapq.heappop(self._queue)[2]
             if self.is_new(index):
@@ -85,17 +92,48 @@ class GuidedTuner(Tuner[P]):
                 self._score(index)
         if self._prior is None:
             return
-        budget = len(self._scores) + DESCENT_SCORES
-        for start in heapq.nsmallest(DESCENTS, self._scores, key=self._scores.__getitem__):
-            centre = start
-            while len(self._scores) < budget:
-                best = min(self._neighbours(centre), key=self._score, default=centre)
-                if self._score(best) >= self._score(centre):
-                    break
-                centre = best
+        if self.best is not None:
+            self._score(self.best.index)
+        limit = len(self._scores) + DESCENT_SCORES
+        for start in self._starts():
+            self._descend(start, limit)
         if self.best is not None:
             for index in self._neighbours(self.best.index):
                 self._score(index)
+
+    def _starts(self) -> list[Index]:
+        """Good points of every structure, best first."""
+        best: dict[tuple[int, int], Index] = {}
+        for index in sorted(self._scores, key=self._scores.__getitem__):
+            for knob, position in enumerate(index):
+                if len(self.space.knobs[knob]) <= STRUCTURAL_VALUES:
+                    best.setdefault((knob, position), index)
+        return list(
+            dict.fromkeys([min(self._scores, key=self._scores.__getitem__), *best.values()])
+        )
+
+    def _descend(self, centre: Index, limit: int) -> None:
+        """Coordinate descent on the prior until no line improves or `limit` points are scored."""
+        moved = True
+        while moved:
+            moved = False
+            for knob in self.rng.permutation(len(self.space.knobs)):
+                if len(self._scores) >= limit:
+                    return
+                line = self.space.line(centre, int(knob), steps=LINE_STEPS)
+                best = min(line, key=self._score, default=centre)
+                if self._score(best) < self._score(centre):
+                    centre, moved = best, True
+
+    def _explore(self) -> Index | None:
+        """A new random point, preferably one that the prior does not rule out."""
+        index = self.sample_new()
+        best = min(self._scores.values(), default=float("inf"))
+        for _ in range(EXPLORE_ATTEMPTS):
+            if index is None or self._score(index) <= EXPLORE_WITHIN * best:
+                break
+            index = self.sample_new()
+        return index
 
     def _score(self, index: Index) -> float:
         """The prior of a valid point; a new one joins the queue."""
@@ -110,5 +148,4 @@ class GuidedTuner(Tuner[P]):
             index
             for knob in range(len(self.space.knobs))
             for index in self.space.line(centre, knob, steps=(1, 2))
-            if self.space.valid(index)
         ]

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright tune` on an ONNX file against the RTL, killed in the middle and taken up again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+
+import onnx
+import psutil
+import pytest
+from e2e.command import arguments, environment, tilewright
+from e2e.drawing import generator, where
+from onnx import TensorProto, helper
+
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim.build import build_model
+from tilewright.tuner.store import Store
+
+HW = "tiny-4x4"
+BUDGET = 24
+TASKS = 3
+ORPHAN_LIMIT_S = 20
+
+
+def write_model(path):
+    """Two convolutions, the second with a residual add, a pooling for the CPU and a dense layer."""
+    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 8, 3, 3), "w3": (10, 8)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1] * 4),
+        helper.make_node("Add", ["c", "b"], ["d"]),
+        helper.make_node("Relu", ["d"], ["e"]),
+        helper.make_node("GlobalAveragePool", ["e"], ["f"]),
+        helper.make_node("Flatten", ["f"], ["g"]),
+        helper.make_node("Gemm", ["g", "w3"], ["y"], transB=1),
+    ]
+    weights = []
+    for name, dims in shapes.items():
+        size = 1
+        for extent in dims:
+            size *= extent
+        weights.append(helper.make_tensor(name, TensorProto.FLOAT, dims, [0.25] * size))
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 12, 12))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 10))],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with the model; the simulator of `HW` is built, so that kills hit trials."""
+    folder = tmp_path_factory.mktemp("tune")
+    write_model(folder / "small.onnx")
+    build_model(load_hwconfig(HW))
+    return folder
+
+
+def words(runs):
+    return (
+        "tune", "small.onnx", "--hw", HW, "--budget", BUDGET, "--workers", 2, "--seed", 5,
+        "--name", "study", "--runs", runs,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(work):
+    """An uninterrupted run: the finished process and its wall-clock seconds."""
+    started = time.monotonic()
+    done = tilewright(*words("whole"), cwd=work)
+    return done, time.monotonic() - started
+
+
+def trials(folder):
+    """Every stored trial of the study, in proposal order; none before the first commit."""
+    path = folder / "studies.sqlite"
+    if not path.exists():
+        return []
+    with Store(path, must_exist=True) as store:
+        names = [study.name for study in store.studies()]
+        return store.trials(store.study("study").id) if "study" in names else []
+
+
+def identity(trial):
+    return (trial.task, str(sorted(trial.schedule.items())), trial.config_hash)
+
+
+def outcome(trial):
+    """What must not depend on a kill: everything but times."""
+    m = trial.measurement
+    return (trial.sequence, identity(trial), trial.origin, m.status, m.cycles, m.counters)
+
+
+def network_cycles(found):
+    """Cycles of the network with the untuned and with the best schedules."""
+    default, best = {}, {}
+    for trial in found:
+        cycles = trial.measurement.cycles
+        if cycles is None:
+            continue
+        if trial.origin == "default":
+            default[trial.task] = cycles
+        best[trial.task] = min(cycles, best.get(trial.task, cycles))
+    return default, best
+
+
+def test_a_study_of_an_onnx_model_completes_and_is_no_worse_than_untuned(work, whole):
+    done, _ = whole
+    assert (done.returncode, done.stderr) == (0, "")
+    found = trials(work / "whole")
+    assert len(found) == BUDGET
+    assert [trial.sequence for trial in found] == list(range(BUDGET))
+    assert all(t.measurement.output_checked for t in found if t.measurement.cycles is not None)
+    default, best = network_cycles(found)
+    assert set(default) == set(best) == {trial.task for trial in found}
+    assert len(best) == TASKS
+    assert sum(best.values()) < sum(default.values())
+    with Store(work / "whole" / "studies.sqlite", must_exist=True) as store:
+        assert store.study("study").status == "complete"
+
+
+def test_the_report_is_one_file_that_loads_nothing(work, whole):
+    assert whole[0].returncode == 0
+    (report,) = (work / "whole").glob("*.html")
+    html = report.read_text(encoding="utf-8")
+    assert report.name in whole[0].stdout.replace("\n", "")
+    tags = re.sub(r"(<script[^>]*>).*?</script>", r"\1", html, flags=re.DOTALL)
+    assert len(tags) < len(html), "the plots' script is inside the file"
+    assert not re.findall(r"""<[^>]+\b(?:src|href)\s*=\s*["']?(?:https?:)?//""", tags)
+    assert not re.findall(r"""@import|url\(\s*["']?(?:https?:)?//""", tags)
+    for trial in trials(work / "whole"):
+        assert trial.task in html
+
+
+def test_no_trial_is_measured_twice(work, whole):
+    assert whole[0].returncode == 0
+    found = [identity(trial) for trial in trials(work / "whole")]
+    assert len(set(found)) == len(found)
+
+
+def kill_in_the_middle(work, runs, wanted):
+    """Start a study and end it with SIGKILL as soon as ``wanted`` trials are stored."""
+    process = subprocess.Popen(
+        arguments(*words(runs)),
+        cwd=work,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    family = {}
+    while len(trials(work / runs)) < wanted and process.poll() is None:
+        family |= {p.pid: p for p in psutil.Process(process.pid).children(recursive=True)}
+        time.sleep(0.01)
+    family |= {p.pid: p for p in psutil.Process(process.pid).children(recursive=True)}
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(family.values(), timeout=ORPHAN_LIMIT_S)
+    return family, alive
+
+
+def test_a_killed_study_resumes_and_gives_the_result_of_an_uninterrupted_one(work, whole):
+    rng = generator("kill")
+    kills = sorted(int(n) for n in rng.choice(BUDGET - 4, 2, replace=False))
+    done_before = []
+    for wanted in kills:
+        family, alive = kill_in_the_middle(work, "killed", wanted)
+        assert not alive, where(kills=kills, orphans=alive)
+        if wanted:
+            assert family, "the study ran in worker processes"
+        stored = trials(work / "killed")
+        assert len(stored) < BUDGET, where(kills=kills)
+        assert stored[: len(done_before)] == done_before, "a stored trial was lost or made again"
+        assert len({identity(t) for t in stored}) == len(stored)
+        done_before = stored
+    assert len(done_before) >= kills[-1]
+    done = tilewright(*words("killed"), cwd=work)
+    assert (done.returncode, done.stderr) == (0, ""), where(kills=kills)
+    final, uninterrupted = trials(work / "killed"), trials(work / "whole")
+    kept = {identity(t): t for t in final}
+    assert all(kept[identity(t)] == t for t in done_before), "a stored trial was made again"
+    assert [outcome(t) for t in final] == [outcome(t) for t in uninterrupted], where(kills=kills)
+    again = tilewright(*words("killed"), cwd=work)
+    assert again.returncode == 0
+    assert trials(work / "killed") == final, "a complete study measures nothing"
+
+
+def test_the_report_command_needs_only_the_store(work, whole, tmp_path):
+    assert whole[0].returncode == 0
+    (first,) = (work / "whole").glob("*.html")
+    done = tilewright("report", "--runs", work / "whole", "--output", "r.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "r.html").read_text() == first.read_text()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated files are fresh, and the commands that README.md shows exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from tilewright.cli import app
+from tilewright.host.codegen import OUTPUTS, stale_files
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+
+
+def console_lines(text):
+    """Commands of the ```console blocks: the lines after ``$ ``, continuations joined."""
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    joined = "".join(blocks).replace("\\\n", " ")
+    return [line[2:].strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def make_targets(makefile):
+    """Targets with a help text."""
+    return set(re.findall(r"^([a-z-]+):.*?## ", makefile, re.MULTILINE))
+
+
+def complaint(line, targets, commands):
+    """What is wrong with a ``make`` or ``tilewright`` command line; empty when nothing is."""
+    words = shlex.split(line.split("#")[0])
+    while words and (re.fullmatch(r"[A-Z_]+=.*", words[0]) or words[0] == "time"):
+        words.pop(0)
+    if not words:
+        return ""
+    tool, rest = Path(words[0]).name, words[1:]
+    if tool == "make":
+        wanted = [w for w in rest if not w.startswith("-") and "=" not in w]
+        unknown = [w for w in wanted if w not in targets]
+        return f"no make target {', '.join(unknown)}" if unknown else ""
+    if tool == "tilewright":
+        if not rest or rest[0].startswith("-"):
+            return ""
+        if rest[0] not in commands:
+            return f"no command {rest[0]}"
+        unknown = [
+            w for w in (r.split("=")[0] for r in rest)
+            if w.startswith("--") and w not in (*commands[rest[0]], "--help")
+        ]  # fmt: skip
+        return f"{rest[0]} has no option {', '.join(unknown)}" if unknown else ""
+    return ""
+
+
+def cli_commands():
+    """Commands of the CLI with their options."""
+    group = typer.main.get_command(app)
+    return {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in group.commands.items()
+    }
+
+
+TARGETS = make_targets((ROOT / "Makefile").read_text(encoding="utf-8"))
+COMMANDS = cli_commands()
+
+
+def test_generated_files_are_fresh():
+    assert stale_files() == []
+
+
+def test_there_are_generated_files_for_rtl_harness_and_docs():
+    assert {Path(name).parts[0] for name in OUTPUTS} == {"rtl", "sim", "docs"}
+
+
+def test_commands_in_the_readme_exist():
+    lines = console_lines(README.read_text(encoding="utf-8"))
+    assert any(line.startswith("make ") for line in lines), "README.md shows how to start"
+    wrong = {line: text for line in lines if (text := complaint(line, TARGETS, COMMANDS))}
+    assert not wrong
+
+
+def test_the_readme_links_to_files_that_exist():
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", README.read_text(encoding="utf-8"))
+    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert not [target for target in local if not (ROOT / target).exists()]
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("make tune MODEL=resnet18 ARGS='--budget 8'", False),
+        ("make -j2 test", False),
+        ("make frobnicate", True),
+        ("make test frobnicate", True),
+        ("tilewright tune resnet18 --board pynq-z2", False),
+        ("CXX=clang++ .venv/bin/tilewright doctor  # check", False),
+        ("tilewright --help", False),
+        ("tilewright frobnicate", True),
+        ("tilewright tune resnet18 --frobnicate=3", True),
+        ("git clone somewhere", False),
+    ],
+)
+def test_the_check_itself_finds_what_does_not_exist(line, wrong):
+    assert bool(complaint(line, TARGETS, COMMANDS)) == wrong
+
+
+def test_only_console_blocks_are_read():
+    text = "```console\n$ make a \\\n    b\noutput\n```\n```sh\n$ make c\n```\n"
+    assert console_lines(text) == ["make a      b"]

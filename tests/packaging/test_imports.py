@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports run host <- sim <- tuner <- cli, never back; heavy packages are imported where used."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = ("host", "sim", "tuner")
+"""In order: each may import itself and those before it. The CLI may import all of them."""
+
+OPTIONAL = frozenset(
+    {"cocotb", "cocotb_tools", "cocotbext", "gymnasium", "hypothesis", "nevergrad", "optuna",
+     "pettingzoo", "psutil", "pynq", "pyosys", "pytest", "ray", "torch", "tvm"}
+)  # fmt: skip
+"""Packages that are no run-time requirement: never imported at the top of a module."""
+
+SOURCES = {
+    f"{layer}.{path.relative_to(ROOT / layer).with_suffix('').as_posix().replace('/', '.')}": path
+    for layer in LAYERS
+    for path in sorted((ROOT / layer).rglob("*.py"))
+}
+SOURCES["cli"] = ROOT / "src" / "tilewright" / "cli.py"
+
+
+_HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Nodes that can hold statements."""
+
+
+def imports(tree):
+    """Every imported module with its node, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            module = node.module or ""
+            yield module, node
+            if module == "tilewright":  # from tilewright import sim
+                yield from ((f"tilewright.{alias.name}", node) for alias in node.names)
+
+
+def runs_at_import(tree):
+    """Imports that run when the module is imported: not in functions, not for type checkers."""
+    pending = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from imports(ast.Module(body=[node], type_ignores=[]))
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            pending += [
+                child for child in ast.iter_child_nodes(node) if isinstance(child, _HOLDERS)
+            ]
+
+
+def forbidden(layer, module):
+    """Why a module must not be imported by a layer; empty when it may."""
+    parts = module.split(".")
+    if parts[0] in (*LAYERS, "cli", "rtl", "src"):
+        return "one Python name only: tilewright"
+    if parts[0] != "tilewright" or len(parts) < 2 or layer == "cli":
+        return ""
+    allowed = LAYERS[: LAYERS.index(layer) + 1]
+    if (parts[1] in LAYERS and parts[1] not in allowed) or parts[1] == "cli":
+        return f"{layer} may only import {', '.join(allowed)}"
+    return ""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_imports_follow_the_order_of_the_layers(name):
+    tree = ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+    wrong = [
+        f"line {node.lineno}: {module}: {reason}"
+        for module, node in imports(tree)
+        if (reason := forbidden(name.split(".")[0], module))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_optional_packages_are_imported_where_used(name):
+    tree = ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+    found = {module.split(".")[0] for module, _ in runs_at_import(tree)}
+    assert not found & OPTIONAL
+
+
+@pytest.mark.parametrize(
+    ("layer", "source"),
+    [
+        ("host", "import tilewright.sim.build"),
+        ("host", "from tilewright import tuner"),
+        ("host", "def f():\n    from tilewright.sim import build"),
+        ("sim", "from tilewright.tuner.store import Store"),
+        ("tuner", "import tilewright.cli"),
+        ("sim", "import host.isa"),
+        ("cli", "from sim import build"),
+    ],
+)
+def test_the_check_itself_sees_every_form_of_a_forbidden_import(layer, source):
+    assert any(forbidden(layer, module) for module, _ in imports(ast.parse(source)))
+
+
+def test_the_check_itself_tells_imports_at_the_top_from_others():
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import ray\nelse:\n    import os\n"
+        "def f():\n    import torch\n"
+        "try:\n    import optuna\nexcept ImportError:\n    import tvm\n"
+        "class A:\n    import pynq\n"
+    )
+    found = {module for module, _ in runs_at_import(ast.parse(source))}
+    assert found == {"typing", "os", "optuna", "tvm", "pynq"}
+
+
+def test_every_layer_has_modules():
+    for layer in LAYERS:
+        assert sum(name.startswith(f"{layer}.") for name in SOURCES) > 10
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["tune", "--help"], ["sim", "--help"], ["report", "--help"]]
+)
+def test_help_imports_no_heavy_package(words):
+    script = (
+        "import json, sys\nfrom tilewright.cli import main\n"
+        f"sys.argv = ['tilewright', *{words!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('\\n' + json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert "tilewright.cli" in loaded
+    assert not {"torch", "plotly", "sqlalchemy", "onnx", "numpy", "cocotb"} & set(loaded)
