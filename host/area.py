@@ -14,7 +14,7 @@ from typing import Final
 
 from tilewright.host.block_ram import MemoryCost, memory_cost
 from tilewright.host.board import Board
-from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
+from tilewright.host.hwconfig import INSTRUCTION_BYTES, PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
 
 DSP_PER_LANE_REQUANT: Final = 2
 """DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits)."""
@@ -37,6 +37,9 @@ _UOP_USED: Final = (True,) * 51 + (False,) * 13
 """Bits of a micro-op that the hardware reads (`isa`: inp 18, wgt 16, acc 16, first 1)."""
 _PARAM_USED: Final = (True,) * 70 + (False,) * 2 + (True,) * 8 + (False,) * 48
 """Bits of a channel's entry that it reads (bias 32, m1 16, m2 16, shift 6; zero point 8)."""
+
+SHIFT_REGISTER_STAGES: Final = 3
+"""Registers in a row that Yosys makes a shift register of, in one LUT a bit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,6 @@ class LogicModel:
         ff_per_lane: pipeline of a vector lane.
         ff_per_channel: parameter registers of an output channel.
         ff_per_element: results and forwarding registers of an output element.
-        ff_per_axi_bit: data registers of a bit of the bus.
     """
 
     lut_fixed: float = 0.0
@@ -93,10 +95,23 @@ class LogicModel:
     ff_per_lane: float = 0.0
     ff_per_channel: float = 0.0
     ff_per_element: float = 0.0
-    ff_per_axi_bit: float = 0.0
 
 
-LOGIC_MODEL: Final = LogicModel()
+LUT_ERROR: Final = 0.03
+FF_ERROR: Final = 0.03
+"""Largest relative errors of the estimate over the recorded syntheses."""
+
+LOGIC_MODEL: Final = LogicModel(
+    lut_fixed=5268.8,
+    lut_per_lane=940.6,
+    lut_per_element=312.1,
+    lut_per_packed_mac=24.6,
+    lut_per_axi_bit=7.9,
+    ff_fixed=8493.7,
+    ff_per_lane=119.9,
+    ff_per_channel=84.5,
+    ff_per_element=62.2,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,10 +198,21 @@ def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
 
 
 def lut_memory(hw: HwConfig) -> int:
-    """LUTs used as memory: FIFOs (queues, transfers in flight, write data), small scratchpads."""
+    """LUTs used as memory: FIFOs, small scratchpads, and the delay line of a deep MAC pipeline."""
     write_data = 9 * hw.axi_bytes + 1
     fifos = 4 * (FIFO_QUADS + -(-write_data // 6))
-    return fifos + sum(memory.cost.lutram for memory in scratchpads(hw))
+    line = _sum_bits(hw) if _line_in_luts(hw) else 0
+    return fifos + line + sum(memory.cost.lutram for memory in scratchpads(hw))
+
+
+def _sum_bits(hw: HwConfig) -> int:
+    """Bits of the sums that leave the MAC array in a cycle."""
+    return (16 + int(math.log2(hw.block_in))) * hw.batch * hw.block_out
+
+
+def _line_in_luts(hw: HwConfig) -> bool:
+    """Whether the stages behind the first are shift registers in LUTs (three or more of them)."""
+    return hw.mac_pipeline >= SHIFT_REGISTER_STAGES + 1
 
 
 def dsp_count(hw: HwConfig) -> int:
@@ -196,10 +222,14 @@ def dsp_count(hw: HwConfig) -> int:
     return array + DSP_PER_LANE * hw.vector_lanes + DSP_LOAD
 
 
-def mac_registers(hw: HwConfig) -> int:
-    """Flip-flops of the array: a sum of each output element in each stage of its pipeline."""
-    sum_bits = 16 + int(math.log2(hw.block_in))
-    return hw.mac_pipeline * sum_bits * hw.batch * hw.block_out
+def counted_registers(hw: HwConfig) -> int:
+    """Flip-flops that follow from the parameters.
+
+    They are the sums of the MAC array (one of each output element a stage) and the word in which
+    the fetch unit gathers an instruction from narrower beats.
+    """
+    sums = _sum_bits(hw) * (1 if _line_in_luts(hw) else hw.mac_pipeline)
+    return sums + (8 * INSTRUCTION_BYTES if hw.axi_bytes < INSTRUCTION_BYTES else 0)
 
 
 def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
@@ -219,8 +249,7 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + model.ff_per_lane * hw.vector_lanes
         + model.ff_per_channel * hw.block_out
         + model.ff_per_element * elements
-        + model.ff_per_axi_bit * hw.axi_data_bits
-        + mac_registers(hw)
+        + counted_registers(hw)
     )
     halves = sum(2 * cost.ramb36 + cost.ramb18 for cost in costs)
     return Area(lut=round(lut), ff=round(ff), bram36=-(-halves // 2), dsp=dsp_count(hw))

@@ -82,12 +82,18 @@ module tilewright_top #(
 );
   // ---------------------------------------------------------------------------------------
   // Geometry
-  localparam int unsigned BeatBytes = AxiDataBits / 8;
-  localparam int unsigned InpTile = Batch * BlockIn;
-  localparam int unsigned WgtTile = BlockIn * BlockOut;
-  localparam int unsigned OutTile = Batch * BlockOut;
+  // Sizes are at least 1 (a bus 32 bits), so that an illegal elaboration reaches the $error of
+  // tw_legal and does not end in a division by zero.
+  localparam int unsigned BeatBytes = AxiDataBits < 32 ? 4 : AxiDataBits / 8;
+  localparam int unsigned Rows = Batch == 0 ? 1 : Batch;
+  localparam int unsigned ChannelsIn = BlockIn == 0 ? 1 : BlockIn;
+  localparam int unsigned ChannelsOut = BlockOut == 0 ? 1 : BlockOut;
+  localparam int unsigned Lanes = VectorLanes == 0 ? 1 : VectorLanes;
+  localparam int unsigned InpTile = Rows * ChannelsIn;
+  localparam int unsigned WgtTile = ChannelsIn * ChannelsOut;
+  localparam int unsigned OutTile = Rows * ChannelsOut;
   localparam int unsigned AccTile = 4 * OutTile;
-  localparam int unsigned ParTile = 16 * BlockOut;
+  localparam int unsigned ParTile = 16 * ChannelsOut;
   localparam int unsigned ParRow = BeatBytes > 32 ? BeatBytes : 32;
   localparam int unsigned InpDepth = InpBytes / InpTile;
   localparam int unsigned WgtDepth = WgtBytes / WgtTile;
@@ -98,7 +104,7 @@ module tilewright_top #(
   localparam int unsigned ParDepth = ParamBytes / ParTile;
   localparam int unsigned Banks = AccDepth < tw_pkg::AccBanks ? AccDepth : tw_pkg::AccBanks;
   localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
-  localparam int unsigned Parts = OutTile / VectorLanes;
+  localparam int unsigned Parts = OutTile / Lanes;
   localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
   localparam int unsigned QueueBits = tw_pkg::InsnBits + 24;
 
@@ -405,9 +411,9 @@ module tilewright_top #(
   logic [23:0] gemm_error_index;
 
   tw_gemm #(
-      .Batch       (Batch),
-      .BlockIn     (BlockIn),
-      .BlockOut    (BlockOut),
+      .Batch       (Rows),
+      .BlockIn     (ChannelsIn),
+      .BlockOut    (ChannelsOut),
       .MacPipeline (MacPipeline),
       .MacPacked   (MacPacked),
       .UopDepth    (UopDepth),
@@ -459,19 +465,19 @@ module tilewright_top #(
   logic [$clog2(AccDepth)-1:0] vec_acc_read_addr, vec_acc_write_addr;
   logic [AccTile*8-1:0] vec_acc_read_data;
   logic [PartBits-1:0] vec_acc_write_part, out_part;
-  logic [VectorLanes*32-1:0] vec_acc_write_data;
+  logic [Lanes*32-1:0] vec_acc_write_data;
   logic [$clog2(ResDepth)-1:0] res_addr;
   logic [OutTile*8-1:0] res_data;
   logic [$clog2(OutDepth)-1:0] out_write_addr, out_read_addr;
-  logic [VectorLanes*8-1:0] out_write_data;
+  logic [Lanes*8-1:0] out_write_data;
   logic vector_error_valid;
   tw_pkg::error_e vector_error_code;
   logic [23:0] vector_error_index;
 
   tw_vector #(
-      .Batch       (Batch),
-      .BlockOut    (BlockOut),
-      .Lanes       (VectorLanes),
+      .Batch       (Rows),
+      .BlockOut    (ChannelsOut),
+      .Lanes       (Lanes),
       .ParRowBytes (ParRow),
       .ParDepth    (ParDepth),
       .AccDepth    (AccDepth),
@@ -666,7 +672,7 @@ module tilewright_top #(
   );
   tw_acc #(
       .TileBytes (AccTile),
-      .PartBytes (VectorLanes * 4),
+      .PartBytes (Lanes * 4),
       .BeatBytes (BeatBytes),
       .TotalBytes(AccBytes),
       .Banks     (Banks)
@@ -693,7 +699,7 @@ module tilewright_top #(
   );
   tw_out #(
       .TileBytes (OutTile),
-      .PartBytes (VectorLanes),
+      .PartBytes (Lanes),
       .BeatBytes (BeatBytes),
       .TotalBytes(OutBytes)
   ) u_out (

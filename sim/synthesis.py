@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -148,9 +149,10 @@ def synthesise(
     if family not in FAMILIES:
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
     tool = _tool()
-    commands = _commands(hw, family, read_manifest(manifest))
+    sources = read_manifest(manifest)
+    commands = _commands(hw, family, sources)
     folder = cache_dir() / "synthesis"
-    result = folder / f"{_key(hw, commands, manifest, tool)}.json"
+    result = folder / f"{_key(commands, manifest, tool)}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = result.with_suffix(".lock").open("w")
@@ -165,6 +167,8 @@ def synthesise(
         if use_cache and (known := _read(result, hw.name)) is not None:
             return known
         with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
+            for source in sources:  # Yosys takes no path with a space
+                shutil.copyfile(source, Path(work) / source.name)
             started = time.perf_counter()
             _run(commands, Path(work))
             seconds = time.perf_counter() - started
@@ -197,7 +201,7 @@ def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
     parameters = " ".join(f"-G {name}={value}" for name, value in values.items())
-    files = " ".join(f'"{path}"' for path in sources)
+    files = " ".join(path.name for path in sources)
     kinds = ("RAMB36*", "RAMB18*", *_MEMORY_LUTS)
     return [
         f"read_slang --top {TOP} {parameters} {files}",
@@ -207,9 +211,8 @@ def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
     ]
 
 
-def _key(hw: HwConfig, commands: Sequence[str], manifest: Path, tool: str) -> str:
-    recipe = [commands[0].partition(' "')[0], *commands[1:], rtl_digest(manifest), tool]
-    recipe += [str(hw.config_hash), json.dumps(_MEMORY_LUTS, sort_keys=True)]
+def _key(commands: Sequence[str], manifest: Path, tool: str) -> str:
+    recipe = [*commands, rtl_digest(manifest), tool, json.dumps(_MEMORY_LUTS)]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
 

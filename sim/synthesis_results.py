@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorded syntheses: file, fit of the area model, table of the docs.
 
-``python -m tilewright.sim.synthesis_results record [HW ...]`` synthesises and records,
-``fit`` prints the coefficients for `host.area`, ``write`` renews the table in docs/synthesis.md.
+``python -m tilewright.sim.synthesis_results record [HW ...]`` synthesises the named configurations
+and adds or replaces their rows (all rows when none is named), ``fit`` prints the coefficients for
+`host.area`, ``write`` renews the table in docs/synthesis.md.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ class Row:
 
     Attributes:
         hw: configuration, under the name of the record.
+        rtl: `rtl_digest` of the sources that were synthesised.
         lut, lutram, ff, ramb36, ramb18, dsp: as in `SynthesisReport`.
         seconds: wall-clock time, on a machine that was busy with other work.
     """
 
     hw: HwConfig
+    rtl: str
     lut: int
     lutram: int
     ff: int
@@ -72,11 +75,10 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The results file: which tool, which RTL, and the rows in the order of the file."""
+    """The results file: which tool, which device family, and the rows in the order of the file."""
 
     tool: str
     family: str
-    rtl: str
     rows: tuple[Row, ...]
 
 
@@ -89,10 +91,10 @@ def load_results(path: Path = RESULTS_FILE) -> Results:
     data = read_yaml_mapping(path, "the synthesis results")
     try:
         rows = tuple(_row(name, entry) for name, entry in data["results"].items())
-        return Results(tool=data["tool"], family=data["family"], rtl=data["rtl"], rows=rows)
+        return Results(tool=data["tool"], family=data["family"], rows=rows)
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
-            "must hold tool, family, rtl and results",
+            "must hold tool, family and results",
             field=str(path),
             remedy="make it anew: python -m tilewright.sim.synthesis_results record",
         ) from error
@@ -100,27 +102,56 @@ def load_results(path: Path = RESULTS_FILE) -> Results:
 
 def _row(name: str, entry: Mapping[str, Any]) -> Row:
     hw = HwConfig.from_mapping({"name": name, **entry["parameters"]}, origin=name)
-    return Row(hw=hw, seconds=entry["seconds"], **{key: entry[key] for key in _COUNTS})
+    return Row(hw=hw, **{key: entry[key] for key in ("rtl", *_COUNTS, "seconds")})
 
 
-def record(configs: Sequence[HwConfig], reports: Sequence[SynthesisReport], path: Path) -> None:
-    """Write reports of one tool, one family and the present RTL as the results file."""
+def row_of(hw: HwConfig, report: SynthesisReport, rtl: str) -> Row:
+    """A row for a fresh report on sources whose `rtl_digest` is ``rtl``."""
+    counts = {key: getattr(report, key) for key in _COUNTS}
+    return Row(hw=hw, rtl=rtl, seconds=report.seconds, **counts)
+
+
+def save_results(results: Results, path: Path = RESULTS_FILE) -> None:
+    """Write the results file."""
     document = {
-        "tool": reports[0].tool,
-        "family": reports[0].family,
-        "rtl": rtl_digest(),
+        "tool": results.tool,
+        "family": results.family,
         "results": {
-            hw.name: {
-                **{key: getattr(report, key) for key in _COUNTS},
-                "seconds": report.seconds,
-                "parameters": hw.parameters(),
+            row.hw.name: {
+                **{key: getattr(row, key) for key in ("rtl", *_COUNTS, "seconds")},
+                "parameters": row.hw.parameters(),
             }
-            for hw, report in zip(configs, reports, strict=True)
+            for row in results.rows
         },
     }
     header = "# Written by `python -m tilewright.sim.synthesis_results record`.\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(header + yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
+def record(names: Sequence[str], path: Path = RESULTS_FILE) -> Results:
+    """Synthesise for the record and save after each synthesis.
+
+    Args:
+        names: configurations to add or replace; none: every row of the file.
+        path: results file; made when it is missing.
+
+    Raises:
+        TilewrightError: as `load_hwconfig` and `synthesise`.
+    """
+    rows = {row.hw.name: row for row in load_results(path).rows} if path.exists() else {}
+    configs = [load_hwconfig(name) for name in names] or [
+        load_hwconfig(row.hw.name) if row.hw.name in named_configs() else row.hw
+        for row in rows.values()
+    ]
+    results = Results(tool="", family="", rows=())
+    for hw in configs:
+        rtl, report = rtl_digest(), synthesise(hw)
+        rows[hw.name] = row_of(hw, report, rtl)
+        results = Results(tool=report.tool, family=report.family, rows=tuple(rows.values()))
+        save_results(results, path)
+        sys.stdout.write(f"{hw.name}: {report.lut:,} LUT, {report.ff:,} FF\n")
+    return results
 
 
 # -- fit ------------------------------------------------------------------------------------
@@ -174,10 +205,8 @@ def table(results: Results) -> str:
             f"| {guess.lut / row.lut - 1:+.1%} | {guess.ff / row.ff - 1:+.1%} "
             f"| {', '.join(holds) or 'none'} |"
         )
-    lines += [
-        "",
-        f"Tool: {results.tool}, family {results.family}, RTL {results.rtl}.",
-    ]
+    versions = ", ".join(sorted({row.rtl for row in results.rows}))
+    lines += ["", f"Tool: {results.tool}, family {results.family}. RTL: {versions}."]
     return "\n".join(lines)
 
 
@@ -209,15 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.action == "record":
-            if options.hw:
-                configs = [load_hwconfig(name) for name in options.hw]
-            else:
-                configs = [row.hw for row in load_results().rows]
-            reports = []
-            for hw in configs:
-                reports.append(synthesise(hw))
-                sys.stdout.write(f"{hw.name}: {reports[-1].lut:,} LUT\n")
-            record(configs, reports, RESULTS_FILE)
+            record(options.hw)
         elif options.action == "fit":
             sys.stdout.write(f"{fit(load_results().rows)}\n")
         else:

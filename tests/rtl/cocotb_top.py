@@ -262,8 +262,8 @@ def broken(
 ) -> tuple[Program, np.ndarray, DeviceStatusError] | None:
     """A random program with one fault, and what the reference says about it."""
     hw = hardware()
-    for _ in range(6):
-        program, image = random_program(hw, rng, instructions=12)
+    for _ in range(20):
+        program, image = random_program(hw, rng, instructions=8)
         instructions = decode(program)
         for index in rng.permutation(len(instructions)).tolist():
             chosen = instructions[index]
@@ -286,7 +286,7 @@ def broken(
 async def broken_instructions_stop_with_the_error_of_the_reference(dut: Any) -> None:
     rng = generator("errors")
     device = await prepare(dut, "idle", rng)
-    good, good_image = random_program(hardware(), rng, instructions=8)
+    good, good_image = random_program(hardware(), rng, instructions=2)
     wrong = []
     tried = 0
     for fault in FAULTS:

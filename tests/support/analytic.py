@@ -110,9 +110,7 @@ def fits(hw: HwConfig, board: Board) -> Fit:
     return Fit(ok, f"BRAM36 {area.bram36} of {board.bram36}, DSP {area.dsp} of {board.dsp}")
 
 
-def predicted_cycles(
-    hw: HwConfig, workload: Workload, s: Schedule, memory: MemoryModel
-) -> float:
+def predicted_cycles(hw: HwConfig, workload: Workload, s: Schedule, memory: MemoryModel) -> float:
     """A prior that knows the trend and not the ruggedness."""
     return bound(hw, workload, memory).cycles * (1 + 1 / s.tile_h + 1 / s.tile_w)
 

@@ -123,10 +123,12 @@ def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
 
 def test_bad_rtl_is_refused_with_the_line_of_the_error(cache, tmp_path):
     pytest.importorskip("pyosys")
-    (tmp_path / "bad.sv").write_text("module tilewright_top;\n  assign nowhere = 1;\nendmodule\n")
+    (tmp_path / "bad.sv").write_text(
+        "module tilewright_top;\n  logic [3:0] a = nowhere;\nendmodule\n"
+    )
     manifest = tmp_path / "bad.f"
     manifest.write_text("bad.sv\n")
-    with pytest.raises(BuildError, match=r"bad\.sv:2:10: error: .*nowhere"):
+    with pytest.raises(BuildError, match=r"\nbad\.sv:2.* ERROR: .*'nowhere'"):
         synthesise(HwConfig(), manifest=manifest)
     assert not list((cache / "synthesis").glob("*.json"))
 
