@@ -169,7 +169,7 @@ def kill_in_the_middle(work, runs, wanted):
 
 def test_a_killed_study_resumes_and_gives_the_result_of_an_uninterrupted_one(work, whole):
     rng = generator("kill")
-    kills = sorted(int(n) for n in rng.choice(BUDGET - 4, 2, replace=False))
+    kills = sorted(int(n) for n in rng.choice(BUDGET - 10, 2, replace=False))
     before, workers = {}, {}
     for wanted in kills:
         family, alive = kill_in_the_middle(work, "killed", wanted)

@@ -30,9 +30,8 @@ class Dram:
         self.refused: list[str] = []
 
     def load(self, image: np.ndarray) -> None:
-        """Replace the contents."""
+        """Replace the contents; bad ranges stay."""
         self.data = bytearray(image.tobytes())
-        self.bad_reads = self.bad_writes = range(0)
         self.refused = []
 
     def image(self) -> np.ndarray:

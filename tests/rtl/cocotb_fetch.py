@@ -75,10 +75,10 @@ async def every_instruction_goes_to_its_queue_in_order(dut: Any, knob: str) -> N
     flow = Knob(knob, rng)
     await start_clock(dut)
     for _ in range(4):
-        program = words(rng, [*rng.integers(1, 5, int(rng.integers(1, 60))).tolist(), 5])
+        program = words(rng, [*rng.integers(1, 5, int(rng.integers(1, 120))).tolist(), 5])
         await begin(dut, len(program))
         engine = Engine(dut, stream_of(program), flow, rng)
-        full, idle, got = 0, 0, 0
+        full = idle = got = stalled = 0
         finished = False
         for _ in range(40_000):
             await RisingEdge(dut.clk_i)
@@ -97,7 +97,10 @@ async def every_instruction_goes_to_its_queue_in_order(dut: Any, knob: str) -> N
                 finished = True
                 break
             engine.step()
-            full = int(rng.integers(16)) if knob == "back-pressure" else 0
+            if knob == "back-pressure":
+                # Now and then all queues stay full until the prefetch has to stop.
+                stalled = stalled - 1 if stalled else 400 * int(rng.random() < 0.01)
+                full = 15 if stalled else int(rng.integers(16))
             idle = int(rng.random() < 0.3)
             dut.full_i.value, dut.all_idle_i.value = full, idle
         assert finished, f"{got} of {len(program)} dispatched"

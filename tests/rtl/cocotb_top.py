@@ -340,12 +340,14 @@ async def bus_errors_are_reported_and_soft_reset_recovers(dut: Any, knob: str) -
     ):
         place = program.regions[region]
         bad = range(place.offset, place.offset + place.nbytes)
-        await device.launch(program, image)
+        # Set before the start: the program may run while the host waits for the response.
         if region == "result":
             device.dram.bad_writes = bad
         else:
             device.dram.bad_reads = bad
+        await device.launch(program, image)
         await check_error(device, code, unit, None)
+        device.dram.bad_reads = device.dram.bad_writes = range(0)
         await device.soft_reset()
         await check_run(device, program, image)
 
