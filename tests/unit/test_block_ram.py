@@ -80,12 +80,14 @@ def test_the_primitives_hold_all_bits(shape, depth):
 
 
 @settings(deadline=None)
-@given(groups, st.integers(512, 65536))
-def test_own_write_enables_never_make_a_deep_memory_cheaper(shape, depth):
-    width = shape[0] * shape[1]
-    assume(width * depth > 1 << 16)
+@given(groups, st.integers(9, 16))
+def test_own_write_enables_never_make_a_deep_memory_cheaper(shape, log_depth):
+    # for depths that are powers of two; at others the multiplexers can tip the choice
+    width, depth = shape[0] * shape[1], 1 << log_depth
     split = memory_cost(width=width, depth=depth, write_bits=shape[0])
-    assert halves(split) >= halves(memory_cost(width=width, depth=depth, write_bits=width))
+    whole = memory_cost(width=width, depth=depth, write_bits=width)
+    assume(split.lutram == 0 and whole.lutram == 0)  # LUT RAM has its own, narrower groups
+    assert halves(split) >= halves(whole)
 
 
 def test_primitives_that_hold_only_unread_bits_are_removed():
