@@ -98,11 +98,13 @@ class Schedule:
                     field=str(key),
                     remedy=f"known keys: {', '.join(sorted(known))}",
                 )
+        for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
+            if name in values:
+                text = str(values[name])
+                if text not in set(kind):
+                    raise ScheduleError(f"must be one of {', '.join(kind)}", field=name, value=text)
+                values[name] = kind(text)
         try:
-            if "loop_order" in values:
-                values["loop_order"] = LoopOrder(str(values["loop_order"]))
-            if "fusion" in values:
-                values["fusion"] = Fusion(str(values["fusion"]))
             return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
         except (TypeError, ValueError) as error:
             raise ScheduleError(str(error), field="schedule") from error
