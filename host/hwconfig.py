@@ -373,13 +373,15 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping; PyYAML itself would keep the last value silently."""
-        seen = set()
+        seen: set[str] = set()
         for key_node, _ in node.value:
-            if key_node.value in seen and isinstance(key_node, yaml.ScalarNode):
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            if key_node.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
                 )
-            seen.add(key_node.value if isinstance(key_node, yaml.ScalarNode) else id(key_node))
+            seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
 

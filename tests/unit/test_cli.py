@@ -186,7 +186,7 @@ def test_other_settings_under_one_name_are_refused(analytic, tmp_path: Path) -> 
 
 def test_wrong_results_make_tune_fail(analytic, tmp_path: Path) -> None:
     analytic["next"] = AnalyticOracle(wrong=lambda r: r.schedule.oc_threading == 2)
-    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    result = call([*TINY_LAYERS, "--tuner", "random", "--runs", str(tmp_path)])
     assert result.exit_code == 1
     assert "WRONG RESULT" in result.output
 

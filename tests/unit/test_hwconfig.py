@@ -224,3 +224,11 @@ def test_unreadable_files_are_refused(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
     with pytest.raises(ConfigError, match="UTF-8"):
         load_hwconfig(tmp_path / "latin.yaml")
+
+
+def test_a_key_that_is_given_twice_is_refused(tmp_path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("batch: 1\nblock_in: 8\nbatch: 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="given twice") as caught:
+        load_hwconfig(path)
+    assert caught.value.field.endswith(":3")

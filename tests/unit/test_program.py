@@ -104,3 +104,15 @@ def test_a_program_is_refused_by_another_configuration():
         p.check(other)
     assert f"{HwConfig().config_hash:#010x}" in str(caught.value)
     assert f"{other.config_hash:#010x}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("regions", "size", "text"),
+    [
+        ({"a": Region(offset=0, nbytes=8), "b": Region(offset=4, nbytes=4)}, 64, "overlap"),
+        ({"a": Region(offset=0, nbytes=65)}, 64, "lie in"),
+    ],
+)
+def test_regions_that_overlap_or_leave_the_memory_are_refused(regions, size, text) -> None:
+    with pytest.raises(ProgramError, match=text):
+        Program(config_hash=0, instructions=b"", regions=regions, constants={}, memory_bytes=size)
