@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tilewright.host.errors import ProgramError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.isa import Instruction, Opcode
-from tilewright.host.program import REGION_ALIGNMENT, Program, layout_regions
+from tilewright.host.program import REGION_ALIGNMENT, Program, Region, layout_regions
 
 FINISH = Instruction(Opcode.FINISH, {}).encode()
 
