@@ -56,7 +56,7 @@ def test_bad_or_illegal_configurations(tmp_path, text, parts):
         ("tile_h: 0\ntile_w: 1\ntile_ci: 1\ntile_co: 1\n", ("tile_h", "at least 1")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\n", ("tile_co",)),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nloop: x\n", ("loop", "tile_ci")),
-        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "tile, block", "x")),
+        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "tile, block")),
         ("tile_h: 7\ntile_w: 7\ntile_ci: 16\ntile_co: 999\n", ("s.yaml", "needs", "has", "C10")),
     ],
 )  # fmt: skip
