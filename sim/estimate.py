@@ -5,8 +5,8 @@ One pass over the instruction stream. Every unit takes its instructions in order
 starts when its unit is free, its tokens have arrived and no other unit holds its ACC banks; it
 lasts as long as its loops and beats say. The two bus directions are resources of their own, and a
 LOAD frees its unit when its bursts are issued, before its data has arrived. What is left out
-(arbitration burst by burst, page effects, queue limits) makes it an estimate: it ranks schedules,
-it never stands for a measurement.
+(arbitration burst by burst, the two directions competing for a shared DRAM, page
+effects, queue limits) makes it an estimate: it ranks schedules, it never stands for a measurement.
 """
 
 from __future__ import annotations
@@ -125,8 +125,7 @@ class Estimator:
                 issue = _LOAD_SETUP + rows + bursts
                 run.finish(unit, word, max(start + issue, end - per_burst), end + 2)
                 run.last_write = end + self._memory.write_latency + 2
-        traffic = self._shared_beat * (run.read_beats + run.write_beats)
-        return round(max(run.end, run.last_write, traffic))
+        return round(max(run.end, run.last_write))
 
     def _vector_cycles(self, word: int, fields: dict[str, _Slice]) -> int:
         outer, inner = _get(word, fields, "iter_outer"), _get(word, fields, "iter_inner")
@@ -168,7 +167,6 @@ class _Run:
 
     def __init__(self, banks: int) -> None:
         self.read_free = self.write_free = self.last_write = self.end = 0.0
-        self.read_beats = self.write_beats = 0.0
         self._free = [0.0] * len(Unit)
         self._tokens: list[list[deque[float]]] = [[deque() for _ in Unit] for _ in Unit]
         self._bank_free = [[0.0] * max(4, banks) for _ in Unit]
