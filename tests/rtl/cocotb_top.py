@@ -327,12 +327,28 @@ async def illegal_opcodes_and_a_missing_finish_are_errors(dut: Any) -> None:
     await check_run(device, program, image)
 
 
+def program_using_every_region(rng: np.random.Generator) -> tuple[Program, np.ndarray]:
+    """A random program that reads its parameters (not only the probes) and writes results."""
+    for _ in range(100):
+        program, image = random_program(hardware(), rng, instructions=8)
+        used = {
+            (instruction.opcode, name)
+            for instruction in decode(program)
+            if instruction.opcode in (Opcode.LOAD, Opcode.STORE)
+            for name, region in program.regions.items()
+            if 0 <= instruction.values["dram_offset"] - region.offset < region.nbytes
+        }
+        if used >= {(Opcode.LOAD, "param"), (Opcode.STORE, "result")}:
+            return program, image
+    raise AssertionError("no random program of 100 uses the regions param and result")
+
+
 @cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def bus_errors_are_reported_and_soft_reset_recovers(dut: Any, knob: str) -> None:
     rng = generator("bus errors" + knob)
     device = await prepare(dut, knob, rng)
-    program, image = random_program(hardware(), rng, instructions=8)
+    program, image = program_using_every_region(rng)
     for region, code, unit in (
         ("insn", ErrorCode.AXI_READ, ErrorUnit.FETCH),
         ("param", ErrorCode.AXI_READ, ErrorUnit.LOAD),

@@ -162,8 +162,8 @@ if __name__ == "__main__":
             print(outcome.value, flush=True)
         pool.submit("hang", time.sleep, 600)
         pool.submit("hang too", time.sleep, 600)
-        print("hanging", flush=True)
         try:
+            print("hanging", flush=True)
             list(pool.results())
         except KeyboardInterrupt:
             print("interrupted", flush=True)
