@@ -62,6 +62,24 @@ cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top ove
 synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
 	@$(BIN)/python -m tilewright.sim.synthesis $(HW) --board $(BOARD) $(ARGS)
 
+formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
+	@$(BIN)/python -m tilewright.sim.formal $(ARGS)
+
+cxxrtl: $(DEV_READY) ## compare a second simulator (Yosys CXXRTL) with Verilator and the reference
+	@$(PYTEST) tests/contract/test_cxxrtl_device.py $(ARGS)
+
+coverage: $(DEV_READY) ## measure line, branch, toggle and functional coverage of the RTL
+	@$(BIN)/python -m tilewright.sim.coverage $(ARGS)
+
+pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
+	@$(BIN)/python -m tilewright.sim.place_route $(HW) $(ARGS)
+
+mutate: $(DEV_READY) ## seed faults in copies of the RTL and report the share that the tests find
+	@$(BIN)/python tests/mutation/mutate.py $(ARGS)
+
+pins: $(DEV_READY) ## record the pinned cycle counts after timing was changed on purpose
+	@$(BIN)/python tests/mutation/pins.py --write
+
 lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint of every configuration
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -80,4 +98,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage pnr mutate pins lint format generate clean

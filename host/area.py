@@ -33,6 +33,11 @@ FETCH_BYTES: Final = 1024
 FIFO_QUADS: Final = 212
 """RAM32M of the FIFOs that depend on no parameter; most of them hold queued instructions."""
 
+LUT_PER_LUT_MAC: Final = 57
+"""LUTs of a product that is formed in LUTs and of its share of the adder tree, at block_in 16."""
+FF_PER_LUT_MAC: Final = 16
+"""Flip-flops of such a product, which has no register of a DSP slice, from two stages on."""
+
 _UOP_USED: Final = (True,) * 51 + (False,) * 13
 """Bits of a micro-op that the hardware reads (`isa`: inp 18, wgt 16, acc 16, first 1)."""
 _PARAM_USED: Final = (True,) * 70 + (False,) * 2 + (True,) * 8 + (False,) * 48
@@ -210,6 +215,11 @@ def _sum_bits(hw: HwConfig) -> int:
     return (16 + int(math.log2(hw.block_in))) * hw.batch * hw.block_out
 
 
+def _lut_macs(hw: HwConfig) -> int:
+    """Products that are formed in LUTs."""
+    return hw.batch * hw.block_in * hw.mac_lut_columns
+
+
 def _line_in_luts(hw: HwConfig) -> bool:
     """Whether the stages behind the first are shift registers in LUTs (three or more of them)."""
     return hw.mac_pipeline >= SHIFT_REGISTER_STAGES + 1
@@ -217,30 +227,34 @@ def _line_in_luts(hw: HwConfig) -> bool:
 
 def dsp_count(hw: HwConfig) -> int:
     """DSP slices: one a MAC or for two packed MACs, those of the vector lanes and of the loads."""
-    macs = hw.macs_per_cycle
-    array = macs // 2 if hw.mac_packed else macs
+    columns = hw.block_out - hw.mac_lut_columns
+    multipliers = -(-columns // 2) if hw.mac_packed else columns
+    array = hw.batch * hw.block_in * multipliers
     return array + DSP_PER_LANE * hw.vector_lanes + DSP_LOAD
 
 
 def counted_registers(hw: HwConfig) -> int:
     """Flip-flops that follow from the parameters.
 
-    They are the sums of the MAC array (one of each output element a stage) and the word in which
-    the fetch unit gathers an instruction from narrower beats.
+    They are the sums of the MAC array (one of each output element a stage), products formed in
+    LUTs, and the word in which the fetch unit gathers an instruction from narrower beats.
     """
     sums = _sum_bits(hw) * (1 if _line_in_luts(hw) else hw.mac_pipeline)
-    return sums + (8 * INSTRUCTION_BYTES if hw.axi_bytes < INSTRUCTION_BYTES else 0)
+    products = FF_PER_LUT_MAC * _lut_macs(hw) if hw.mac_pipeline >= 2 else 0
+    return sums + products + (8 * INSTRUCTION_BYTES if hw.axi_bytes < INSTRUCTION_BYTES else 0)
 
 
 def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
     """Resources of a configuration; LUT and FF are estimates, DSP and BRAM are counts."""
     costs = [memory.cost for memory in scratchpads(hw)]
     elements = hw.batch * hw.block_out
+    lut_macs = _lut_macs(hw)
     lut = (
         model.lut_fixed
         + model.lut_per_lane * hw.vector_lanes
         + model.lut_per_element * elements
-        + model.lut_per_packed_mac * hw.macs_per_cycle * hw.mac_packed
+        + model.lut_per_packed_mac * (hw.macs_per_cycle - lut_macs) * hw.mac_packed
+        + LUT_PER_LUT_MAC * lut_macs
         + model.lut_per_axi_bit * hw.axi_data_bits
         + lut_memory(hw)
     )

@@ -94,6 +94,15 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "1: two int8 MACs share one DSP multiplier",
         pow2=False,
     ),
+    _p(
+        "mac_lut_columns",
+        "MacLutColumns",
+        "channels",
+        0,
+        64,
+        "output channels, counted from the last, that multiply in LUTs instead of DSPs",
+        pow2=False,
+    ),
 )
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -186,6 +195,13 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="raise vector_lanes",
     ),
     Rule(
+        name="mac_lut_columns_within_tile",
+        expression="mac_lut_columns <= block_out",
+        field="mac_lut_columns",
+        text="must not exceed the output channels of a tile (block_out)",
+        remedy="lower mac_lut_columns",
+    ),
+    Rule(
         name="read_fifo_burst",
         expression="axi_burst_beats * axi_data_bits <= 32768",
         field="axi_burst_beats",
@@ -224,6 +240,7 @@ class HwConfig:
     vector_lanes: int = 16
     mac_pipeline: int = 2
     mac_packed: int = 1
+    mac_lut_columns: int = 0
 
     def __post_init__(self) -> None:
         """Check types, then every rule in order."""

@@ -54,7 +54,9 @@ REGISTERS: Final = (
 """Control registers; counters follow at `COUNTER_BASE`."""
 
 COUNTER_BASE: Final = 0x100
-"""Byte offset of the first counter; each is 64 bits, low word first."""
+"""Byte offset of the first counter; each reads as 64 bits, low word first.
+
+A counter holds 48 bits, wraps after 2^48 (32 days of cycles at 100 MHz), and has zeros above."""
 
 UNIT_COUNTER_STATES: Final = (
     ("busy", "cycles in which the unit worked"),

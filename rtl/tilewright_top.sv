@@ -18,7 +18,9 @@ module tilewright_top #(
     parameter int unsigned VectorLanes      = 16,      // elements a cycle of the vector unit
     parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
-    parameter logic [31:0] ConfigHash       = 32'd0    // HwConfig.config_hash of the above
+    parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
+    parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
+    parameter int unsigned MacFast          = 0        // 1: the MAC array that simulates fast
 ) (
     input  logic                     aclk,
     input  logic                     aresetn,
@@ -125,7 +127,8 @@ module tilewright_top #(
       .WriteOutstanding(WriteOutstanding),
       .VectorLanes     (VectorLanes),
       .MacPipeline     (MacPipeline),
-      .MacPacked       (MacPacked)
+      .MacPacked       (MacPacked),
+      .MacLutColumns   (MacLutColumns)
   ) u_legal ();
 
   // ---------------------------------------------------------------------------------------
@@ -411,16 +414,18 @@ module tilewright_top #(
   logic [23:0] gemm_error_index;
 
   tw_gemm #(
-      .Batch       (Rows),
-      .BlockIn     (ChannelsIn),
-      .BlockOut    (ChannelsOut),
-      .MacPipeline (MacPipeline),
-      .MacPacked   (MacPacked),
-      .UopDepth    (UopDepth),
-      .InpDepth    (InpDepth),
-      .WgtDepth    (WgtDepth),
-      .AccDepth    (AccDepth),
-      .AccBankShift(AccBankShift)
+      .Batch        (Rows),
+      .BlockIn      (ChannelsIn),
+      .BlockOut     (ChannelsOut),
+      .MacPipeline  (MacPipeline),
+      .MacPacked    (MacPacked),
+      .MacLutColumns(MacLutColumns),
+      .MacFast      (MacFast),
+      .UopDepth     (UopDepth),
+      .InpDepth     (InpDepth),
+      .WgtDepth     (WgtDepth),
+      .AccDepth     (AccDepth),
+      .AccBankShift (AccBankShift)
   ) u_gemm (
       .clk_i           (clk),
       .rst_i           (unit_rst),

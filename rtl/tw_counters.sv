@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Performance counters: what each unit did in every cycle of a run, and totals.
+// All inputs but the index are registered first, the clear and the snapshot with them: what
+// happened in a cycle is counted one cycle later, and a snapshot can be read after two.
 module tw_counters #(
-    parameter int unsigned BeatBytes = 8  // bytes of an AXI beat
+    parameter int unsigned BeatBytes = 8,  // bytes of an AXI beat
+    parameter int unsigned CountBits = 48  // of a counter, at most 64; it wraps (32 days at 100 MHz)
 ) (
     input  logic                 clk_i,
     input  logic                 clear_i,     // zero all counters
@@ -16,13 +19,31 @@ module tw_counters #(
     input  logic                 read_burst_i,
     input  logic                 write_burst_i,
     input  logic          [$clog2(tw_pkg::NumCounters)-1:0] index_i,
-    output logic          [63:0] value_o      // counter index_i of the snapshot
+    output logic          [63:0] value_o      // counter index_i of the snapshot, zero-extended
 );
   localparam int unsigned UnitStates = 6;  // busy, three tokens, memory, idle
   localparam int unsigned AddBits = $clog2(BeatBytes) + 1;
 
   logic [tw_pkg::NumCounters-1:0][AddBits-1:0] add;
-  logic [tw_pkg::NumCounters-1:0][63:0] count_q, shadow_q;
+  logic [tw_pkg::NumCounters-1:0][CountBits-1:0] count_q, shadow_q;
+
+  logic clear_q, running_q, snapshot_q, mac_q, vector_q, read_beat_q, read_burst_q, write_burst_q;
+  tw_pkg::wait_e state_q[4];
+  logic [3:0] retire_q;
+  logic [AddBits-1:0] write_bytes_q;
+  always_ff @(posedge clk_i) begin
+    clear_q       <= clear_i;
+    running_q     <= running_i;
+    snapshot_q    <= snapshot_i;
+    state_q       <= state_i;
+    retire_q      <= retire_i;
+    mac_q         <= mac_i;
+    vector_q      <= vector_i;
+    read_beat_q   <= read_beat_i;
+    write_bytes_q <= write_bytes_i;
+    read_burst_q  <= read_burst_i;
+    write_burst_q <= write_burst_i;
+  end
 
   // Position of a unit's state among its six counters; the unit's own token is left out.
   function automatic int unsigned slot_of(int unsigned unit, tw_pkg::wait_e state);
@@ -43,24 +64,24 @@ module tw_counters #(
     add[tw_pkg::CntCycles] = AddBits'(1);
     for (int unsigned u = 0; u < 4; u++) begin
       for (int unsigned s = 0; s < UnitStates; s++) begin
-        add[tw_pkg::CntLoadBusy+u*UnitStates+s] = AddBits'(slot_of(u, state_i[u]) == s);
+        add[tw_pkg::CntLoadBusy+u*UnitStates+s] = AddBits'(slot_of(u, state_q[u]) == s);
       end
-      add[tw_pkg::CntLoadInstructions+u] = AddBits'(retire_i[u]);
+      add[tw_pkg::CntLoadInstructions+u] = AddBits'(retire_q[u]);
     end
-    add[tw_pkg::CntMacsTiles] = AddBits'(mac_i);
-    add[tw_pkg::CntVectorTiles] = AddBits'(vector_i);
-    add[tw_pkg::CntBytesRead] = read_beat_i ? AddBits'(BeatBytes) : '0;
-    add[tw_pkg::CntBytesWritten] = write_bytes_i;
-    add[tw_pkg::CntReadBursts] = AddBits'(read_burst_i);
-    add[tw_pkg::CntWriteBursts] = AddBits'(write_burst_i);
+    add[tw_pkg::CntMacsTiles] = AddBits'(mac_q);
+    add[tw_pkg::CntVectorTiles] = AddBits'(vector_q);
+    add[tw_pkg::CntBytesRead] = read_beat_q ? AddBits'(BeatBytes) : '0;
+    add[tw_pkg::CntBytesWritten] = write_bytes_q;
+    add[tw_pkg::CntReadBursts] = AddBits'(read_burst_q);
+    add[tw_pkg::CntWriteBursts] = AddBits'(write_burst_q);
   end
 
   always_ff @(posedge clk_i) begin
     for (int unsigned c = 0; c < tw_pkg::NumCounters; c++) begin
-      if (clear_i) count_q[c] <= '0;
-      else if (running_i && add[c] != '0) count_q[c] <= count_q[c] + 64'(add[c]);
+      if (clear_q) count_q[c] <= '0;
+      else if (running_q && add[c] != '0) count_q[c] <= count_q[c] + CountBits'(add[c]);
     end
-    if (snapshot_i) shadow_q <= count_q;
+    if (snapshot_q) shadow_q <= count_q;
   end
-  assign value_o = 32'(index_i) < tw_pkg::NumCounters ? shadow_q[index_i] : '0;
+  assign value_o = 32'(index_i) < tw_pkg::NumCounters ? 64'(shadow_q[index_i]) : '0;
 endmodule

@@ -15,7 +15,8 @@ module tw_fifo #(
     output logic               full_o,
     output logic [PtrBits:0]   count_o
 );
-  logic [Width-1:0] mem[Depth];
+  // The read is asynchronous: block RAM would need a bypass around it.
+  (* ram_style = "distributed" *) logic [Width-1:0] mem[Depth];
   logic [PtrBits-1:0] head_q, tail_q;
   logic [PtrBits:0] count_q;
   logic push, pop;

@@ -6,16 +6,18 @@
 // the sum, added, and written back a cycle later. Results are forwarded to the next two
 // products, so no address pattern ever stalls, and the next instruction follows without a gap.
 module tw_gemm #(
-    parameter int unsigned Batch        = 1,
-    parameter int unsigned BlockIn      = 16,
-    parameter int unsigned BlockOut     = 16,
-    parameter int unsigned MacPipeline  = 2,
-    parameter int unsigned MacPacked    = 0,
-    parameter int unsigned UopDepth     = 4096,  // micro-operations
-    parameter int unsigned InpDepth     = 2048,  // tiles
-    parameter int unsigned WgtDepth     = 1024,  // tiles
-    parameter int unsigned AccDepth     = 2048,  // tiles
-    parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
+    parameter int unsigned Batch         = 1,
+    parameter int unsigned BlockIn       = 16,
+    parameter int unsigned BlockOut      = 16,
+    parameter int unsigned MacPipeline   = 2,
+    parameter int unsigned MacPacked     = 0,
+    parameter int unsigned MacLutColumns = 0,
+    parameter int unsigned MacFast       = 0,
+    parameter int unsigned UopDepth      = 4096,  // micro-operations
+    parameter int unsigned InpDepth      = 2048,  // tiles
+    parameter int unsigned WgtDepth      = 1024,  // tiles
+    parameter int unsigned AccDepth      = 2048,  // tiles
+    parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
     localparam int unsigned UopAddrBits = $clog2(UopDepth),
     localparam int unsigned InpAddrBits = $clog2(InpDepth),
     localparam int unsigned WgtAddrBits = $clog2(WgtDepth),
@@ -237,11 +239,13 @@ module tw_gemm #(
   end
 
   tw_mac #(
-      .Batch   (Batch),
-      .BlockIn (BlockIn),
-      .BlockOut(BlockOut),
-      .Pipeline(MacPipeline),
-      .Packed  (MacPacked)
+      .Batch     (Batch),
+      .BlockIn   (BlockIn),
+      .BlockOut  (BlockOut),
+      .Pipeline  (MacPipeline),
+      .Packed    (MacPacked),
+      .LutColumns(MacLutColumns),
+      .Fast      (MacFast)
   ) u_mac (
       .clk_i,
       .valid_i(tag_q[1].valid),

@@ -120,7 +120,7 @@ module tw_load #(
   logic [3:0] shift;
   logic [39:0] y_step, z_step;
   logic [27:0] row_bytes;
-  logic [16:0] width, height;
+  logic [16:0] width_q, height_q;  // of the padded region, in tiles
   tile_t wide_rows;
   logic bursts_done, bursts_last;
   logic pads_done, pads_write, pads_full, pads_wait;
@@ -163,11 +163,9 @@ module tw_load #(
   assign y_step = 40'(cur_q.y_stride) << shift;
   assign z_step = 40'(cur_q.z_stride) << shift;
   assign row_bytes = 28'(cur_q.x_size) << shift;
-  assign width = 17'(cur_q.pad_left) + 17'(cur_q.x_size) + 17'(cur_q.pad_right);
-  assign height = 17'(cur_q.pad_top) + 17'(cur_q.y_size) + 17'(cur_q.pad_bottom);
   // Tiles of the padding rows between the data of one plane and that of the next, modulo the
   // address range (an overrun is caught by the range check of each write).
-  assign wide_rows = (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * tile_t'(width);
+  assign wide_rows = (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * tile_t'(width_q);
 
   assign flight_push = (issue_q == Setup) && has_data;
   assign flight_in = '{
@@ -176,7 +174,7 @@ module tw_load #(
       acc_banks: cur_q.acc_banks,
       memory: cur_q.memory,
       sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) +
-                 tile_t'(cur_q.pad_top) * tile_t'(width),
+                 tile_t'(cur_q.pad_top) * tile_t'(width_q),
       base: cur_q.dram_offset[BeatShift-1:0],
       y_step: y_step[BeatShift-1:0],
       z_step: z_step[BeatShift-1:0],
@@ -213,8 +211,8 @@ module tw_load #(
       .rst_i,
       .start_i     ((issue_q == Setup) && has_pad),
       .base_i      (tile_t'(cur_q.sram_base)),
-      .width_i     (width),
-      .height_i    (height),
+      .width_i     (width_q),
+      .height_i    (height_q),
       .x_size_i    (cur_q.x_size),
       .y_size_i    (cur_q.y_size),
       .z_size_i    (cur_q.z_size),
@@ -266,8 +264,10 @@ module tw_load #(
 
   always_ff @(posedge clk_i) begin
     if (take) begin
-      cur_q   <= head;
-      index_q <= index_i;
+      cur_q    <= head;
+      index_q  <= index_i;
+      width_q  <= 17'(head.pad_left) + 17'(head.x_size) + 17'(head.pad_right);
+      height_q <= 17'(head.pad_top) + 17'(head.y_size) + 17'(head.pad_bottom);
     end
     if (rst_i) issue_q <= Idle;
     else if (!halt_i) issue_q <= issue_d;

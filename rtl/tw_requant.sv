@@ -17,20 +17,25 @@ module tw_requant (
   logic signed [23:0] residual_q, residual2_q;
   logic signed [48:0] product_q;
   logic signed [49:0] total_q;
-  logic signed [49:0] rounded_q;
+  logic signed [10:0] sum_q;  // rounded, saturated, with the zero point
   logic valid1_q, valid2_q, valid3_q, valid4_q;
 
-  logic signed [49:0] quotient;
-  logic [49:0] below;
-  logic half, sticky;
-  logic signed [49:0] shifted;
+  // Round half to even: up when the remainder is over a half, or exactly half and odd. One
+  // shifter gives the quotient and the bit below it; a mask by bit position gives the rest.
+  logic signed [50:0] scaled;  // quotient, and the bit below it (0 for a shift of 0)
+  logic [49:0] under;          // bits below that one
+  logic up, narrow;
+  assign scaled = $signed({total_q, 1'b0}) >>> param4_i.shift;
+  for (genvar i = 0; i < 50; i++) begin : gen_under
+    assign under[i] = total_q[i] && (7'(i) + 7'd1 < 7'(param4_i.shift));
+  end
+  assign up = scaled[0] && (scaled[1] || (|under));
 
-  // Round half to even: up when the remainder is over a half, or exactly half and odd.
-  assign below    = total_q & ~(50'('1) << param4_i.shift);
-  assign quotient = total_q >>> param4_i.shift;
-  assign half     = (param4_i.shift != '0) && total_q[param4_i.shift-6'd1];
-  assign sticky   = |(below & ~(50'd1 << (param4_i.shift - 6'd1)));
-  assign shifted  = quotient + 50'($signed({1'b0, half && (sticky || quotient[0])}));
+  // Ten bits are enough: with a zero point within 8 bits, a quotient saturated to 511 or -512
+  // still lies outside the range of every clip.
+  logic signed [9:0] near;
+  assign narrow = (&scaled[50:10]) || !(|scaled[50:10]);
+  assign near   = narrow ? scaled[10:1] : {scaled[50], {9{!scaled[50]}}};
 
   always_ff @(posedge clk_i) begin
     valid1_q <= valid_i;
@@ -46,11 +51,11 @@ module tw_requant (
       residual2_q <= residual_q;
     end
     if (valid2_q) total_q <= 50'(product_q) + 50'(residual2_q);
-    if (valid3_q) rounded_q <= shifted + 50'(param4_i.zero_point);
+    if (valid3_q) sum_q <= 11'(near) + 11'(param4_i.zero_point) + 11'($signed({1'b0, up}));
     if (valid4_q) begin
-      if (rounded_q < 50'(low_i)) out_o <= low_i;
-      else if (rounded_q > 50'(high_i)) out_o <= high_i;
-      else out_o <= rounded_q[7:0];
+      if (sum_q < 11'(low_i)) out_o <= low_i;
+      else if (sum_q > 11'(high_i)) out_o <= high_i;
+      else out_o <= sum_q[7:0];
     end
   end
 

@@ -229,7 +229,7 @@ module tw_vector #(
   tag_t tag_q[Tail+1];
   logic [PartBits-1:0] part_line_q[Tail+1];
   logic [OutAddrBits-1:0] out_line_q[Tail+1];
-  logic [AccAddrBits-1:0] dst1_q, src1_q;
+  logic [AccAddrBits-1:0] dst1_q;
   logic [3:0] op1_q;
   logic opd1_q;
   logic signed [15:0] imm_q, imm1_q;
@@ -262,7 +262,6 @@ module tw_vector #(
   always_ff @(posedge clk_i) begin
     if (go) begin
       dst1_q <= AccAddrBits'(dst_q);
-      src1_q <= AccAddrBits'(src_q);
       op1_q  <= cur_q.op;
       opd1_q <= uses_opd;
       imm1_q <= imm_q;
@@ -270,11 +269,10 @@ module tw_vector #(
   end
 
   // Stage 1: select the part, forward, compute.
-  logic [Lanes*32-1:0] acc_part, fresh, alu, result_q, older_q;
+  logic [Lanes*32-1:0] acc_part, fresh, result_q, older_q;
   logic [Lanes*8-1:0] res_part;
-  logic [AccAddrBits-1:0] result_addr_q, older_addr_q;
-  logic [PartBits-1:0] older_part_q;
-  logic result_valid_q, older_valid_q;
+  logic [AccAddrBits-1:0] result_addr_q;
+  logic result_valid_q;
 
   if (Parts == 1) begin : gen_whole
     assign acc_part = acc_read_data_i;
@@ -284,53 +282,46 @@ module tw_vector #(
     assign res_part = res_data_i[part_line_q[1]*Lanes*8+:Lanes*8];
   end
 
-  always_comb begin
-    fresh = acc_part;
-    if (older_valid_q && older_addr_q == src1_q && older_part_q == part_line_q[1]) fresh = older_q;
-    if (result_valid_q && result_addr_q == src1_q && part_line_q[2] == part_line_q[1])
-      fresh = result_q;
+  // Which value the part needs is known a cycle before: an operation in stage 1 is then in
+  // `result_q`, and one in `result_q` is then in `older_q`.
+  logic use_result_q, use_older_q;
+  always_ff @(posedge clk_i) begin
+    use_result_q <= tag_q[1].valid && tag_q[1].alu && (dst1_q == AccAddrBits'(src_q)) &&
+                    (part_line_q[1] == part_q);
+    use_older_q  <= result_valid_q && (result_addr_q == AccAddrBits'(src_q)) &&
+                    (part_line_q[2] == part_q);
   end
+  assign fresh = use_result_q ? result_q : use_older_q ? older_q : acc_part;
 
-  function automatic logic [31:0] saturate(logic signed [48:0] value);
-    if (value > 49'sh7fff_ffff) return 32'h7fff_ffff;
-    if (value < -49'sh8000_0000) return 32'h8000_0000;
-    return value[31:0];
-  endfunction
-
+  // Sum and product share one saturation, minimum and maximum one comparison.
   function automatic logic [31:0] compute(logic [3:0] op, logic signed [31:0] a,
                                           logic signed [15:0] b);
+    logic signed [48:0] exact;
+    logic over, less;
+    logic [4:0] amount;
+    exact  = (op == tw_pkg::VecMul) ? 49'(a) * 49'(b) : 49'(a) + 49'(b);
+    over   = !(&exact[48:31]) && (|exact[48:31]);
+    less   = a < 32'(b);
+    amount = b[15] ? 5'd0 : (|b[14:5]) ? 5'd31 : b[4:0];
     unique case (op)
-      tw_pkg::VecMin: return (a < 32'(b)) ? a : 32'(b);
-      tw_pkg::VecMax: return (a > 32'(b)) ? a : 32'(b);
-      tw_pkg::VecAdd: return saturate(49'(a) + 49'(b));
-      tw_pkg::VecShr: return (b < 0) ? a : (b > 16'sd31) ? (a >>> 31) : (a >>> b[4:0]);
-      tw_pkg::VecMul: return saturate(49'(a) * 49'(b));
+      tw_pkg::VecMin: return less ? a : 32'(b);
+      tw_pkg::VecMax: return less ? 32'(b) : a;
+      tw_pkg::VecAdd, tw_pkg::VecMul:
+      return over ? {exact[48], {31{!exact[48]}}} : exact[31:0];
+      tw_pkg::VecShr: return a >>> amount;
       default: return 32'(b);
     endcase
   endfunction
 
-  always_comb begin
-    alu = '0;
-    if (tag_q[1].valid && tag_q[1].alu) begin
-      for (int unsigned l = 0; l < Lanes; l++) begin
-        alu[l*32+:32] = compute(op1_q, fresh[l*32+:32],
-                                opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q);
-      end
-    end
-  end
-
   always_ff @(posedge clk_i) begin
     result_valid_q <= tag_q[1].valid && tag_q[1].alu && !rst_i;
-    older_valid_q  <= result_valid_q && !rst_i;
     if (tag_q[1].valid && tag_q[1].alu) begin
-      result_q      <= alu;
+      for (int unsigned l = 0; l < Lanes; l++)
+        result_q[l*32+:32] <= compute(op1_q, fresh[l*32+:32],
+                                      opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q);
       result_addr_q <= dst1_q;
     end
-    if (result_valid_q) begin
-      older_q      <= result_q;
-      older_addr_q <= result_addr_q;
-      older_part_q <= part_line_q[2];
-    end
+    if (result_valid_q) older_q <= result_q;
   end
   assign acc_write_o      = result_valid_q;
   assign acc_write_addr_o = result_addr_q;

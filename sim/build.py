@@ -13,26 +13,29 @@ A result is made in ``work`` and renamed into place, so that it is complete or a
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import json
-import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 from tilewright.host.errors import BuildError
 from tilewright.host.hwconfig import PARAMETERS, HwConfig
+from tilewright.sim.build_cache import (
+    LIBRARY_NAME,
+    builder,
+    cache_dir,
+    digest,
+    finished,
+    install,
+    run_compiler,
+    source_text,
+    tool_failure,
+)
 from tilewright.sim.toolchain import (
     find_compiler,
     find_verilator,
@@ -40,14 +43,31 @@ from tilewright.sim.toolchain import (
     verilator_include,
 )
 
+__all__ = [
+    "CHECKS",
+    "HARNESS_DIR",
+    "LIBRARY_NAME",
+    "LINT_WAIVERS",
+    "MANIFEST",
+    "ROOT",
+    "TOP",
+    "build_memory_model",
+    "build_model",
+    "cache_dir",
+    "read_manifest",
+]
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 MANIFEST: Final = ROOT / "rtl" / "tilewright.f"
 HARNESS_DIR: Final = Path(__file__).resolve().parent / "harness"
 LINT_WAIVERS: Final = Path(__file__).resolve().parent / "lint.vlt"
+CHECKS: Final = tuple(
+    Path(__file__).resolve().parent / "checks" / f"{name}.sv"
+    for name in ("axi_protocol", "axil_protocol", "bind_protocol")
+)
+"""Protocol assertions, bound to both ports of the accelerator in every simulation of it."""
 TOP: Final = "tilewright_top"
-LIBRARY_NAME: Final = "libtilewright.so"
 
-_ERROR_LINES: Final = 12
 _STANDARD: Final = "-std=gnu++17"
 _COMMON_FLAGS: Final = (
     _STANDARD,
@@ -57,7 +77,6 @@ _COMMON_FLAGS: Final = (
     "-fno-semantic-interposition",
     "-faligned-new",
     "-DVERILATOR=1",
-    "-DVM_COVERAGE=0",
     "-DVM_SC=0",
     "-DVM_TIMING=0",
     "-DVM_TRACE_VCD=0",
@@ -72,6 +91,8 @@ _HARNESS_WARNINGS: Final = ("-Wall", "-Wextra", "-Werror")
 _FAST: Final = "-O2"
 _SLOW: Final = "-O1"
 """Optimisation of code that runs once (constructors, resets)."""
+_COUNTING: Final = "-O0"
+"""Optimisation of models that count coverage: ten times the code, few cycles."""
 
 _VERILATOR_FLAGS: Final = (
     "--cc",
@@ -85,11 +106,8 @@ _VERILATOR_FLAGS: Final = (
     "fast",
 )
 
-
-def cache_dir() -> Path:
-    """TILEWRIGHT_CACHE, else the user's cache folder of the platform."""
-    own = os.environ.get("TILEWRIGHT_CACHE", "")
-    return Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("tilewright"))
+_COVERAGE_FLAGS: Final = ("--coverage-line", "--coverage-toggle")
+"""Line coverage of Verilator includes branches."""
 
 
 def read_manifest(manifest: Path = MANIFEST) -> list[Path]:
@@ -126,6 +144,8 @@ def build_model(
     *,
     waves: bool = False,
     exact_mac: bool = False,
+    coverage: bool = False,
+    checks: bool = True,
     manifest: Path = MANIFEST,
     jobs: int = 2,
 ) -> Path:
@@ -134,8 +154,11 @@ def build_model(
     Args:
         hw: configuration to elaborate.
         waves: support FST recording (slower even when none is made).
-        exact_mac: elaborate the MAC style of ``hw``. By default the plain style is used: it gives
-            the same results in the same cycles and simulates faster.
+        exact_mac: elaborate the MAC array of ``hw`` as a device gets it. By default its form for
+            simulation is used: it gives the same results in the same cycles and runs faster.
+        coverage: count executed lines, branches and toggles; each simulation
+            writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see `sim.coverage`).
+        checks: assert the AXI rules on both ports (see `CHECKS`).
         manifest: RTL file list.
         jobs: compilers that may run at a time.
 
@@ -146,12 +169,14 @@ def build_model(
         BuildError: Verilator or the compiler refuses; the text holds their first error lines.
         ToolError: a tool is missing.
     """
-    recipe = _recipe(hw, waves=waves, exact_mac=exact_mac, manifest=manifest)
+    recipe = _recipe(
+        hw, waves=waves, exact_mac=exact_mac, coverage=coverage, checks=checks, manifest=manifest
+    )
     target = cache_dir() / "models" / recipe.key
-    if (library := _complete(target)) is not None:
+    if (library := finished(target)) is not None:
         return library
-    with _builder(recipe.key) as work:
-        if (library := _complete(target)) is not None:
+    with builder(recipe.key) as work:
+        if (library := finished(target)) is not None:
             return library
         started = time.perf_counter()
         result = work / "result"
@@ -163,12 +188,13 @@ def build_model(
             "parameters": dict(recipe.parameters),
             "config_hash": hw.config_hash,
             "waves": waves,
+            "coverage": coverage,
             "verilator": find_verilator().version,
             "compiler": find_compiler().version,
             "seconds": round(time.perf_counter() - started, 3),
         }
         (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        _install(result, target)
+        install(result, target)
     return target / LIBRARY_NAME
 
 
@@ -181,21 +207,21 @@ def build_memory_model() -> Path:
     """
     names = ("memory_model.cpp", "memory_capi.cpp")
     flags = (_FAST, *_compiler_flags(), *_HARNESS_WARNINGS, "-shared")
-    key = "memory-" + _digest([*flags, find_compiler().version, *_harness_texts()])
+    key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
     target = cache_dir() / "models" / key
-    if (library := _complete(target)) is not None:
+    if (library := finished(target)) is not None:
         return library
-    with _builder(key) as work:
-        if (library := _complete(target)) is not None:
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
             return library
         result = work / "result"
         result.mkdir()
         output = result / LIBRARY_NAME
         sources = [str(HARNESS_DIR / name) for name in names]
-        _run_compiler([*flags, *sources, "-o", str(output)])
+        run_compiler([*flags, *sources, "-o", str(output)])
         record = {"bytes": output.stat().st_size}
         (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-        _install(result, target)
+        install(result, target)
     return target / LIBRARY_NAME
 
 
@@ -207,15 +233,24 @@ class _Recipe:
     sources: Sequence[Path]
     parameters: Mapping[str, str]
     waves: bool
+    coverage: bool
     compat: Sequence[str]
     """Include flags of the stand-ins for missing libraries."""
     libraries: Sequence[str]
 
 
-def _recipe(hw: HwConfig, *, waves: bool, exact_mac: bool, manifest: Path) -> _Recipe:
+def _recipe(
+    hw: HwConfig,
+    *,
+    waves: bool,
+    exact_mac: bool,
+    manifest: Path,
+    coverage: bool = False,
+    checks: bool = True,
+) -> _Recipe:
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
     if not exact_mac:
-        values["MacPacked"] = "0"
+        values |= {"MacPacked": "0", "MacLutColumns": "0", "MacFast": "1"}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
     compat: list[str] = []
     libraries: list[str] = []
@@ -225,22 +260,26 @@ def _recipe(hw: HwConfig, *, waves: bool, exact_mac: bool, manifest: Path) -> _R
                 libraries.append(f"-l{library}")
             else:
                 compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
-    sources = read_manifest(manifest)
+    sources = [*read_manifest(manifest), *(CHECKS if checks else ())]
     included = sorted(p for ext in ("*.svh", "*.vh") for p in manifest.parent.rglob(ext))
     inputs = [
-        *(f"{path.name}\0{_text(path)}" for path in (*sources, *included, LINT_WAIVERS)),
+        *(f"{path.name}\0{source_text(path)}" for path in (*sources, *included, LINT_WAIVERS)),
         *_harness_texts(),
         json.dumps(values, sort_keys=True),
-        *(_VERILATOR_FLAGS, *_compiler_flags(waves=waves), _FAST, _SLOW, *_HARNESS_WARNINGS),
+        *_VERILATOR_FLAGS,
+        *(_COVERAGE_FLAGS if coverage else ()),
+        *_compiler_flags(waves=waves, coverage=coverage),
+        *(_FAST, _SLOW, _COUNTING, *_HARNESS_WARNINGS),
         *libraries,
         find_verilator().version,
         find_compiler().version,
     ]
     return _Recipe(
-        key=_digest([json.dumps(item) for item in inputs]),
+        key=digest([json.dumps(item) for item in inputs]),
         sources=sources,
         parameters=values,
         waves=waves,
+        coverage=coverage,
         compat=compat,
         libraries=libraries,
     )
@@ -252,6 +291,7 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         str(verilator.path),
         *_VERILATOR_FLAGS,
         *(["--trace-fst"] if recipe.waves else []),
+        *(_COVERAGE_FLAGS if recipe.coverage else ()),
         *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
         "--top-module",
         TOP,
@@ -271,7 +311,7 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         env=verilator.full_environment(),
     )
     if done.returncode != 0:
-        raise _tool_failure("Verilator refuses the RTL", done.stderr + done.stdout, r"^%")
+        raise tool_failure("Verilator refuses the RTL", done.stderr + done.stdout, r"^%")
 
 
 def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None:
@@ -279,7 +319,10 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     verilated = work / "verilated"
     include = verilator_include(find_verilator())
     common = [
-        *_compiler_flags(waves=recipe.waves),
+        *_compiler_flags(waves=recipe.waves, coverage=recipe.coverage),
+        # What the model prints goes to the harness: the text of an assertion becomes its error.
+        "-DVL_PRINTF=tilewright_model_print",
+        f"-include{HARNESS_DIR / 'model_print.h'}",
         f"-isystem{verilated}",
         f"-isystem{include}",
         f"-isystem{include / 'vltstd'}",
@@ -288,7 +331,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     for index, (flag, files) in enumerate(_unity_groups(verilated, jobs)):
         unit = work / f"unit{index}.cpp"
         unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
-        tasks.append(([flag, "-w", *common], unit))
+        tasks.append(([_COUNTING if recipe.coverage else flag, "-w", *common], unit))
     simulation = HARNESS_DIR / "simulation.cpp"
     tasks.append(([_FAST, *_HARNESS_WARNINGS, *common], simulation))
 
@@ -301,7 +344,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     def compile_own(task: tuple[list[str], Path]) -> Path:
         flags, source = task
         target = work / f"{source.stem}.o"
-        _run_compiler([*flags, "-c", str(source), "-o", str(target)])
+        run_compiler([*flags, "-c", str(source), "-o", str(target)])
         return target
 
     def compile_shared(task: tuple[list[str], Path]) -> Path:
@@ -312,7 +355,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
         own = [pool.submit(compile_own, task) for task in tasks]
         common_objects = [pool.submit(compile_shared, task) for task in shared]
         objects = [future.result() for future in (*own, *common_objects)]
-    _run_compiler(
+    run_compiler(
         [
             "-shared",
             "-Wl,-Bsymbolic",
@@ -353,16 +396,20 @@ def _runtime_units(verilated: Path) -> list[str]:
 
 def _shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
     """An object file that every model of the same flags and tools links."""
-    headers = _harness_texts() if source.parent == HARNESS_DIR else []
+    headers = (
+        _harness_texts()
+        if source.parent == HARNESS_DIR
+        else [source_text(HARNESS_DIR / "model_print.h")]
+    )
     # Model-specific include paths are no part of what these sources see.
-    stable = [flag for flag in flags if not flag.startswith(("-I", "-isystem"))]
+    stable = [flag for flag in flags if not flag.startswith(("-I", "-isystem", "-include"))]
     compat = [Path(flag[2:]).name for flag in flags if flag.startswith("-I")]
-    key = f"{source.stem}-" + _digest(
+    key = f"{source.stem}-" + digest(
         [
             *stable,
             *compat,
             str(waves),
-            _text(source),
+            source_text(source),
             *headers,
             find_verilator().version,
             find_compiler().version,
@@ -371,108 +418,31 @@ def _shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
     target = cache_dir() / "objects" / f"{key}.o"
     if target.is_file():
         return target
-    with _builder(key) as work:
+    with builder(key) as work:
         if not target.is_file():
-            _run_compiler([*flags, "-c", str(source), "-o", str(work / "unit.o")])
+            run_compiler([*flags, "-c", str(source), "-o", str(work / "unit.o")])
             target.parent.mkdir(parents=True, exist_ok=True)
             (work / "unit.o").replace(target)
     return target
 
 
-def _compiler_flags(*, waves: bool = False) -> list[str]:
-    flags = [*_COMMON_FLAGS, f"-DVM_TRACE={int(waves)}", f"-DVM_TRACE_FST={int(waves)}"]
+def _compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:
+    flags = [
+        *_COMMON_FLAGS,
+        f"-DVM_COVERAGE={int(coverage)}",
+        f"-DVM_TRACE={int(waves)}",
+        f"-DVM_TRACE_FST={int(waves)}",
+    ]
     if "clang" not in find_compiler().version:
         flags.append("-fno-gnu-unique")
     return flags
 
 
-def _run_compiler(arguments: Sequence[str]) -> None:
-    compiler = find_compiler()
-    done = subprocess.run(
-        [str(compiler.path), *arguments],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        raise _tool_failure("the C++ compiler fails", done.stderr, r"error|undefined|cannot")
-
-
-def _tool_failure(rule: str, output: str, pattern: str) -> BuildError:
-    lines = [line for line in output.splitlines() if line.strip() and "Exiting due to" not in line]
-    marked = [line for line in lines if re.search(pattern, line)] or lines
-    marked.sort(key=lambda line: "warning" in line.lower())  # errors first; the sort is stable
-    shown = "\n".join(marked[:_ERROR_LINES]) or "no message"
-    return BuildError(f"{rule}:\n{shown}")
-
-
-def _complete(folder: Path) -> Path | None:
-    """The library in a finished folder; None when it is missing or was truncated later."""
-    library = folder / LIBRARY_NAME
-    try:
-        record = json.loads((folder / "build.json").read_text(encoding="utf-8"))
-        whole = library.stat().st_size == record["bytes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return library if whole else None
-
-
-def _install(result: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():  # damaged: `_complete` refused it and this builder holds its lock
-        shutil.rmtree(target)
-    result.replace(target)
-
-
-@contextlib.contextmanager
-def _builder(key: str) -> Iterator[Path]:
-    """Hold the key's lock and give an empty work folder, removed at the end.
-
-    The kernel drops the lock when its holder dies; the next builder clears what that one left.
-    """
-    root = cache_dir()
-    locks, works = root / "locks", root / "work"
-    try:
-        locks.mkdir(parents=True, exist_ok=True)
-        works.mkdir(parents=True, exist_ok=True)
-        lock = (locks / f"{key}.lock").open("w")
-    except OSError as error:
-        raise BuildError(
-            f"the build cache must be writable ({error.strerror})",
-            field=str(root),
-            remedy="set TILEWRIGHT_CACHE to a folder of your own",
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in works.glob(f"{key}.*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=works))
-        try:
-            yield work
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-
-
 def _harness_texts() -> list[str]:
-    files = sorted(path for ext in ("*.h", "*.cpp") for path in HARNESS_DIR.rglob(ext))
-    return [f"{path.relative_to(HARNESS_DIR)}\0{_text(path)}" for path in files]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BuildError(
-            "a source file cannot be read", field=str(path), remedy=str(error.strerror)
-        ) from error
-
-
-def _digest(parts: Sequence[str]) -> str:
-    """Hash of a list of texts; boundaries between them count."""
-    state = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.hexdigest()[:32]
+    files = sorted(
+        path
+        for ext in ("*.h", "*.cpp")
+        for path in HARNESS_DIR.rglob(ext)
+        if not path.name.startswith("cxxrtl_")
+    )
+    return [f"{path.relative_to(HARNESS_DIR)}\0{source_text(path)}" for path in files]

@@ -298,8 +298,11 @@ class _Generator:
         padded = memory != Memory.PARAM  # padding of PARAM is illegal
         for name in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
             v[name] = int(rng.integers(4)) if padded and rng.random() < 0.25 else 0
-        if padded and rng.random() < 0.08:
+        if padded and rng.random() < 0.12:
             v[str(rng.choice(["x_size", "y_size"]))] = 0
+        elif padded and rng.random() < 0.08:
+            v = {"x_size": 1, "y_size": 1, "z_size": 1}
+            v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 1)
         rows = v["pad_top"] + v["y_size"] + v["pad_bottom"]
         columns = v["pad_left"] + v["x_size"] + v["pad_right"]
         count = v["z_size"] * rows * columns
@@ -351,7 +354,7 @@ class _Generator:
         """Row and plane strides of a walk of at most ``room`` tiles; often contiguous."""
         x, y, z = v["x_size"], v["y_size"], v["z_size"]
         row_room = max(0, room - x) // max(1, y * z - 1)
-        y_stride = min(row_room, x + int(self._rng.choice([0, 0, 0, 1, 3, -x])))
+        y_stride = min(row_room, x + int(self._rng.choice([0, 0, 0, 1, 3, -1, -x])))
         plane = y * y_stride
         plane_room = max(0, room - x - (y - 1) * y_stride if y else room - x) // max(1, z - 1)
         z_stride = min(plane_room, plane + int(self._rng.choice([0, 0, 2, 5])))

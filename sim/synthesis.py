@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesise the RTL of a `HwConfig` with Yosys and count LUTs, flip-flops, block RAMs and DSPs.
 
-The flow is ``read_slang`` and ``synth_xilinx -flatten`` without I/O buffers: technology mapping,
-no placement and no routing. A result is cached by the content of everything that decides it.
+The flow is ``read_slang`` and ``synth_xilinx -flatten`` without I/O buffers, or ``synth_ecp5``:
+technology mapping, no placement and no routing (`sim.place_route` does those for ECP5). A result is
+cached by the content of everything that decides it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from tilewright.host.errors import BuildError, ConfigError, TilewrightError, Too
 from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
 
-FAMILIES: Final = ("xc7", "xcup")
-"""Device families of `synth_xilinx` that Tilewright's boards have."""
+FAMILIES: Final = ("xc7", "xcup", "ecp5")
+"""The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
 
 _PACKAGE: Final = "pyosys"
 _INSTALL: Final = "pip install pyosys==0.70 (it is part of tilewright[dev])"
@@ -55,13 +56,61 @@ _MEMORY_LUTS: Final = {
 """LUTs of a primitive that uses them as memory (Xilinx UG953 and UG974, primitive by primitive)."""
 
 
+_KINDS: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
+    "xilinx": {
+        "logic": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1},
+        "lutram": _MEMORY_LUTS,
+        "ff": {f"FD{kind}E{edge}": 1 for kind in "CPRS" for edge in ("", "_1")},
+        "ramb36": {"RAMB36E1": 1, "RAMB36E2": 1},
+        "ramb18": {"RAMB18E1": 1, "RAMB18E2": 1},
+        "dsp": {"DSP48E1": 1, "DSP48E2": 1},
+    },
+    # A CCU2C is two LUTs with a carry between. A DPR16X4 fills three pairs of LUTs: four for the
+    # data and two for the write port.
+    "ecp5": {
+        "logic": {"LUT4": 1, "CCU2C": 2},
+        "lutram": {"TRELLIS_DPR16X4": 6},
+        "ff": {"TRELLIS_FF": 1},
+        "ramb36": {},
+        "ramb18": {"DP16KD": 1},
+        "dsp": {"MULT18X18D": 1},
+    },
+}
+"""Cells of a family's library by the resource that they use, and how many of it each takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ecp5Device:
+    """Resources of a Lattice ECP5 part (Lattice FPGA-DS-02012, ECP5 Family Data Sheet, table 1.1).
+
+    Attributes:
+        name: part without speed and package.
+        lut: four-input LUTs, each with a flip-flop beside it.
+        dp16kd: 18 Kb block RAMs.
+        mult18: 18 x 18 multipliers.
+    """
+
+    name: str
+    lut: int
+    dp16kd: int
+    mult18: int
+
+
+ECP5_DEVICES: Final = {
+    "25k": Ecp5Device(name="LFE5U-25F", lut=24_288, dp16kd=56, mult18=28),
+    "45k": Ecp5Device(name="LFE5U-45F", lut=43_848, dp16kd=108, mult18=72),
+    "85k": Ecp5Device(name="LFE5U-85F", lut=83_640, dp16kd=208, mult18=156),
+}
+"""By the name that nextpnr gives to the size."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoryUse:
     """What one memory of the RTL became.
 
     Attributes:
         name: hierarchical name in the RTL.
-        ramb36, ramb18: block RAMs.
+        ramb36, ramb18: block RAMs (a DP16KD of ECP5 is an 18 Kb block too).
         lutram: LUTs used as memory.
     """
 
@@ -79,11 +128,12 @@ class SynthesisReport:
         config: name of the configuration.
         family: device family.
         tool: name and version of the tool.
-        lut: all LUTs: logic (an inverter that is left counts as one) and memory.
+        lut: all LUTs: logic (an inverter that is left counts as one) and memory. On ECP5 they
+            have four inputs and make the carry chains too.
         lutram: LUTs of those that serve as memory or shift register.
         ff: flip-flops.
-        ramb36, ramb18: block RAMs by kind.
-        dsp: DSP slices.
+        ramb36, ramb18: block RAMs by size; DP16KD is an 18 Kb block.
+        dsp: DSP slices, on ECP5 MULT18X18D.
         seconds: wall-clock time of the synthesis that made the report.
         memories: memories in block RAM or LUT RAM, largest first.
     """
@@ -126,7 +176,7 @@ def family_of(board: Board) -> str:
         "must be a 7-series (xc7...) or Zynq UltraScale+ (xczu...) part",
         field="part",
         value=board.part,
-        remedy="other devices cannot be synthesised yet",
+        remedy="for an ECP5 choose the family itself: --family ecp5",
     )
 
 
@@ -148,7 +198,7 @@ def synthesise(
     """
     if family not in FAMILIES:
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
-    tool = _tool()
+    tool = yosys_version()
     sources = read_manifest(manifest)
     commands = _commands(hw, family, sources)
     folder = cache_dir() / "synthesis"
@@ -167,10 +217,9 @@ def synthesise(
         if use_cache and (known := _read(result, hw.name)) is not None:
             return known
         with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
-            for source in sources:  # Yosys takes no path with a space
-                shutil.copyfile(source, Path(work) / source.name)
+            copy_sources(sources, Path(work))
             started = time.perf_counter()
-            _run(commands, Path(work))
+            run_yosys(commands, Path(work))
             seconds = time.perf_counter() - started
             report = _report(hw.name, family, tool, seconds, Path(work))
             done = Path(work) / "report.json"
@@ -187,7 +236,18 @@ def rtl_digest(manifest: Path = MANIFEST) -> str:
     return state.hexdigest()[:16]
 
 
-def _tool() -> str:
+def copy_sources(sources: Sequence[Path], work: Path) -> None:
+    """Put the sources into a working folder: Yosys takes no path with a space."""
+    for source in sources:
+        shutil.copyfile(source, work / source.name)
+
+
+def yosys_version() -> str:
+    """Name and version of Yosys's package.
+
+    Raises:
+        ToolError: it is not installed.
+    """
     try:
         return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
     except importlib.metadata.PackageNotFoundError as error:
@@ -196,23 +256,49 @@ def _tool() -> str:
         ) from error
 
 
-def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
-    """The Yosys passes; outputs are files of the working folder."""
+def rtl_parameters(hw: HwConfig) -> dict[str, str]:
+    """Parameters of the top module and their values as Verilog."""
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
-    parameters = " ".join(f"-G {name}={value}" for name, value in values.items())
+    return values
+
+
+def _library(family: str) -> Mapping[str, Mapping[str, int]]:
+    return _KINDS["ecp5" if family == "ecp5" else "xilinx"]
+
+
+def _memory_cells(family: str) -> list[tuple[str, str, int]]:
+    """Cells that hold memory: (resource, cell, how many of the resource it takes)."""
+    library = _library(family)
+    return [
+        (resource, cell, each)
+        for resource in ("ramb36", "ramb18", "lutram")
+        for cell, each in library[resource].items()
+    ]
+
+
+def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
+    """The Yosys passes; outputs are files of the working folder."""
+    parameters = " ".join(f"-G {name}={value}" for name, value in rtl_parameters(hw).items())
     files = " ".join(path.name for path in sources)
-    kinds = ("RAMB36*", "RAMB18*", *_MEMORY_LUTS)
+    flow = (
+        f"synth_ecp5 -top {TOP}"
+        if family == "ecp5"
+        else f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
+    )
     return [
         f"read_slang --top {TOP} {parameters} {files}",
-        f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}",
+        flow,
         "tee -o stat.json stat -json",
-        *(f"tee -o {index}.cells select -list {TOP}/t:{kind}" for index, kind in enumerate(kinds)),
+        *(
+            f"tee -o {index}.cells select -list {TOP}/t:{cell}"
+            for index, (_, cell, _) in enumerate(_memory_cells(family))
+        ),
     ]
 
 
 def _key(commands: Sequence[str], manifest: Path, tool: str) -> str:
-    recipe = [*commands, rtl_digest(manifest), tool, json.dumps(_MEMORY_LUTS)]
+    recipe = [*commands, rtl_digest(manifest), tool, json.dumps(_KINDS)]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
 
@@ -225,7 +311,12 @@ def _read(result: Path, name: str) -> SynthesisReport | None:
         return None
 
 
-def _run(commands: Sequence[str], work: Path) -> None:
+def run_yosys(commands: Sequence[str], work: Path) -> None:
+    """Run passes in a working folder.
+
+    Raises:
+        BuildError: Yosys refuses; the text holds its first error lines.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, *commands],
         stdout=subprocess.PIPE,
@@ -236,10 +327,11 @@ def _run(commands: Sequence[str], work: Path) -> None:
         cwd=work,
     )
     if done.returncode != 0:
-        raise BuildError(f"Yosys refuses the RTL:\n{_first_errors(done.stdout)}")
+        raise BuildError(f"Yosys refuses the RTL:\n{first_errors(done.stdout)}")
 
 
-def _first_errors(output: str) -> str:
+def first_errors(output: str) -> str:
+    """The lines of a tool's output that tell what went wrong."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marked = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
     return "\n".join((marked or lines[-_ERROR_LINES:])[:_ERROR_LINES]) or "no message"
@@ -248,32 +340,25 @@ def _first_errors(output: str) -> str:
 def _report(config: str, family: str, tool: str, seconds: float, work: Path) -> SynthesisReport:
     stat = json.loads((work / "stat.json").read_text(encoding="utf-8"))
     cells: Mapping[str, int] = stat["design"]["num_cells_by_type"]
-
-    def total(pattern: str) -> int:
-        return sum(n for kind, n in cells.items() if re.fullmatch(pattern, kind))
-
-    lutram = sum(_MEMORY_LUTS.get(kind, 0) * n for kind, n in cells.items())
+    used = {
+        resource: sum(each * cells.get(kind, 0) for kind, each in kinds.items())
+        for resource, kinds in _library(family).items()
+    }
     return SynthesisReport(
         config=config,
         family=family,
         tool=tool,
-        lut=total(r"LUT[1-6]|INV") + lutram,
-        lutram=lutram,
-        ff=total(r"FD[CPRS]E(_1)?"),
-        ramb36=total(r"RAMB36E[12]"),
-        ramb18=total(r"RAMB18E[12]"),
-        dsp=total(r"DSP48E[12]"),
+        lut=used.pop("logic") + used["lutram"],
+        **used,
         seconds=round(seconds, 1),
-        memories=_memories(work),
+        memories=_memories(family, work),
     )
 
 
-def _memories(work: Path) -> tuple[MemoryUse, ...]:
+def _memories(family: str, work: Path) -> tuple[MemoryUse, ...]:
     """Add up the cells of each memory; Yosys names them ``<memory>.<index>.<index>``."""
     uses: dict[str, Counter[str]] = {}
-    for index, (resource, each) in enumerate(
-        [("ramb36", 1), ("ramb18", 1), *(("lutram", n) for n in _MEMORY_LUTS.values())]
-    ):
+    for index, (resource, _, each) in enumerate(_memory_cells(family)):
         for line in (work / f"{index}.cells").read_text(encoding="utf-8").splitlines():
             name = line.strip().partition("/")[2]
             if match := re.fullmatch(r"(.*\.mem)(\.\d+)+", name):
@@ -287,29 +372,18 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
 
     The port of the board (bus width, burst length) counts too.
     """
-    lines = [
-        (
-            f"{report.config} on {board.name} ({board.part}), {report.tool}, {report.family}, "
-            f"{report.seconds:.0f} s, before place and route"
-        ),
-        f"{'resource':<10}{'used':>10}{'available':>11}{'percent':>9}",
-    ]
     used = (report.lut, report.ff, report.bram36, report.dsp)
     available = (board.lut, board.ff, board.bram36, board.dsp)
-    for name, n, limit in zip(("LUT", "FF", "BRAM36", "DSP"), used, available, strict=True):
-        over = "  too many" if n > limit else ""
-        lines.append(f"{name:<10}{n:>10,}{limit:>11,}{100 * n / limit:>8.1f}%{over}")
-    lines.append(
-        f"of which {report.lutram:,} LUT as memory; {report.ramb36} RAMB36 and "
-        f"{report.ramb18} RAMB18"
-    )
-    for memory in report.memories:
-        parts = (
-            f"{memory.ramb36} RAMB36" if memory.ramb36 else "",
-            f"{memory.ramb18} RAMB18" if memory.ramb18 else "",
-            f"{memory.lutram} LUT" if memory.lutram else "",
-        )
-        lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
+    names = ("LUT", "FF", "BRAM36", "DSP")
+    lines = [
+        f"{report.config} on {board.name} ({board.part}), {_conditions(report)}",
+        *_shares(names, used, available),
+        (
+            f"of which {report.lutram:,} LUT as memory; {report.ramb36} RAMB36 and "
+            f"{report.ramb18} RAMB18"
+        ),
+        *_memory_lines(report, "RAMB18"),
+    ]
     problems = [
         f"{field} {getattr(hw, field)} exceeds the port's {getattr(board, field)}"
         for field in ("axi_data_bits", "axi_burst_beats")
@@ -326,15 +400,66 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
     return "\n".join(lines), ok
 
 
+def describe_ecp5(report: SynthesisReport, device: Ecp5Device) -> tuple[str, bool]:
+    """The report against an ECP5 part as text, and whether the configuration fits."""
+    used = (report.lut, report.ff, report.ramb18, report.dsp)
+    available = (device.lut, device.lut, device.dp16kd, device.mult18)
+    names = ("LUT4", "FF", "DP16KD", "MULT18")
+    ok = all(n <= limit for n, limit in zip(used, available, strict=True))
+    lines = [
+        f"{report.config} on {device.name}, {_conditions(report)}",
+        *_shares(names, used, available),
+        f"of which {report.lutram:,} LUT4 as memory",
+        *_memory_lines(report, "DP16KD"),
+        f"{report.config} {'fits' if ok else 'does not fit'} {device.name}",
+    ]
+    return "\n".join(lines), ok
+
+
+def _conditions(report: SynthesisReport) -> str:
+    return (
+        f"{report.tool}, {report.family}, {report.seconds:.0f} s, before place and route\n"
+        f"{'resource':<10}{'used':>10}{'available':>11}{'percent':>9}"
+    )
+
+
+def _shares(names: Sequence[str], used: Sequence[int], available: Sequence[int]) -> list[str]:
+    return [
+        f"{name:<10}{n:>10,}{limit:>11,}{100 * n / limit:>8.1f}%{'  too many' if n > limit else ''}"
+        for name, n, limit in zip(names, used, available, strict=True)
+    ]
+
+
+def _memory_lines(report: SynthesisReport, half: str) -> list[str]:
+    lines = []
+    for memory in report.memories:
+        parts = (
+            f"{memory.ramb36} RAMB36" if memory.ramb36 else "",
+            f"{memory.ramb18} {half}" if memory.ramb18 else "",
+            f"{memory.lutram} LUT" if memory.lutram else "",
+        )
+        lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
+    return lines
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Synthesise a configuration and compare it with a board: 0 fits, 1 does not, 2 error."""
     parser = argparse.ArgumentParser(prog="tilewright.sim.synthesis", description=main.__doc__)
     parser.add_argument("hw", help="name of a configuration or path of its YAML file")
     parser.add_argument("--board", default="pynq-z2", help="name or path (default: %(default)s)")
+    parser.add_argument("--family", choices=FAMILIES, help="device family (default: the board's)")
+    parser.add_argument(
+        "--device", choices=ECP5_DEVICES, default="85k", help="ECP5 only (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     try:
-        hw, board = load_hwconfig(options.hw), load_board(options.board)
-        text, ok = describe(synthesise(hw, family=family_of(board)), hw, board)
+        hw = load_hwconfig(options.hw)
+        if options.family == "ecp5":
+            text, ok = describe_ecp5(synthesise(hw, family="ecp5"), ECP5_DEVICES[options.device])
+        else:
+            board = load_board(options.board)
+            family = options.family or family_of(board)
+            text, ok = describe(synthesise(hw, family=family), hw, board)
     except TilewrightError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

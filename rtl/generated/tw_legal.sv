@@ -18,7 +18,8 @@ module tw_legal #(
     parameter int unsigned WriteOutstanding = 1,
     parameter int unsigned VectorLanes = 1,
     parameter int unsigned MacPipeline = 1,
-    parameter int unsigned MacPacked = 0
+    parameter int unsigned MacPacked = 0,
+    parameter int unsigned MacLutColumns = 0
 ) ();
   if (!((Batch >= 1) & (Batch <= 8))) begin : gen_batch_range
     $error("tilewright_top: Batch (batch): must be from 1 to 8 rows, not %0d; choose a value in that range", Batch);
@@ -70,6 +71,9 @@ module tw_legal #(
   end
   if (!((MacPacked >= 0) & (MacPacked <= 1))) begin : gen_mac_packed_range
     $error("tilewright_top: MacPacked (mac_packed): must be from 0 to 1 flag, not %0d; choose a value in that range", MacPacked);
+  end
+  if (!((MacLutColumns >= 0) & (MacLutColumns <= 64))) begin : gen_mac_lut_columns_range
+    $error("tilewright_top: MacLutColumns (mac_lut_columns): must be from 0 to 64 channels, not %0d; choose a value in that range", MacLutColumns);
   end
   if (!((Batch & (Batch - 1)) == 0)) begin : gen_batch_power_of_two
     $error("tilewright_top: Batch (batch): must be a power of two, not %0d; round it to the nearest power of two", Batch);
@@ -139,6 +143,9 @@ module tw_legal #(
   end
   if (!(VectorLanes * 64 >= Batch * BlockOut)) begin : gen_vector_lanes_share
     $error("tilewright_top: VectorLanes (vector_lanes): must be at least 1/64 of an output tile (batch x block_out), not %0d; raise vector_lanes", VectorLanes);
+  end
+  if (!(MacLutColumns <= BlockOut)) begin : gen_mac_lut_columns_within_tile
+    $error("tilewright_top: MacLutColumns (mac_lut_columns): must not exceed the output channels of a tile (block_out), not %0d; lower mac_lut_columns", MacLutColumns);
   end
   if (!(AxiBurstBeats * AxiDataBits <= 32768)) begin : gen_read_fifo_burst
     $error("tilewright_top: AxiBurstBeats (axi_burst_beats): a burst must not exceed 4096 bytes, not %0d; shorten the burst", AxiBurstBeats);

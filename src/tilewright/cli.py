@@ -71,6 +71,7 @@ class DeviceKind(StrEnum):
 
     RTL = "rtl"
     REFERENCE = "reference"
+    CXXRTL = "cxxrtl"
 
 
 class ModeName(StrEnum):
@@ -210,7 +211,9 @@ def sim(
     lowered = lower(config, workload, chosen)
     tensors = random_tensors(workload, np.random.default_rng(seed))
     if waves is not None and device is not DeviceKind.RTL:
-        raise UsageError("waves need the RTL", field="waves", remedy="leave out --device")
+        raise UsageError(
+            "waves need the RTL in Verilator", field="waves", remedy="leave out --device"
+        )
     runner = _device(device, config, timing, waves)
     try:
         result = runner.run(lowered.program, lowered.image(tensors), max_cycles=max_cycles)
@@ -384,6 +387,10 @@ def _device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path | N
         from tilewright.sim.reference import ReferenceDevice
 
         return ReferenceDevice(hw)
+    if kind is DeviceKind.CXXRTL:
+        from tilewright.sim.cxxrtl_device import CxxrtlDevice
+
+        return CxxrtlDevice(hw, memory)
     from tilewright.sim.verilator_device import VerilatorDevice
 
     return VerilatorDevice(hw, memory, waves=waves)

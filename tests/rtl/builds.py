@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.host.hwconfig import PARAMETERS, HwConfig
-from tilewright.sim.build import LINT_WAIVERS, read_manifest
+from tilewright.sim.build import CHECKS, LINT_WAIVERS, read_manifest
 from tilewright.sim.cocotb_runner import SEED_VARIABLE, Bench, run_bench
 
 HERE = Path(__file__).resolve().parent
@@ -32,7 +32,7 @@ def run_top(hw: HwConfig, *, test_filter: str | None = None) -> None:
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
         top=TOP,
-        sources=[LINT_WAIVERS, *read_manifest()],
+        sources=[LINT_WAIVERS, *read_manifest(), *CHECKS],
         parameters={**values, "ConfigHash": f"32'd{hw.config_hash}"},
     )
     run_bench(

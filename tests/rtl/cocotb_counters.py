@@ -18,6 +18,8 @@ _STATE = {
     **{WaitState[f"TOKEN_{unit.upper()}"]: f"token_{unit}" for unit in UNIT_NAMES},
 }
 _NAMES = [name for name, _ in COUNTERS]
+_COUNT_BITS = 48
+"""Width of a counter where the build does not set another."""
 
 
 @cocotb.test()
@@ -25,6 +27,8 @@ _NAMES = [name for name, _ in COUNTERS]
 async def every_cycle_is_counted_once(dut: Any, knob: str) -> None:
     rng = generator("counters" + knob)
     flow, width = Knob(knob, rng), parameters()["BeatBytes"]
+    # A narrow build wraps in this test; the value read is zero-extended from the same width.
+    modulus = 1 << parameters().get("CountBits", _COUNT_BITS)
     await start_clock(dut)
     for name in ("running_i", "snapshot_i", "state_i", "retire_i", "write_bytes_i", "index_i"):
         getattr(dut, name).value = 0
@@ -75,7 +79,7 @@ async def every_cycle_is_counted_once(dut: Any, knob: str) -> None:
         dut.index_i.value = index
         await RisingEdge(dut.clk_i)
         await RisingEdge(dut.clk_i)
-        assert int(dut.value_o.value) == shadow[name], name
+        assert int(dut.value_o.value) == shadow[name] % modulus, name
     dut.index_i.value = len(_NAMES)
     await RisingEdge(dut.clk_i)
     await RisingEdge(dut.clk_i)

@@ -271,7 +271,10 @@ def _mac(batch: int, block_in: int, block_out: int, pipeline: int) -> dict[str, 
 
 @pytest.mark.parametrize(
     "parameters",
-    grid(_mac(1, 4, 4, 1), slow=(_mac(2, 8, 4, 3), _mac(1, 16, 16, 2), _mac(1, 64, 4, 6))),
+    grid(
+        _mac(1, 4, 4, 6),
+        slow=(_mac(2, 8, 4, 6), _mac(1, 16, 4, 6), _mac(1, 16, 16, 2), _mac(1, 64, 4, 3)),
+    ),
 )
 def test_mac(parameters: dict[str, int]) -> None:
     run_unit("tw_mac", parameters, wrapper=True)
@@ -289,7 +292,10 @@ def test_control() -> None:
     run_unit("tw_control", {}, wrapper=True)
 
 
-@pytest.mark.parametrize("parameters", grid({"BeatBytes": 8}, slow=({"BeatBytes": 64},)))
+@pytest.mark.parametrize(
+    "parameters",
+    grid({"BeatBytes": 8}, {"BeatBytes": 8, "CountBits": 8}, slow=({"BeatBytes": 64},)),
+)
 def test_counters(parameters: dict[str, int]) -> None:
     run_unit("tw_counters", parameters, wrapper=True)
 
@@ -313,6 +319,7 @@ _ODD = HwConfig(
     vector_lanes=2,
     mac_pipeline=3,
     mac_packed=1,
+    mac_lut_columns=1,
 )
 _TOPS = (
     pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),

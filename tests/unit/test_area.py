@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +41,7 @@ def legal_configs(draw):
         "mac_pipeline": draw(st.integers(1, 6)),
         "mac_packed": draw(st.integers(0, 1)),
     }
+    values["mac_lut_columns"] = draw(st.integers(0, values["block_out"]))
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
         values[f"{name}_bytes"] = pow2(10, 20)
     try:
@@ -100,10 +103,11 @@ def test_memories_hold_exactly_the_bytes_of_the_configuration(hw):
 @settings(deadline=None)
 @given(legal_configs())
 def test_dsps_are_multipliers_of_the_array_of_the_lanes_and_of_the_loads(hw):
-    array = hw.batch * hw.block_in * hw.block_out
+    columns = hw.block_out - hw.mac_lut_columns
+    rows = hw.batch * hw.block_in
     rest = DSP_PER_LANE * hw.vector_lanes + DSP_LOAD
-    assert dsp_count(hw.with_(mac_packed=0)) == array + rest
-    assert dsp_count(hw.with_(mac_packed=1)) == array / 2 + rest
+    assert dsp_count(hw.with_(mac_packed=0)) == rows * columns + rest
+    assert dsp_count(hw.with_(mac_packed=1)) == rows * math.ceil(columns / 2) + rest
 
 
 @settings(deadline=None)
@@ -120,6 +124,14 @@ def test_packing_frees_dsps_and_costs_logic():
     plain, packed = (estimate(HwConfig(mac_packed=p)) for p in (0, 1))
     assert plain.dsp - packed.dsp == 128
     assert packed.lut > plain.lut
+
+
+def test_columns_in_luts_free_dsps_and_cost_logic():
+    base = HwConfig()
+    moved = estimate(base.with_(mac_lut_columns=3))
+    assert estimate(base).dsp - moved.dsp == 16  # 13 columns still need 7 multipliers a row
+    assert moved.lut > estimate(base).lut
+    assert dsp_count(base.with_(mac_lut_columns=16)) == DSP_PER_LANE * base.vector_lanes + DSP_LOAD
 
 
 def test_logic_model_is_linear_in_its_coefficients():

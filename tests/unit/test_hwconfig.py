@@ -28,6 +28,7 @@ ILLEGAL = {
     "axi_within_acc_tile": {"block_out": 4, "axi_data_bits": 256, "vector_lanes": 4},
     "vector_lanes_within_tile": {"vector_lanes": 32},
     "vector_lanes_share": {"batch": 8, "block_out": 64, "block_in": 8, "vector_lanes": 4},
+    "mac_lut_columns_within_tile": {"mac_lut_columns": 17},
     "read_fifo_burst": None,
 }
 for _p in PARAMETERS:
@@ -90,6 +91,8 @@ def drawn_values(draw):
             values[p.name] = 1 << draw(st.integers(low, high), label=p.name)
         else:
             values[p.name] = draw(st.integers(p.low, p.high), label=p.name)
+    if draw(st.booleans(), label="no columns in LUTs"):  # many a draw is illegal otherwise
+        values["mac_lut_columns"] = 0
     return values
 
 
@@ -107,6 +110,7 @@ def test_construction_succeeds_exactly_when_a_separate_statement_of_the_rules_ho
         and v["axi_data_bits"] // 8 <= 4 * out_tile
         and out_tile / 64 <= v["vector_lanes"] <= out_tile
         and v["axi_burst_beats"] * v["axi_data_bits"] // 8 <= 4096
+        and v["mac_lut_columns"] <= v["block_out"]
     )
     try:
         HwConfig(**v)
@@ -163,6 +167,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "mac_packed": 0, "axi_data_bits": 128, "axi_burst_beats": 8, "read_outstanding": 3,
         "write_outstanding": 3, "inp_bytes": 1 << 16, "wgt_bytes": 1 << 16, "acc_bytes": 1 << 16,
         "out_bytes": 1 << 16, "uop_bytes": 1 << 16, "res_bytes": 1 << 16, "param_bytes": 1 << 16,
+        "mac_lut_columns": 3,
     }  # fmt: skip
     assert set(changed) == {p.name for p in PARAMETERS}
     hashes = set()

@@ -13,9 +13,11 @@ from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim import synthesis
 from tilewright.sim.build import MANIFEST, read_manifest
 from tilewright.sim.synthesis import (
+    ECP5_DEVICES,
     MemoryUse,
     SynthesisReport,
     describe,
+    describe_ecp5,
     family_of,
     main,
     rtl_digest,
@@ -51,13 +53,13 @@ def counted(cache, monkeypatch):
             '"RAM32M": 2, "SRL16E": 1, "FDRE": 7, "FDSE": 1, "RAMB36E1": 3, "RAMB18E1": 1, '
             '"DSP48E1": 4, "BUFG": 1}}}'
         )
-        for index in range(len(synthesis._MEMORY_LUTS) + 2):
+        for index in range(len(synthesis._MEMORY_LUTS) + 4):
             (work / f"{index}.cells").write_text("")
         (work / "0.cells").write_text("".join(f"top/u_wgt.mem.0.{i}\n" for i in range(3)))
-        (work / "1.cells").write_text("top/gen[1].u_inp.mem.0.0\n")
-        (work / "2.cells").write_text("top/u_q.mem.0.0\ntop/u_q.mem.0.1\n")
+        (work / "2.cells").write_text("top/gen[1].u_inp.mem.0.0\n")
+        (work / "4.cells").write_text("top/u_q.mem.0.0\ntop/u_q.mem.0.1\n")
 
-    monkeypatch.setattr(synthesis, "_run", run)
+    monkeypatch.setattr(synthesis, "run_yosys", run)
     return runs
 
 
@@ -71,6 +73,37 @@ def test_counts_luts_of_logic_and_of_memory_and_the_blocks_of_each_memory(counte
         MemoryUse(name="gen[1].u_inp.mem", ramb18=1),
         MemoryUse(name="u_q.mem", lutram=8),
     )
+
+
+def test_counts_on_ecp5_include_carry_cells_and_both_ports_of_small_memories(cache, monkeypatch):
+    def run(commands, work):
+        assert commands[1] == "synth_ecp5 -top tilewright_top"
+        (work / "stat.json").write_text(
+            '{"design": {"num_cells_by_type": {"LUT4": 100, "CCU2C": 10, "TRELLIS_DPR16X4": 3, '
+            '"PFUMX": 9, "TRELLIS_FF": 50, "DP16KD": 2, "MULT18X18D": 4, "LUT6": 1000}}}'
+        )
+        (work / "0.cells").write_text("top/u_wgt.mem.0.0\ntop/u_wgt.mem.0.1\n")
+        (work / "1.cells").write_text("top/u_q.mem.0.0\n")
+
+    monkeypatch.setattr(synthesis, "run_yosys", run)
+    found = synthesise(HwConfig(), family="ecp5")
+    assert (found.lut, found.lutram, found.ff) == (100 + 20 + 18, 18, 50)
+    assert (found.ramb36, found.ramb18, found.dsp) == (0, 2, 4)
+    assert found.memories == (
+        MemoryUse(name="u_wgt.mem", ramb18=2),
+        MemoryUse(name="u_q.mem", lutram=6),
+    )
+
+
+def test_describes_an_ecp5_by_its_own_resources():
+    used = report(family="ecp5", lut=24_288, ff=9, ramb36=0, ramb18=56, dsp=28)
+    text, ok = describe_ecp5(used, ECP5_DEVICES["25k"])
+    assert ok
+    assert "DP16KD            56         56   100.0%" in text
+    assert "custom fits LFE5U-25F" in text
+    text, ok = describe_ecp5(replace(used, dsp=29), ECP5_DEVICES["25k"])
+    assert not ok
+    assert "MULT18            29         28   103.6%  too many" in text
 
 
 def test_every_parameter_and_the_mac_style_of_the_configuration_reach_yosys(counted):
@@ -108,8 +141,8 @@ def test_a_damaged_result_is_made_again(counted, cache):
 
 
 def test_refuses_an_unknown_family():
-    with pytest.raises(ConfigError, match="must be one of xc7, xcup, not 'ecp5'"):
-        synthesise(HwConfig(), family="ecp5")
+    with pytest.raises(ConfigError, match="must be one of xc7, xcup, ecp5, not 'ice40'"):
+        synthesise(HwConfig(), family="ice40")
 
 
 def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
@@ -181,6 +214,9 @@ def test_command_exits_with_whether_it_fits(monkeypatch, capsys):
     assert main(["pynq-16x16"]) == 0
     monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(dsp=1000))
     assert main(["pynq-16x16", "--board", "pynq-z1"]) == 1
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(family=family))
+    assert main(["pynq-16x16", "--family", "ecp5", "--device", "25k"]) == 1
+    assert "custom does not fit LFE5U-25F" in capsys.readouterr().out
     assert main(["no-such"]) == 2
     assert "no-such" in capsys.readouterr().err
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tw_counters with a flat state port, unit 0 lowest.
 module bench_counters #(
-    parameter int unsigned BeatBytes = 8  // bytes of an AXI beat
+    parameter int unsigned BeatBytes = 8,  // bytes of an AXI beat
+    parameter int unsigned CountBits = 48  // of a counter
 ) (
     input  logic                       clk_i,
     input  logic                       clear_i,
@@ -23,7 +24,8 @@ module bench_counters #(
     assign state[u] = tw_pkg::wait_e'(state_i[u*4+:4]);
   end
   tw_counters #(
-      .BeatBytes(BeatBytes)
+      .BeatBytes(BeatBytes),
+      .CountBits(CountBits)
   ) u_dut (
       .state_i(state),
       .*

@@ -1,52 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both styles of tw_mac side by side, sums as flat vectors of 32-bit elements.
+// Every style of tw_mac at every latency up to Pipeline side by side, sums as one flat vector of
+// 32-bit elements: [latency - 1][style][batch][block_out].
 module bench_mac #(
     parameter int unsigned Batch    = 1,
     parameter int unsigned BlockIn  = 4,
     parameter int unsigned BlockOut = 4,
-    parameter int unsigned Pipeline = 2
+    parameter int unsigned Pipeline = 2,
+    localparam int unsigned Styles = 7,
+    localparam int unsigned Elements = Batch * BlockOut
 ) (
-    input  logic                           clk_i,
-    input  logic                           valid_i,
-    input  logic [    Batch*BlockIn*8-1:0] inp_i,
-    input  logic [ BlockOut*BlockIn*8-1:0] wgt_i,
-    output logic [  Batch*BlockOut*32-1:0] plain_o,
-    output logic [  Batch*BlockOut*32-1:0] packed_o
+    input  logic                                     clk_i,
+    input  logic                                     valid_i,
+    input  logic [              Batch*BlockIn*8-1:0] inp_i,
+    input  logic [           BlockOut*BlockIn*8-1:0] wgt_i,
+    output logic [Pipeline*Styles*Elements*32-1:0] sums_o
 );
   localparam int unsigned SumBits = 16 + $clog2(BlockIn);
-  logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] plain_sum, packed_sum;
+  // The order is that of STYLES in cocotb_mac.py.
+  localparam int unsigned Fast[Styles] = '{1, 0, 0, 0, 0, 0, 0};
+  localparam int unsigned Packed[Styles] = '{0, 0, 1, 0, 1, 1, 1};
+  localparam int unsigned LutColumns[Styles] = '{0, 0, 0, 1, 1, 2, BlockOut};
 
-  tw_mac #(
-      .Batch   (Batch),
-      .BlockIn (BlockIn),
-      .BlockOut(BlockOut),
-      .Pipeline(Pipeline),
-      .Packed  (0)
-  ) u_plain (
-      .clk_i,
-      .valid_i,
-      .inp_i,
-      .wgt_i,
-      .sum_o(plain_sum)
-  );
-  tw_mac #(
-      .Batch   (Batch),
-      .BlockIn (BlockIn),
-      .BlockOut(BlockOut),
-      .Pipeline(Pipeline),
-      .Packed  (1)
-  ) u_packed (
-      .clk_i,
-      .valid_i,
-      .inp_i,
-      .wgt_i,
-      .sum_o(packed_sum)
-  );
-
-  for (genvar b = 0; b < Batch; b++) begin : gen_row
-    for (genvar o = 0; o < BlockOut; o++) begin : gen_column
-      assign plain_o[(b*BlockOut+o)*32+:32]  = 32'($signed(plain_sum[b][o]));
-      assign packed_o[(b*BlockOut+o)*32+:32] = 32'($signed(packed_sum[b][o]));
+  for (genvar p = 0; p < Pipeline; p++) begin : gen_latency
+    for (genvar s = 0; s < Styles; s++) begin : gen_style
+      logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] sum;
+      tw_mac #(
+          .Batch     (Batch),
+          .BlockIn   (BlockIn),
+          .BlockOut  (BlockOut),
+          .Pipeline  (p + 1),
+          .Packed    (Packed[s]),
+          .LutColumns(LutColumns[s]),
+          .Fast      (Fast[s])
+      ) u_mac (
+          .clk_i,
+          .valid_i,
+          .inp_i,
+          .wgt_i,
+          .sum_o(sum)
+      );
+      for (genvar b = 0; b < Batch; b++) begin : gen_row
+        for (genvar o = 0; o < BlockOut; o++) begin : gen_column
+          assign sums_o[(((p*Styles+s)*Batch+b)*BlockOut+o)*32+:32] = 32'($signed(sum[b][o]));
+        end
+      end
     end
   end
 endmodule

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each mechanism of the accelerator is worth: ResNet-18 C2-C11 with one of them taken away.
+
+Every figure is a cycle count of the full RTL in Verilator, its output checked bit-exact. A layer
+keeps its best schedule (of ``--budget`` measurements on the whole accelerator) in every row:
+
+* ``serial``: tokens let one instruction run at a time, in program order; no unit overlaps.
+* ``one thread``: no virtual threads: a tile is loaded when the one before it is done.
+* ``one read``, ``one write``: a single burst in flight in that direction.
+* ``4-beat bursts``: short bursts; the memory sees four times as many.
+* ``quarter of the lanes``: a vector unit of a quarter of the width.
+
+    python bench/ablation.py --json build/ablation.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from roofline import OFFLOADED, Case, measure
+
+from tilewright.host.board import load_memory
+from tilewright.host.golden import conv2d_int8, random_tensors
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.isa import UNIT_OF, Instruction, Opcode
+from tilewright.host.lowering import legal, lower
+from tilewright.host.networks import load_network
+from tilewright.host.program import Program
+from tilewright.host.schedule import Schedule
+from tilewright.sim.synthesis import rtl_digest
+from tilewright.sim.verilator_device import VerilatorDevice
+
+INSN_BYTES = 32
+
+
+def serial(program: Program) -> Program:
+    """The same program with tokens that order every instruction after the one before it."""
+    data = program.instructions
+    stream = [Instruction.decode(data[i : i + INSN_BYTES]) for i in range(0, len(data), INSN_BYTES)]
+    units = [UNIT_OF.get(instruction.opcode) for instruction in stream]
+    changed = []
+    for index, instruction in enumerate(stream):
+        if instruction.opcode == Opcode.FINISH:
+            changed.append(instruction)
+            continue
+        before = units[index - 1] if index else units[index]
+        after = units[index + 1]
+        masks = {
+            "pop": 0 if before in (units[index], None) else 1 << int(before),
+            "push": 0 if after in (units[index], None) else 1 << int(after),
+        }
+        changed.append(Instruction(instruction.opcode, {**instruction.values, **masks}))
+    return replace(program, instructions=b"".join(each.encode() for each in changed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One thing taken away from the configuration, the schedule or the program."""
+
+    name: str
+    hw: Callable[[HwConfig], HwConfig] = lambda hw: hw
+    schedule: Callable[[Schedule], Schedule] = lambda schedule: schedule
+    program: Callable[[Program], Program] = lambda program: program
+
+
+VARIANTS = (
+    Variant(name="whole"),
+    Variant(name="one thread", schedule=lambda s: replace(s, h_threading=1, oc_threading=1)),
+    Variant(name="serial", program=serial),
+    Variant(name="one read", hw=lambda hw: hw.with_(read_outstanding=1)),
+    Variant(name="one write", hw=lambda hw: hw.with_(write_outstanding=1)),
+    Variant(name="4-beat bursts", hw=lambda hw: hw.with_(axi_burst_beats=4)),
+    Variant(
+        name="quarter of the lanes",
+        hw=lambda hw: hw.with_(vector_lanes=max(1, hw.vector_lanes // 4)),
+    ),
+)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
+    parser.add_argument("--hw", default="pynq-16x16")
+    parser.add_argument("--memory", default="pynq-z2")
+    parser.add_argument("--budget", type=int, default=12, help="measurements a layer")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    base, memory = load_hwconfig(options.hw), load_memory(options.memory)
+    network = load_network("vta-resnet18")
+    tasks = [network[name] for name in OFFLOADED]
+    schedules = {}
+    for task in tasks:
+        case = Case(hw=base, memory=memory, network=network.name, task=task)
+        record = measure(case, options.budget, sys.maxsize, options.seed)
+        schedules[task.name] = Schedule.from_mapping(json.loads(record["schedule"]))
+    records: list[dict[str, Any]] = []
+    for variant in VARIANTS:
+        hw = variant.hw(base)
+        device = VerilatorDevice(hw, memory)
+        for task in tasks:
+            schedule = variant.schedule(schedules[task.name])
+            if not legal(hw, task, schedule).ok:
+                raise SystemExit(f"{variant.name}, {task.name}: {legal(hw, task, schedule)}")
+            layer = lower(hw, task, schedule)
+            tensors = random_tensors(task, np.random.default_rng(options.seed))
+            program = variant.program(layer.program)
+            image = layer.image(tensors)
+            program.write(image, "insn", np.frombuffer(program.instructions, dtype=np.uint8))
+            run = device.run(program, image)
+            if not np.array_equal(layer.output(run.memory), conv2d_int8(task, tensors)):
+                raise SystemExit(f"{variant.name}, {task.name}: wrong output")
+            records.append(
+                {
+                    "variant": variant.name,
+                    "layer": task.name,
+                    "count": task.count,
+                    **run.counters.values,
+                }
+            )
+        device.close()
+        total = sum(r["cycles"] * r["count"] for r in records if r["variant"] == variant.name)
+        whole = sum(r["cycles"] * r["count"] for r in records if r["variant"] == "whole")
+        print(f"{variant.name:22} {total:>12,} cycles  {total / whole:.3f}x", flush=True)
+    result = {
+        "records": records,
+        "summary": {
+            variant.name: sum(
+                r["cycles"] * r["count"] for r in records if r["variant"] == variant.name
+            )
+            for variant in VARIANTS
+        },
+        "conditions": {
+            "fidelity": "full RTL in Verilator, outputs bit-exact",
+            "rtl": rtl_digest(),
+            "hw": base.parameters(),
+            "memory": asdict(memory),
+            "schedule": f"best of {options.budget} measurements, seed {options.seed}, kept",
+        },
+    }
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build cache: finished libraries by the content of their inputs, one builder a key.
+
+A result is made in ``work/<key>.<random>`` and renamed into place, so that it is complete or
+absent; ``locks/<key>.lock`` lets one process build it while others wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from tilewright.host.errors import BuildError
+from tilewright.sim.toolchain import find_compiler
+
+LIBRARY_NAME: Final = "libtilewright.so"
+
+_ERROR_LINES: Final = 12
+
+
+def cache_dir() -> Path:
+    """TILEWRIGHT_CACHE, else the user's cache folder of the platform."""
+    own = os.environ.get("TILEWRIGHT_CACHE", "")
+    return Path(own).expanduser() if own else Path(platformdirs.user_cache_dir("tilewright"))
+
+
+def finished(folder: Path) -> Path | None:
+    """The library in a finished folder; None when it is missing or was truncated later."""
+    library = folder / LIBRARY_NAME
+    try:
+        record = json.loads((folder / "build.json").read_text(encoding="utf-8"))
+        whole = library.stat().st_size == record["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return library if whole else None
+
+
+def install(result: Path, target: Path) -> None:
+    """Put a finished folder into its place; the caller holds the lock of its key."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():  # damaged: `finished` refused it and this builder holds its lock
+        shutil.rmtree(target)
+    result.replace(target)
+
+
+@contextlib.contextmanager
+def builder(key: str) -> Iterator[Path]:
+    """Hold the key's lock and give an empty work folder, removed at the end.
+
+    The kernel drops the lock when its holder dies; the next builder clears what that one left.
+
+    Raises:
+        BuildError: the cache cannot be written.
+    """
+    root = cache_dir()
+    locks, works = root / "locks", root / "work"
+    try:
+        locks.mkdir(parents=True, exist_ok=True)
+        works.mkdir(parents=True, exist_ok=True)
+        lock = (locks / f"{key}.lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"the build cache must be writable ({error.strerror})",
+            field=str(root),
+            remedy="set TILEWRIGHT_CACHE to a folder of your own",
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for leftover in works.glob(f"{key}.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=works))
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def run_compiler(arguments: Sequence[str]) -> None:
+    """Run the C++ compiler.
+
+    Raises:
+        BuildError: it refuses; the text holds its first error lines.
+        ToolError: it is missing.
+    """
+    compiler = find_compiler()
+    done = subprocess.run(
+        [str(compiler.path), *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise tool_failure("the C++ compiler fails", done.stderr, r"error|undefined|cannot")
+
+
+def tool_failure(rule: str, output: str, pattern: str) -> BuildError:
+    """The error of a tool that failed: the first lines of its output that match ``pattern``."""
+    lines = [line for line in output.splitlines() if line.strip() and "Exiting due to" not in line]
+    marked = [line for line in lines if re.search(pattern, line)] or lines
+    marked.sort(key=lambda line: "warning" in line.lower())  # errors first; the sort is stable
+    shown = "\n".join(marked[:_ERROR_LINES]) or "no message"
+    return BuildError(f"{rule}:\n{shown}")
+
+
+def source_text(path: Path) -> str:
+    """Text of an input of a build.
+
+    Raises:
+        BuildError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BuildError(
+            "a source file cannot be read", field=str(path), remedy=str(error.strerror)
+        ) from error
+
+
+def digest(parts: Sequence[str]) -> str:
+    """Hash of a list of texts; boundaries between them count."""
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()[:32]

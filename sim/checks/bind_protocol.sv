@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attaches the protocol assertions to both ports of the accelerator, in every simulation of it.
+bind tilewright_top axi_protocol #(
+    .DataBits        (AxiDataBits),
+    .BurstBeats      (AxiBurstBeats),
+    .ReadOutstanding (ReadOutstanding),
+    .WriteOutstanding(WriteOutstanding)
+) u_axi_protocol (
+    .aclk,
+    .aresetn,
+    .awid   (m_axi_awid),
+    .awaddr (m_axi_awaddr),
+    .awlen  (m_axi_awlen),
+    .awsize (m_axi_awsize),
+    .awburst(m_axi_awburst),
+    .awvalid(m_axi_awvalid),
+    .awready(m_axi_awready),
+    .wdata  (m_axi_wdata),
+    .wstrb  (m_axi_wstrb),
+    .wlast  (m_axi_wlast),
+    .wvalid (m_axi_wvalid),
+    .wready (m_axi_wready),
+    .bid    (m_axi_bid),
+    .bresp  (m_axi_bresp),
+    .bvalid (m_axi_bvalid),
+    .bready (m_axi_bready),
+    .arid   (m_axi_arid),
+    .araddr (m_axi_araddr),
+    .arlen  (m_axi_arlen),
+    .arsize (m_axi_arsize),
+    .arburst(m_axi_arburst),
+    .arvalid(m_axi_arvalid),
+    .arready(m_axi_arready),
+    .rid    (m_axi_rid),
+    .rdata  (m_axi_rdata),
+    .rresp  (m_axi_rresp),
+    .rlast  (m_axi_rlast),
+    .rvalid (m_axi_rvalid),
+    .rready (m_axi_rready)
+);
+
+bind tilewright_top axil_protocol u_axil_protocol (
+    .aclk,
+    .aresetn,
+    .awaddr (s_axil_awaddr),
+    .awvalid(s_axil_awvalid),
+    .awready(s_axil_awready),
+    .wdata  (s_axil_wdata),
+    .wstrb  (s_axil_wstrb),
+    .wvalid (s_axil_wvalid),
+    .wready (s_axil_wready),
+    .bresp  (s_axil_bresp),
+    .bvalid (s_axil_bvalid),
+    .bready (s_axil_bready),
+    .araddr (s_axil_araddr),
+    .arvalid(s_axil_arvalid),
+    .arready(s_axil_arready),
+    .rdata  (s_axil_rdata),
+    .rresp  (s_axil_rresp),
+    .rvalid (s_axil_rvalid),
+    .rready (s_axil_rready)
+);

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small directed programs and the ways to break them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tilewright.host.device import Bytes
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
+from tilewright.host.program import Program, layout_regions
+from tilewright.host.registers import ErrorCode
+
+Step = tuple[Opcode, dict[str, int]]
+Change = Callable[[HwConfig], dict[str, int]]
+
+_ONE: Final = {"x_size": 1, "y_size": 1, "z_size": 1}
+_DATA: Final = 4096
+
+
+def directed(hw: HwConfig, steps: list[Step], *, finish: bool = True) -> tuple[Program, Bytes]:
+    """A program over regions ``uop`` (micro-ops of tile 0) and ``data`` (zeros)."""
+    stream = b"".join(Instruction(opcode, values).encode() for opcode, values in steps)
+    if finish:
+        stream += Instruction(Opcode.FINISH, {}).encode()
+    regions, total = layout_regions({"uop": 64, "data": 16384, "insn": len(stream)})
+    uop = encode_uop(inp=0, wgt=0, acc=0, first=True).to_bytes(8, "little")
+    program = Program(
+        config_hash=hw.config_hash,
+        instructions=stream,
+        regions=regions,
+        constants={"uop": uop * 8},
+        memory_bytes=total,
+    )
+    return program, program.image()
+
+
+def legal_steps() -> dict[str, Step]:
+    """One legal instruction of each kind; in this order they are a sequential program."""
+    load = {**_ONE, "dram_offset": _DATA}
+    loop = {"iter_outer": 1, "iter_inner": 1, "acc_banks": 1}
+    alu = {**loop, "op": VectorOp.ADD, "imm": 1, "pop": 1 << Unit.GEMM}
+    requant = {**loop, "op": VectorOp.REQUANT, "imm": 0x7F80, "push": 1 << Unit.STORE}
+    return {
+        "uop": (Opcode.LOAD, {**_ONE, "memory": Memory.UOP}),
+        "inp": (Opcode.LOAD, {**load, "memory": Memory.INP}),
+        "wgt": (Opcode.LOAD, {**load, "memory": Memory.WGT}),
+        "acc": (Opcode.LOAD, {**load, "memory": Memory.ACC, "acc_banks": 1}),
+        "param": (Opcode.LOAD, {**load, "memory": Memory.PARAM}),
+        "res": (Opcode.LOAD, {**load, "memory": Memory.RES, "push": 1 << Unit.GEMM}),
+        "gemm": (
+            Opcode.GEMM,
+            {
+                **loop,
+                "uop_count": 1,
+                "overwrite": 1,
+                "pop": 1 << Unit.LOAD,
+                "push": 1 << Unit.VECTOR,
+            },
+        ),
+        "alu": (Opcode.VECTOR, alu),
+        "requant": (Opcode.VECTOR, requant),
+        "store": (Opcode.STORE, {**load, "pop": 1 << Unit.VECTOR}),
+    }
+
+
+def _set(**values: int) -> Change:
+    return lambda _: values
+
+
+def _over(field: str, depth: str, **values: int) -> Change:
+    return lambda hw: {field: getattr(hw, depth), **values}
+
+
+FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
+    ("inp", _set(memory=Memory.OUT), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(memory=7), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(push=1), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(pop=1), ErrorCode.ILLEGAL_FIELD),
+    ("param", _set(pad_left=1), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(uop_count=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(push=6), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(op=7), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(push=4), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(imm=-0x8000 + 0x7F), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(y_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(push=8), ErrorCode.ILLEGAL_FIELD),
+    ("uop", _over("sram_base", "uop_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", _over("sram_base", "inp_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "x_size": 2}, ErrorCode.SRAM_RANGE),
+    ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "pad_right": 1}, ErrorCode.SRAM_RANGE),
+    (
+        "inp",
+        lambda hw: {"sram_base": hw.inp_depth - 1, "x_size": 0, "pad_right": 2},
+        ErrorCode.SRAM_RANGE,
+    ),
+    ("wgt", _over("sram_base", "wgt_depth"), ErrorCode.SRAM_RANGE),
+    ("acc", _over("sram_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("param", _over("sram_base", "param_depth"), ErrorCode.SRAM_RANGE),
+    ("res", _over("sram_base", "res_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("uop_begin", "uop_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("inp_base", "inp_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("wgt_base", "wgt_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("acc_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("requant", _set(dst_outer=(1 << 18) - 1, iter_outer=(1 << 16) - 1), ErrorCode.SRAM_RANGE),
+    ("alu", _over("src_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("alu", _over("dst_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("requant", _over("dst_base", "out_depth"), ErrorCode.SRAM_RANGE),
+    ("requant", _over("opd_base", "res_depth", operand=1), ErrorCode.SRAM_RANGE),
+    ("requant", _over("param_base", "param_depth"), ErrorCode.SRAM_RANGE),
+    ("store", _over("sram_base", "out_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", _set(dram_offset=1 << 30), ErrorCode.DRAM_RANGE),
+    ("inp", _set(y_size=2, y_stride=(1 << 24) - 1), ErrorCode.DRAM_RANGE),
+    ("store", _set(dram_offset=1 << 30), ErrorCode.DRAM_RANGE),
+    ("inp", _set(dram_offset=_DATA + 1), ErrorCode.DRAM_ALIGNMENT),
+    ("store", _set(dram_offset=_DATA + 2), ErrorCode.DRAM_ALIGNMENT),
+    ("acc", _set(acc_banks=14), ErrorCode.ACC_BANK),
+    ("acc", _set(acc_banks=14, x_size=0, pad_right=1), ErrorCode.ACC_BANK),
+    ("gemm", _set(acc_banks=14), ErrorCode.ACC_BANK),
+    ("alu", lambda hw: {"src_base": hw.acc_depth - 1}, ErrorCode.ACC_BANK),
+    ("alu", lambda hw: {"dst_base": hw.acc_depth - 1}, ErrorCode.ACC_BANK),
+    ("requant", _set(acc_banks=2), ErrorCode.ACC_BANK),
+)
+"""Step of `legal_steps`, what to change in it, the code that it must raise."""

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Properties of tw_read: AXI read requests held until taken, bursts in flight bounded, every
+// accepted request issued once with its address and length, data to the requester that asked.
+module formal_read #(
+    parameter int unsigned BeatBytes   = 4,  // bytes of a beat
+    parameter int unsigned Outstanding = 3   // bursts in flight
+) (
+    input logic                   clk_i,
+    input logic                   rst_i,
+    input logic                   halt_i,
+    input logic [           39:0] mem_base_i,
+    input logic [           39:0] mem_size_i,
+    input logic [            1:0] req_valid_i,
+    input logic [      1:0][39:0] req_addr_i,
+    input logic [      1:0][ 7:0] req_len_i,
+    input logic                   arready_i,
+    input logic [BeatBytes*8-1:0] rdata_i,
+    input logic [            1:0] rresp_i,
+    input logic                   rlast_i,
+    input logic                   rvalid_i
+);
+  logic [1:0] req_ready, beat_valid, range_err, resp_err;
+  logic [BeatBytes*8-1:0] beat_data;
+  logic idle, burst, arvalid, started_q, ar_wait_q;
+  logic [39:0] araddr, araddr_q, end_q, base_q, size_q;
+  logic [7:0] arlen, arlen_q;
+
+  tw_read #(
+      .BeatBytes  (BeatBytes),
+      .Outstanding(Outstanding)
+  ) dut (
+      .clk_i,
+      .rst_i,
+      .halt_i,
+      .mem_base_i  (base_q),
+      .mem_size_i  (size_q),
+      .req_valid_i,
+      .req_ready_o (req_ready),
+      .req_addr_i,
+      .req_len_i,
+      .beat_valid_o(beat_valid),
+      .beat_data_o (beat_data),
+      .idle_o      (idle),
+      .burst_o     (burst),
+      .range_err_o (range_err),
+      .resp_err_o  (resp_err),
+      .araddr_o    (araddr),
+      .arlen_o     (arlen),
+      .arvalid_o   (arvalid),
+      .arready_i,
+      .rdata_i,
+      .rresp_i,
+      .rlast_i,
+      .rvalid_i
+  );
+
+  // Owners of the bursts in flight, oldest at place 0; the last of them may not be issued yet.
+  logic [16:0] owner_q;
+  logic [4:0] count_q, after_q;
+  logic accept, retire, who;
+  assign accept = |req_ready;
+  assign who = req_ready[1];
+  assign retire = rvalid_i && rlast_i;
+  assign after_q = count_q - 5'(retire);
+
+  initial started_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    started_q <= 1'b1;
+    if (!started_q) begin
+      base_q <= {mem_base_i[39:12], 12'd0};
+      size_q <= {mem_size_i[39:12], 12'd0};
+    end
+    ar_wait_q <= arvalid && !arready_i && !rst_i;
+    araddr_q <= araddr;
+    arlen_q <= arlen;
+    if (rst_i) count_q <= '0;
+    else begin
+      count_q <= after_q + 5'(accept);
+      if (retire) owner_q <= owner_q >> 1;
+      if (accept) owner_q[after_q] <= who;
+    end
+    if (accept) begin
+      end_q <= base_q + req_addr_i[who];
+    end
+  end
+
+  always_comb begin
+    if (!started_q) assume (rst_i);
+    else begin
+      assume (!rst_i);
+      // The memory answers issued bursts only; requesters keep requests inside a page.
+      assume (!rvalid_i || count_q > 5'(arvalid));
+      for (int r = 0; r < 2; r++) begin
+        assume (req_addr_i[r][$clog2(BeatBytes)-1:0] == '0);
+        assume (13'(req_addr_i[r][11:0]) + ((13'(req_len_i[r]) + 13'd1) << $clog2(BeatBytes)) <=
+                13'd4096);
+      end
+      assert (count_q <= 5'(Outstanding));
+      assert (idle == (count_q == '0));
+      assert (!arvalid || count_q != '0);
+      if (ar_wait_q) begin
+        assert (arvalid);
+        assert (araddr == araddr_q && arlen == arlen_q);
+      end
+      if (arvalid) begin
+        assert (araddr == end_q);
+        assert (13'(araddr[11:0]) + ((13'(arlen) + 13'd1) << $clog2(BeatBytes)) <= 13'd4096);
+      end
+      assert (burst == (arvalid && arready_i));
+      assert (!(req_ready[0] && req_ready[1]));
+      assert ((req_ready & ~req_valid_i) == '0);
+      assert (!(req_ready[1] && req_valid_i[0]));
+      assert ((req_ready & range_err) == '0);
+      if (accept) begin
+        assert (!halt_i && (!arvalid || arready_i));
+        assert (41'(req_addr_i[who]) + ((41'(req_len_i[who]) + 41'd1) << $clog2(BeatBytes)) <=
+                41'(size_q));
+      end
+      assert (beat_valid == (rvalid_i ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
+      assert (resp_err == (beat_valid & {2{rresp_i[1]}}));
+      assert (beat_data == rdata_i);
+      // What makes the above inductive.
+      assert (base_q[11:0] == '0 && size_q[11:0] == '0);
+      assert (dut.in_flight_q == count_q && dut.u_owner.count_q == count_q);
+      assert (dut.u_owner.tail_q - dut.u_owner.head_q == count_q[3:0]);
+      for (int unsigned i = 0; i < Outstanding; i++)
+        if (5'(i) < count_q) assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == owner_q[i]);
+    end
+  end
+endmodule

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Properties of the write engine of tw_store: AXI channels held until ready, bursts inside 4 KiB,
+// WLAST on the last beat only, no data before their address, bounded bursts in flight.
+module formal_store #(
+    parameter int unsigned Outstanding = 2  // write bursts in flight
+) (
+    input logic                        clk_i,
+    input logic                        rst_i,
+    input logic                        halt_i,
+    input logic                        insn_valid_i,
+    input logic [tw_pkg::InsnBits-1:0] insn_i,
+    input logic [                 3:0] token_i,
+    input logic [                31:0] out_data_i,
+    input logic                        awready_i,
+    input logic                        wready_i,
+    input logic [                 1:0] bresp_i,
+    input logic                        bvalid_i
+);
+  logic pop, awvalid, wvalid, wlast, idle, bus_idle, burst, beat, retire, error;
+  logic [39:0] awaddr, awaddr_q;
+  logic [7:0] awlen, awlen_q;
+  logic [31:0] wdata, wdata_q;
+  logic [3:0] wstrb, wstrb_q;
+  logic wlast_q, aw_wait_q, w_wait_q, started_q;
+  tw_pkg::store_t insn;
+  assign insn = tw_pkg::store_t'(insn_i);
+
+  tw_store #(
+      .BeatBytes  (4),
+      .BurstBeats (2),
+      .Outstanding(Outstanding),
+      .TileBytes  (4),
+      .OutDepth   (16)
+  ) dut (
+      .clk_i,
+      .rst_i,
+      .halt_i,
+      .mem_base_i   (40'h1000),
+      .mem_size_i   (40'h2000),
+      .insn_valid_i,
+      .insn_i,
+      .index_i      (24'd0),
+      .insn_pop_o   (pop),
+      .token_i,
+      .token_pop_o  (),
+      .token_push_o (),
+      .out_read_o   (),
+      .out_addr_o   (),
+      .out_slice_o  (),
+      .out_lane_o   (),
+      .out_data_i,
+      .awaddr_o     (awaddr),
+      .awlen_o      (awlen),
+      .awvalid_o    (awvalid),
+      .awready_i,
+      .wdata_o      (wdata),
+      .wstrb_o      (wstrb),
+      .wlast_o      (wlast),
+      .wvalid_o     (wvalid),
+      .wready_i,
+      .bresp_i,
+      .bvalid_i,
+      .idle_o       (idle),
+      .bus_idle_o   (bus_idle),
+      .burst_o      (burst),
+      .beat_o       (beat),
+      .retire_o     (retire),
+      .state_o      (),
+      .error_valid_o(error),
+      .error_code_o (),
+      .error_index_o()
+  );
+
+  // Offered bursts whose data have not ended, oldest at place 0.
+  logic [7:0] len_q[4];
+  logic [2:0] open_q, open_after;
+  logic [7:0] beat_q;
+  logic [4:0] address_q, data_q;
+  logic offer, w_end;
+  assign offer = awvalid && !aw_wait_q;
+  assign w_end = wvalid && wready_i && wlast;
+  assign open_after = open_q - 3'(w_end);
+
+  initial started_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    started_q <= 1'b1;
+    aw_wait_q <= awvalid && !awready_i && !rst_i;
+    w_wait_q  <= wvalid && !wready_i && !rst_i;
+    {awaddr_q, awlen_q} <= {awaddr, awlen};
+    {wdata_q, wstrb_q, wlast_q} <= {wdata, wstrb, wlast};
+    if (rst_i) begin
+      open_q <= '0;
+      beat_q <= '0;
+      address_q <= '0;
+      data_q <= '0;
+    end else begin
+      if (w_end) for (int i = 0; i < 3; i++) len_q[i] <= len_q[i+1];
+      if (offer) len_q[open_after[1:0]] <= awlen;
+      open_q <= open_after + 3'(offer);
+      if (wvalid && wready_i) beat_q <= wlast ? '0 : beat_q + 8'd1;
+      address_q <= address_q + 5'(awvalid && awready_i) - 5'(bvalid_i);
+      data_q <= data_q + 5'(w_end) - 5'(bvalid_i);
+    end
+  end
+
+  always_comb begin
+    if (!started_q) assume (rst_i);
+    else begin
+      assume (!rst_i);
+      assume (!bvalid_i || (address_q != '0 && data_q != '0));
+      // Size 0 is refused with an error that halts the unit.
+      assume (insn.x_size != '0 && insn.y_size != '0 && insn.z_size != '0);
+      // Small regions, so that several instructions end within the bound.
+      assume (insn.x_size <= 16'd5 && insn.y_size <= 16'd2 && insn.z_size <= 16'd2);
+      if (aw_wait_q) assert (awvalid && awaddr == awaddr_q && awlen == awlen_q);
+      if (w_wait_q) assert (wvalid && wdata == wdata_q && wlast == wlast_q);
+      // Only a halt clears the strobes, and never those of a beat that is offered.
+      if (w_wait_q) assert (wstrb == wstrb_q);
+      if (awvalid) begin
+        assert (awlen < 8'd2);
+        assert (13'(awaddr[11:0]) + ((13'(awlen) + 13'd1) << 2) <= 13'd4096);
+        assert (awaddr >= 40'h1000 && awaddr < 40'h3000);
+      end
+      if (wvalid) begin
+        assert (open_q != '0 || offer);
+        assert (wlast == (beat_q == (open_q != '0 ? len_q[0] : awlen)));
+      end
+      assert (address_q + 5'(awvalid) <= 5'(Outstanding));
+      if (bus_idle) assert (!awvalid && !wvalid && address_q == '0 && data_q == '0);
+    end
+  end
+endmodule

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Properties of tw_tokens: a counter holds pushes minus pops and never wraps unreported.
+module formal_tokens #(
+    parameter int unsigned CountBits = 3  // bits of a counter
+) (
+    input logic            clk_i,
+    input logic            rst_i,
+    input logic [3:0][3:0] push_i,      // [producer][consumer]
+    input logic [3:0][3:0] pop_i,       // [consumer][producer]
+    input logic [3:0]      pair_i       // pair that is watched: any, but constant
+);
+  logic [3:0][3:0] available;
+  logic [3:0] overflow, pair_q;
+  logic [1:0] c, p;
+  logic started_q, live_q;
+  logic [CountBits:0] sum_q;  // one bit more than the counter: it cannot wrap unseen
+
+  tw_tokens #(
+      .CountBits(CountBits)
+  ) dut (
+      .clk_i,
+      .rst_i,
+      .push_i,
+      .pop_i,
+      .available_o(available),
+      .overflow_o (overflow)
+  );
+  assign {c, p} = pair_q;
+
+  initial started_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    started_q <= 1'b1;
+    pair_q <= started_q ? pair_q : pair_i;
+    // A reported overflow halts the accelerator: what counters hold then does not matter.
+    live_q <= rst_i || (live_q && overflow == '0);
+    sum_q <= rst_i ? '0 : sum_q + (CountBits + 1)'(push_i[p][c]) - (CountBits + 1)'(pop_i[c][p]);
+  end
+
+  always_comb begin
+    if (!started_q) assume (rst_i);
+    else begin
+      // Units pop only what is available.
+      assume ((pop_i & ~available) == '0);
+      if (live_q) begin
+        assert (!sum_q[CountBits]);
+        assert (dut.count_q[c][p] == sum_q[CountBits-1:0]);
+        assert (available[c][p] == (sum_q != '0));
+        if (push_i[p][c] && !pop_i[c][p] && (&sum_q[CountBits-1:0])) assert (overflow[p]);
+        if (overflow[p]) assert (push_i[p] != '0);
+      end
+    end
+  end
+endmodule

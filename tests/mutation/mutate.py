@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seed faults in copies of the RTL and count those that the regression finds.
+
+Every mutant is built and goes through the stages of `regression.STAGES`, then through the cocotb
+bench of its unit, until one finds it. Results are written one by one, so that a run can be
+stopped and resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import yaml
+from mutation import regression
+from mutation.quick_build import quick_model
+
+from tilewright.host.errors import BuildError, DeviceError, TilewrightError
+from tilewright.sim.build import MANIFEST, ROOT
+from tilewright.sim.mutation import Mutation, sample
+from tilewright.sim.worker import Outcome, OutcomeStatus, WorkerPool
+
+HERE: Final = Path(__file__).resolve().parent
+OUTPUT: Final = ROOT / "build" / "mutation"
+EXPLANATIONS: Final = HERE / "survivors.yaml"
+WALL_LIMIT_S: Final = 900.0
+_GOAL: Final = 0.95
+# A dropped condition may leave a signal without a reader, which is no reason to refuse a mutant.
+_LINT_OFF: Final = "/* verilator lint_off UNUSED */ /* verilator lint_off CMPCONST */ "
+
+Record = dict[str, Any]
+
+
+def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: bool) -> Record:
+    """Build a mutant and run the regression on it (without a mutation: on the RTL as it is).
+
+    Runs in a worker process; ``phase`` in the work folder says how far it came.
+
+    Returns:
+        ``killed_by`` (a stage, ``stillborn`` or empty) and ``detail``.
+    """
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(rtl, work / "rtl")
+    if mutation is not None:
+        path = work / "rtl" / mutation.file
+        path.write_text(_LINT_OFF + mutation.apply(path.read_text(encoding="utf-8")), "utf-8")
+    os.environ["TILEWRIGHT_CACHE"] = str(rtl.parent / "cache")
+    libraries: dict[str, Path] = {}
+    try:
+        for stage, (name, checks) in regression.STAGES.items():
+            hw = regression.CONFIGS[name]
+            if name not in libraries:
+                _phase(work, "build")
+                try:
+                    libraries[name] = quick_model(hw, work / "rtl" / "tilewright.f")
+                except BuildError as error:
+                    return {"killed_by": "stillborn", "detail": str(error)[:300]}
+            model = regression.Model(hw=hw, library=libraries[name], seed=seed)
+            for check in checks:
+                _phase(work, stage)
+                try:
+                    check(model)
+                except (AssertionError, DeviceError) as error:
+                    text = f"{check.__name__}: {error or _where(error)}"
+                    return {"killed_by": stage, "detail": text[:300]}
+        if cocotb and mutation is not None:
+            _phase(work, "cocotb")
+            if problem := _run_cocotb(mutation, work, seed):
+                return {"killed_by": "cocotb", "detail": problem[:300]}
+        return {"killed_by": "", "detail": ""}
+    finally:
+        for library in libraries.values() if mutation is not None else ():
+            shutil.rmtree(library.parent, ignore_errors=True)
+        shutil.rmtree(work / "rtl", ignore_errors=True)
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"line {trace.tb_lineno}" if trace is not None else "?"
+
+
+def _phase(work: Path, text: str) -> None:
+    (work / "phase").write_text(text, encoding="utf-8")
+
+
+def _run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
+    """Run the bench of the mutated unit; its failure as text, empty if it passes."""
+    unit = mutation.file.removesuffix(".sv").removeprefix("tw_")
+    test = "test_top" if unit == "tilewright_top" else f"test_{unit}"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
+    command += ["-p", "mutation.cocotb_plugin", "-k", test]
+    done = subprocess.run(
+        [*command, str(HERE.parent / "rtl" / "test_rtl.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TILEWRIGHT_SEED": str(seed),
+            "TILEWRIGHT_MUTANT": str(work),
+        },
+    )
+    if done.returncode not in (0, 1):
+        raise TilewrightError(f"the cocotb bench cannot run: {done.stdout[-500:]}{done.stderr}")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("E ", "FAILED"))]
+    return "" if done.returncode == 0 else (lines or ["fails"])[0]
+
+
+class Run:
+    """One mutation run: its folder, its draw of mutants, and what is known of them.
+
+    Args:
+        output: folder of snapshot, results and report.
+        resume: go on with the snapshot, seed and results that are there.
+        seed: seed of the draw and of fresh programs; 0: a new one.
+        module: draw from this module alone; empty: from all.
+    """
+
+    def __init__(self, output: Path, *, resume: bool, seed: int, module: str) -> None:
+        self._output = output
+        self._rtl = output / "rtl"
+        self._log = output / "results.jsonl"
+        self.records: dict[str, Record] = {}
+        settings = output / "run.json"
+        if resume and settings.is_file():
+            stored = json.loads(settings.read_text(encoding="utf-8"))
+            self.seed, self.module = int(stored["seed"]), str(stored["module"])
+            if self._log.is_file():
+                for line in self._log.read_text(encoding="utf-8").splitlines():
+                    record = json.loads(line)
+                    self.records[record["ident"]] = record
+        else:
+            output.mkdir(parents=True, exist_ok=True)
+            for old in output.iterdir():
+                if old.name != "cache":  # objects and the models of the RTL itself
+                    shutil.rmtree(old) if old.is_dir() else old.unlink()
+            shutil.copytree(MANIFEST.parent, self._rtl)
+            self.seed, self.module = seed or secrets.randbelow(2**31), module
+            text = json.dumps({"seed": self.seed, "module": self.module})
+            settings.write_text(text + "\n", encoding="utf-8")
+        self._sources = {
+            path.name: path.read_text(encoding="utf-8") for path in sorted(self._rtl.glob("*.sv"))
+        }
+        name = f"{self.module}.sv" if self.module else ""
+        if name and name not in self._sources:
+            raise TilewrightError(
+                "must be a module of rtl/",
+                field="--module",
+                value=self.module,
+                remedy=f"choose one of {', '.join(sorted(n[:-3] for n in self._sources))}",
+            )
+
+    def draw(self) -> Iterator[Mutation]:
+        """The mutants in their order: the same for the same seed and RTL."""
+        name = f"{self.module}.sv" if self.module else ""
+        return sample(self._sources, np.random.default_rng(self.seed), only=name)
+
+    def check_original(self, pool: WorkerPool) -> None:
+        """The RTL itself must pass, or every mutant would be found."""
+        pool.submit("", judge, None, self._rtl, self._output / "work-original", self.seed, False)
+        for outcome in pool.results():
+            record = self._record(outcome)
+            if record["killed_by"]:
+                raise TilewrightError(
+                    f"the RTL without a fault must pass: {record['killed_by']}: {record['detail']}",
+                    remedy="repair it, or record changed timing on purpose with "
+                    "`python tests/mutation/pins.py --write`",
+                )
+
+    def work_off(self, count: int, pool: WorkerPool, jobs: int, cocotb: bool) -> list[Record]:
+        """Judge mutants until ``count`` of them were viable; their records in order."""
+        mutants = self.draw()
+        order: list[Mutation] = []
+        running: dict[str, Mutation] = {}
+        results = self._outcomes(pool)
+        while True:
+            done = [self.records[m.ident] for m in order if m.ident in self.records]
+            viable = sum(record["killed_by"] != "stillborn" for record in done)
+            while len(running) < jobs and viable + len(running) < count:
+                mutation = next(mutants, None)
+                if mutation is None:
+                    break
+                order.append(mutation)
+                if mutation.ident in self.records:
+                    viable += self.records[mutation.ident]["killed_by"] != "stillborn"
+                    continue
+                running[mutation.ident] = mutation
+                work = self._output / f"work-{mutation.ident}"
+                pool.submit(mutation.ident, judge, mutation, self._rtl, work, self.seed, cocotb)
+            if not running:
+                return [self.records[m.ident] for m in order]
+            outcome = next(results)
+            mutation = running.pop(str(outcome.job_id))
+            self._keep(mutation, self._record(outcome), viable, count)
+
+    @staticmethod
+    def _outcomes(pool: WorkerPool) -> Iterator[Outcome]:
+        while True:
+            yield from pool.results()
+
+    def _record(self, outcome: Outcome) -> Record:
+        work = self._output / f"work-{outcome.job_id or 'original'}"
+        if outcome.status is OutcomeStatus.OK:
+            record = dict(outcome.value)
+        elif outcome.status is OutcomeStatus.ERROR and outcome.error is not None:
+            raise TilewrightError(f"mutant {outcome.job_id}: {outcome.error}\n{outcome.detail}")
+        else:  # the simulation crashed or does not end
+            phase = (work / "phase").read_text(encoding="utf-8") if work.is_dir() else "build"
+            stage = "stillborn" if phase == "build" else phase
+            record = {"killed_by": stage, "detail": outcome.detail}
+        shutil.rmtree(work, ignore_errors=True)
+        return {**record, "seconds": round(outcome.seconds, 1)}
+
+    def _keep(self, mutation: Mutation, record: Record, viable: int, count: int) -> None:
+        place = {k: v for k, v in asdict(mutation).items() if k not in ("start", "end")}
+        whole = {**place, **record}
+        self.records[mutation.ident] = whole
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(whole) + "\n")
+        verdict = record["killed_by"] or "SURVIVED"
+        sys.stdout.write(
+            f"{viable + (verdict != 'stillborn'):>4}/{count} {mutation.file}:{mutation.line} "
+            f"{mutation.operator}: {verdict} ({record['seconds']:.0f} s)\n"
+        )
+        sys.stdout.flush()
+
+
+def summarise(records: Sequence[Record], explained: Mapping[str, Record]) -> Record:
+    """Counts and the share killed; equivalent mutants are left out of it."""
+    viable = [record for record in records if record["killed_by"] != "stillborn"]
+    survivors = [record for record in viable if not record["killed_by"]]
+    equivalent = [r for r in survivors if explained.get(r["ident"], {}).get("equivalent")]
+    killed = len(viable) - len(survivors)
+    counted = len(viable) - len(equivalent)
+    return {
+        "mutants": len(viable),
+        "stillborn": len(records) - len(viable),
+        "killed": killed,
+        "survivors": len(survivors),
+        "equivalent": len(equivalent),
+        "unexplained": sum(r["ident"] not in explained for r in survivors),
+        "share_killed": round(killed / counted, 4) if counted else 0.0,
+        "by_stage": dict(Counter(r["killed_by"] for r in viable if r["killed_by"])),
+        "by_operator": _shares(viable, "operator"),
+        "by_file": _shares(viable, "file"),
+    }
+
+
+def _shares(records: Sequence[Record], key: str) -> dict[str, str]:
+    total = Counter(record[key] for record in records)
+    killed = Counter(record[key] for record in records if record["killed_by"])
+    return {name: f"{killed[name]}/{total[name]}" for name in sorted(total)}
+
+
+def load_explanations(path: Path = EXPLANATIONS) -> dict[str, Record]:
+    """Explained survivors by ident: ``equivalent`` and ``reason``."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return {str(name): dict(entry) for name, entry in (data or {}).items()}
+
+
+def describe(records: Sequence[Record], summary: Record, explained: Mapping[str, Record]) -> str:
+    """The result as text: table, survivors, totals."""
+    lines = []
+    for record in records:
+        if record["killed_by"]:
+            continue
+        known = explained.get(record["ident"])
+        kind = "unexplained" if known is None else known["reason"]
+        if known is not None and known.get("equivalent"):
+            kind = f"equivalent: {kind}"
+        lines += [
+            f"survivor {record['ident']} {record['file']}:{record['line']} {record['operator']}",
+            f"  - {record['original']}",
+            f"  + {record['mutated']}",
+            f"  {kind}",
+        ]
+    stages = ", ".join(f"{name} {number}" for name, number in summary["by_stage"].items())
+    operators = ", ".join(f"{name} {share}" for name, share in summary["by_operator"].items())
+    files = ", ".join(f"{name} {share}" for name, share in summary["by_file"].items())
+    lines += [
+        f"killed by stage: {stages}",
+        f"killed by operator: {operators}",
+        f"killed by file: {files}",
+        (
+            f"{summary['mutants']} mutants ({summary['stillborn']} more do not elaborate), "
+            f"{summary['killed']} killed, {summary['equivalent']} equivalent, "
+            f"{summary['unexplained']} survivors unexplained: "
+            f"{100 * summary['share_killed']:.1f} % killed"
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the mutation check: 0 when at least 95 % are killed and the rest is explained."""
+    parser = argparse.ArgumentParser(prog="mutate", description=main.__doc__)
+    parser.add_argument("--count", type=int, default=100, help="mutants (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default: new)")
+    parser.add_argument("--module", default="", help="draw from one module, tw_load for example")
+    parser.add_argument("--resume", action="store_true", help="go on with the last run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--no-cocotb", action="store_true", help="leave the last stage out")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the results")
+    options = parser.parse_args(arguments)
+    try:
+        run = Run(options.output, resume=options.resume, seed=options.seed, module=options.module)
+        sys.stdout.write(f"seed {run.seed}, results in {options.output}\n")
+        with WorkerPool(options.jobs, wall_limit_s=WALL_LIMIT_S) as pool:
+            run.check_original(pool)
+            records = run.work_off(options.count, pool, options.jobs, not options.no_cocotb)
+    except TilewrightError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; --resume goes on\n")
+        return 130
+    explained = load_explanations()
+    summary = summarise(records, explained)
+    report = {
+        "records": records,
+        "summary": summary,
+        "conditions": {"seed": run.seed, "module": run.module, "finished": time.strftime("%F %T")},
+    }
+    (options.output / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    sys.stdout.write(describe(records, summary, explained) + "\n")
+    return int(summary["share_killed"] < _GOAL or summary["unexplained"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

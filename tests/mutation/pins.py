@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record the cycle counts that `regression.timing` pins; run it when timing changes on purpose."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from mutation.regression import CONFIGS, PINS, Model, data, measure_pins
+
+from tilewright.host.errors import TilewrightError
+from tilewright.sim.build import build_model
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the pinned programs and show what moved; --write records it."""
+    parser = argparse.ArgumentParser(prog="pins", description=main.__doc__)
+    parser.add_argument("--write", action="store_true", help="record the counters")
+    options = parser.parse_args(arguments)
+    known = json.loads(PINS.read_text(encoding="utf-8")) if PINS.is_file() else {}
+    pins: dict[str, dict[str, int]] = {}
+    try:
+        for hw in CONFIGS.values():
+            model = Model(hw=hw, library=build_model(hw, exact_mac=True), seed=1)
+            data(model)  # wrong results have no timing worth recording
+            pins.update(measure_pins(model))
+    except (AssertionError, TilewrightError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    changed = [label for label in pins if pins[label] != known.get(label)]
+    for label in changed:
+        before = known.get(label, {}).get("cycles", "new")
+        sys.stdout.write(f"{label}: {before} -> {pins[label]['cycles']} cycles\n")
+    sys.stdout.write(f"{len(changed)} of {len(pins)} runs differ\n")
+    if options.write:
+        rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in pins.items()]
+        PINS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        return 0
+    return int(bool(changed) or known.keys() != pins.keys())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds of models that run for seconds only: compiled without optimisation."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+
+from tilewright.host.hwconfig import HwConfig
+from tilewright.sim import build
+from tilewright.sim.build_cache import cache_dir, run_compiler
+
+
+def quick_model(hw: HwConfig, manifest: Path) -> Path:
+    """The library of a configuration, built from the sources of a manifest.
+
+    The MAC style is that of ``hw``. The result goes to the build cache under the key of an
+    optimised build: use a cache folder of your own (TILEWRIGHT_CACHE).
+    """
+    with mock.patch.object(build, "run_compiler", _compile):
+        return build.build_model(hw, exact_mac=True, manifest=manifest, jobs=1)
+
+
+def _compile(arguments: Sequence[str]) -> None:
+    """Compile without optimisation; the harness only when the model's interface is new."""
+    quick = [*arguments, "-O0"]  # the last one counts
+    if not any(argument.endswith("/simulation.cpp") for argument in arguments):
+        run_compiler(quick)
+        return
+    target = Path(arguments[arguments.index("-o") + 1])
+    header = (target.parent / "verilated" / f"V{build.TOP}.h").read_bytes()
+    kept = cache_dir() / f"harness-{hashlib.sha256(header).hexdigest()[:16]}.o"
+    if not kept.exists():
+        run_compiler(quick)
+        copy = kept.with_suffix(f".{target.parent.name}")
+        shutil.copyfile(target, copy)
+        copy.replace(kept)
+    shutil.copyfile(kept, target)

@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A regression of one built model, in this process, as stages from cheap to dear.
+
+Every stage takes a `Model` and raises `AssertionError` or `DeviceError` when the RTL is wrong.
+The tests run the stages on the RTL as it is, the mutation check on faulty copies of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from contract.device_contract import ERRORS, Step, build, data_image, legal_steps
+
+from tilewright.host.board import MemoryModel, load_memory
+from tilewright.host.device import Bytes, RunResult
+from tilewright.host.errors import TilewrightError
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.isa import Instruction
+from tilewright.host.program import Program
+from tilewright.host.registers import (
+    COUNTER_BASE,
+    COUNTERS,
+    REGISTERS,
+    UNIT_COUNTER_STATES,
+    UNIT_NAMES,
+    Ctrl,
+    ErrorCode,
+    Status,
+    WaitState,
+)
+from tilewright.sim.library import AxiResponseCode, Simulation, StopReason
+from tilewright.sim.randprog import random_program
+from tilewright.sim.reference import ReferenceDevice
+from tilewright.sim.status import DeviceStatusError
+from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
+
+_ADDRESS: Final = {register.name: register.offset for register in REGISTERS}
+
+PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
+
+IDEAL: Final = load_memory("ideal")
+ROUGH: Final = MemoryModel(
+    name="rough",
+    read_latency=37,
+    write_latency=11,
+    read_bytes_per_cycle=5.5,
+    write_bytes_per_cycle=3,
+    shared_bytes_per_cycle=6,
+    max_reads=3,
+    max_writes=2,
+    stall_percent=30,
+    stall_seed=5,
+)
+"""Back-pressure on every channel, and bursts that wait for each other."""
+MEMORIES: Final = (IDEAL, ROUGH)
+
+WATCHDOG_CYCLES: Final = 3_000
+MAX_CYCLES: Final = 100_000
+"""A program of this regression needs less than a tenth of it."""
+
+TINY: Final = load_hwconfig("tiny-4x4")
+ODD: Final = TINY.with_(
+    name="odd",
+    batch=2,
+    block_in=8,
+    block_out=8,
+    axi_data_bits=128,
+    axi_burst_beats=4,
+    read_outstanding=3,
+    write_outstanding=1,
+    vector_lanes=4,
+    mac_pipeline=3,
+    mac_packed=1,
+)
+WIDE: Final = TINY.with_(
+    name="wide-bus",
+    block_out=16,
+    axi_data_bits=512,
+    axi_burst_beats=1,
+    vector_lanes=1,
+    mac_pipeline=6,
+)
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE)}
+
+FIXED_SEEDS: Final = {"tiny-4x4": range(6), "odd": range(3), "wide-bus": range(3)}
+COUNTED: Final = (
+    "macs_tiles",
+    "vector_tiles",
+    "bytes_written",
+    *(f"{unit}_instructions" for unit in UNIT_NAMES),
+)
+"""Counters that the reference knows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A built configuration: its library, and the seed of fresh programs."""
+
+    hw: HwConfig
+    library: Path
+    seed: int
+
+    def device(self, memory: MemoryModel) -> VerilatorDevice:
+        """A new device with this library."""
+        return VerilatorDevice(
+            self.hw, memory, library=self.library, watchdog_cycles=WATCHDOG_CYCLES
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A program, its memory image and what the reference makes of them."""
+
+    name: str
+    program: Program
+    image: Bytes
+    result: RunResult | None = None
+    error: DeviceStatusError | None = None
+    loose: bool = False
+    """The instruction may break two rules at once."""
+
+    def check(self, device: VerilatorDevice) -> None:
+        """Run on a device; results or error must be those of the reference."""
+        if self.error is not None:
+            self._check_error(device, self.error)
+            return
+        assert self.result is not None
+        actual = device.run(self.program, self.image, max_cycles=MAX_CYCLES)
+        wrong = np.flatnonzero(actual.memory != self.result.memory)
+        assert not wrong.size, f"{self.name}: {wrong.size} bytes, first {wrong[0]:#x}"
+        counters = actual.counters
+        for name in COUNTED:
+            expected = self.result.counters[name]
+            assert counters[name] == expected, f"{self.name}: {name} {counters[name]}"
+        for unit in UNIT_NAMES:
+            states = [s for s, _ in UNIT_COUNTER_STATES if s != f"token_{unit}"]
+            total = sum(counters[f"{unit}_{state}"] for state in states)
+            assert total == counters.cycles, f"{self.name}: states of {unit} sum to {total}"
+
+    def _check_error(self, device: VerilatorDevice, error: DeviceStatusError) -> None:
+        actual: DeviceStatusError | None = None
+        try:
+            device.run(self.program, self.image, max_cycles=MAX_CYCLES)
+        except DeviceStatusError as raised:
+            actual = raised
+        assert actual is not None, f"{self.name}: ran, although {error}"
+        place = (actual.unit, actual.instruction)
+        assert place == (error.unit, error.instruction), f"{self.name}: {actual}"
+        # Of two checks that one instruction fails, the earlier pipeline stage reports.
+        either = {actual.code, error.code} == {ErrorCode.SRAM_RANGE, ErrorCode.ACC_BANK}
+        same = actual.code == error.code or (self.loose and either)
+        assert same, f"{self.name}: {actual}, not {error.code.name}"
+
+
+def judged(name: str, hw: HwConfig, program: Program, image: Bytes) -> Case:
+    """A case with the reference's judgement."""
+    case = Case(name=name, program=program, image=image)
+    try:
+        return replace(case, result=ReferenceDevice(hw).run(program, image))
+    except DeviceStatusError as error:
+        return replace(case, error=error)
+
+
+@functools.cache
+def random_cases(hw: HwConfig, seeds: tuple[int, ...]) -> tuple[Case, ...]:
+    """Random programs by seed."""
+    return tuple(
+        judged(f"seed {seed}", hw, *random_program(hw, np.random.default_rng(seed)))
+        for seed in seeds
+    )
+
+
+def fixed_cases(hw: HwConfig) -> tuple[Case, ...]:
+    """The programs whose counters are pinned."""
+    return random_cases(hw, tuple(FIXED_SEEDS[hw.name]))
+
+
+@functools.cache
+def contract_case(hw: HwConfig, name: str) -> Case:
+    """The legal steps of the device contract, one of them spoiled (none for an empty name)."""
+    steps = legal_steps(hw)
+    if name:
+        step, change, _ = ERRORS[name]
+        opcode, values = steps[step]
+        steps[step] = (opcode, {**values, **change(hw)})
+    program = build(hw, *steps.values())
+    return judged(name or "legal steps", hw, program, data_image(program))
+
+
+# -- stages ---------------------------------------------------------------------------------
+
+
+def data(model: Model) -> None:
+    """Fixed and fresh random programs leave the memory image of the reference."""
+    fresh = tuple(model.seed + number for number in range(2))
+    for memory in MEMORIES:
+        device = model.device(memory)
+        for case in (*fixed_cases(model.hw), *random_cases(model.hw, fresh)):
+            case.check(device)
+        device.close()
+
+
+def timing(model: Model) -> None:
+    """Every counter of the fixed programs has the recorded value, to the cycle."""
+    pins = json.loads(PINS.read_text(encoding="utf-8"))
+    for key, counters in measure_pins(model):
+        pinned = pins[key]
+        names = [name for name in counters if counters[name] != pinned.get(name)]
+        shown = ", ".join(f"{n} {counters[n]} instead of {pinned.get(n)}" for n in names[:4])
+        assert not names, f"{key}: {shown}"
+
+
+def measure_pins(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
+    """(label, counters) of every pinned run."""
+    for memory in MEMORIES:
+        device = model.device(memory)
+        for case in (*fixed_cases(model.hw), contract_case(model.hw, "")):
+            digest = case.program.instructions[:-32]
+            label = f"{model.hw.name}, {memory.name}, {case.name}, {len(digest) // 32} instructions"
+            result = device.run(case.program, case.image, max_cycles=MAX_CYCLES)
+            yield label, dict(result.counters.values)
+        device.close()
+
+
+def faults(model: Model) -> None:
+    """Illegal instructions end with the code, unit and index of the reference."""
+    device = model.device(IDEAL)
+    legal = contract_case(model.hw, "")
+    for name in ERRORS:
+        contract_case(model.hw, name).check(device)
+    legal.check(device)
+    device.close()
+
+
+def bus_errors(model: Model) -> None:
+    """Bus errors name port and unit, wherever they strike; the next run is unharmed."""
+    case = fixed_cases(model.hw)[0]
+    for memory in MEMORIES:
+        device = model.device(memory)
+        wanted = device.run(case.program, case.image).counters
+        for response in AxiResponseCode:
+            for region, code, unit in _BUS_ERRORS:
+                place = case.program.regions[region]
+                write = code is ErrorCode.AXI_WRITE
+                device.inject_fault(
+                    place.offset,
+                    place.nbytes,
+                    response=response,
+                    on_reads=not write,
+                    on_writes=write,
+                )
+                with expect(code) as error:
+                    device.run(case.program, case.image, max_cycles=MAX_CYCLES)
+                assert error.value.unit.name == unit, error.value
+                device.inject_fault(0, 0)
+                assert device.run(case.program, case.image).counters == wanted
+        device.close()
+
+
+_BUS_ERRORS: Final = (
+    ("insn", ErrorCode.AXI_READ, "FETCH"),
+    ("data", ErrorCode.AXI_READ, "LOAD"),
+    ("result", ErrorCode.AXI_WRITE, "STORE"),
+)
+
+
+class expect:  # noqa: N801 - reads as a statement, like pytest.raises
+    """The block must end with a `DeviceStatusError` of a code."""
+
+    value: DeviceStatusError
+
+    def __init__(self, code: ErrorCode) -> None:
+        self._code = code
+
+    def __enter__(self) -> expect:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None:
+            raise AssertionError(f"no error, although {self._code.name} was due")
+        if isinstance(error, DeviceStatusError):
+            assert error.code is self._code, f"{error}, not {self._code.name}"
+            self.value = error
+            return True
+        return False
+
+
+def tokens(model: Model) -> None:
+    """The watchdog names who waits for whom, for every pair of units."""
+    device = model.device(IDEAL)
+    steps = legal_steps(model.hw)
+    for consumer, name in enumerate(("inp", "gemm", "alu", "store")):
+        for producer in range(4):
+            if producer == consumer:
+                continue
+            opcode, values = steps[name]
+            alone: Step = (opcode, {**values, "pop": 1 << producer, "push": 0})
+            program = build(model.hw, alone)
+            with expect(ErrorCode.WATCHDOG) as error:
+                device.run(program, data_image(program), max_cycles=MAX_CYCLES)
+            states = [WaitState.IDLE] * 4
+            states[consumer] = WaitState(WaitState.TOKEN_LOAD + producer)
+            assert list(error.value.wait_states) == states, error.value
+    contract_case(model.hw, "").check(device)
+    device.close()
+
+
+def streams(model: Model) -> None:
+    """Illegal opcodes, a missing FINISH, FINISH alone, and a burst at the end of memory."""
+    device = model.device(ROUGH)
+    hw = model.hw
+    steps = legal_steps(hw)
+    for opcode in (0, 6, 15):
+        program = build(hw, steps["inp"], steps["wgt"])
+        image = data_image(program)
+        image[program.regions["insn"].offset + 32] = opcode
+        with expect(ErrorCode.ILLEGAL_OPCODE) as error:
+            device.run(program, image, max_cycles=MAX_CYCLES)
+        assert error.value.instruction == 1, error.value
+    program = build(hw, steps["inp"], finish=False)
+    with expect(ErrorCode.NO_FINISH) as error:
+        device.run(program, data_image(program), max_cycles=MAX_CYCLES)
+    assert error.value.instruction == 1, error.value
+    program = build(hw)
+    judged("FINISH alone", hw, program, data_image(program)).check(device)
+    opcode_of, values = steps["wgt"]
+    end = program.memory_bytes - hw.wgt_tile_bytes
+    last = build(hw, (opcode_of, {**values, "dram_offset": end}))
+    judged("last tile", hw, last, data_image(last)).check(device)
+    beyond = build(hw, (opcode_of, {**values, "dram_offset": end + hw.axi_bytes}))
+    judged("beyond memory", hw, beyond, data_image(beyond)).check(device)
+    device.close()
+
+
+def broken_programs(model: Model) -> None:
+    """One field of a random program set to an edge value: errors are those of the reference."""
+    device = model.device(ROUGH)
+    for case in _broken(model.hw, 16):
+        case.check(device)
+    device.close()
+
+
+@functools.cache
+def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
+    rng = np.random.default_rng(11)
+    cases: list[Case] = []
+    while len(cases) < count:
+        program, image = random_program(hw, rng, instructions=8)
+        data = program.instructions
+        stream = [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
+        index = int(rng.integers(len(stream) - 1))
+        chosen = stream[index]
+        names = [n for n in sorted(chosen.values) if n not in ("pop", "push", "imm")]
+        field = names[int(rng.integers(len(names)))]
+        value = int(rng.choice([0, 7, 1023, 2**16 - 1, 2**18 - 1, chosen.values[field] + 1]))
+        try:
+            encoded = Instruction(chosen.opcode, {**chosen.values, field: value}).encode()
+        except TilewrightError:  # the value does not fit the field
+            continue
+        changed = data[: 32 * index] + encoded + data[32 * index + 32 :]
+        other, copy = replace(program, instructions=changed), image.copy()
+        other.write(copy, "insn", np.frombuffer(changed, dtype=np.uint8))
+        try:
+            case = judged(f"{chosen.opcode.name} {field} {value}", hw, other, copy)
+        except TilewrightError:  # it reads what nobody wrote: no error, no defined result
+            continue
+        if case.error is not None:
+            cases.append(replace(case, loose=True))
+    return tuple(cases)
+
+
+def resets(model: Model) -> None:
+    """A soft reset at any moment leaves nothing behind: the next run is exact, to the cycle."""
+    case = fixed_cases(model.hw)[1]
+    for memory in MEMORIES:
+        host = Host(model, memory)
+        host.start(case)
+        host.finish(case)
+        wanted = host.counters()
+        for cycles in (*range(1, 60, 7), *range(60, 1500, 97)):
+            host.start(case)
+            if host.run(cycles):
+                break
+            host.soft_reset()
+            host.start(case)
+            host.finish(case)
+            assert host.counters() == wanted, f"counters after a reset in cycle {cycles}"
+        host.close()
+
+
+def registers(model: Model) -> None:
+    """Identity, read-back, status bits, interrupts, snapshots, start and reset as specified."""
+    host = Host(model, IDEAL)
+    case = fixed_cases(model.hw)[2]
+    for register in REGISTERS:
+        if register.access != "rw" or register.name in ("CTRL", "SNAPSHOT"):
+            continue
+        mask = 0b11 if register.name == "IRQ_ENABLE" else 2**32 - 1
+        for value in (0xA5C33C5A, 0x5A3CC3A5, 0):
+            host.write(register.name, value)
+            assert host.read(register.name) == value & mask, register.name
+    for name in ("CTRL", "SNAPSHOT", "STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE", "IRQ_STATUS"):
+        assert host.read(name) == 0, name
+    assert host.at(0x04C) == 0
+    assert host.at(COUNTER_BASE + 8 * len(COUNTERS)) == 0
+    assert host.at(0xFFC) == 0
+    host.start(case, interrupts=0)
+    assert host.read("STATUS") == Status.BUSY
+    host.write("CTRL", Ctrl.START)  # ignored while busy
+    assert not host.run(MAX_CYCLES // 4), "interrupt although none is enabled"
+    assert host.read("STATUS") == Status.DONE
+    assert host.read("IRQ_STATUS") == 0b01
+    host.write("IRQ_STATUS", 0b10)
+    assert host.read("IRQ_STATUS") == 0b01
+    host.write("IRQ_ENABLE", 0b10)
+    assert not host.run(3), "interrupt of another kind"
+    host.write("IRQ_ENABLE", 0b01)
+    assert host.run(3), "no interrupt"
+    host.write("IRQ_STATUS", 0b01)
+    assert not host.run(3), "interrupt not cleared"
+    host.write("SNAPSHOT", 0)
+    first = host.counters(snapshot=False)
+    assert host.counters() == first, "counters move after the end"
+    host.start(case)
+    assert host.counters(snapshot=False) == first, "a snapshot changes without a write"
+    host.finish(case)
+    assert host.counters() == first, "a second run differs"
+    host.start(contract_case(model.hw, "gemm-no-uop"))
+    assert host.run(MAX_CYCLES), "no interrupt after an error"
+    assert host.read("IRQ_STATUS") == 0b10
+    assert not host.run(500, clear=True)  # the bus drains
+    assert host.read("STATUS") == Status.ERROR
+    error = host.read("ERROR")
+    host.write("CTRL", Ctrl.START)  # ignored until the reset
+    assert not host.run(500, clear=True)
+    assert (host.read("STATUS"), host.read("ERROR")) == (Status.ERROR, error)
+    host.soft_reset()
+    assert host.read("ERROR") == host.read("ERROR_INSN") == host.read("WAIT_STATE") == 0
+    host.start(case)
+    host.finish(case)
+    host.close()
+
+
+class Host:
+    """Drives a simulation by its registers, without the checks of `VerilatorDevice`."""
+
+    def __init__(self, model: Model, memory: MemoryModel) -> None:
+        self._simulation = Simulation(
+            model.library, max_burst_beats=model.hw.axi_burst_beats, memory=memory
+        )
+        self._image = np.zeros(0, dtype=np.uint8)
+
+    def read(self, name: str) -> int:
+        return self.at(_ADDRESS[name])
+
+    def at(self, address: int) -> int:
+        return self._simulation.read(address)
+
+    def write(self, name: str, value: int) -> None:
+        self._simulation.write(_ADDRESS[name], value)
+
+    def start(self, case: Case, *, interrupts: int = 0b11) -> None:
+        """Attach the program's memory, write all registers and start."""
+        self._image = case.image.copy()
+        self._simulation.attach(self._image, MEMORY_BASE)
+        for name, value in (
+            ("INSN_BASE", case.program.regions["insn"].offset),
+            ("MEM_BASE", MEMORY_BASE),
+            ("MEM_SIZE", case.program.memory_bytes),
+        ):
+            self.write(f"{name}_LO", value & 0xFFFF_FFFF)
+            self.write(f"{name}_HI", value >> 32)
+        self.write("INSN_COUNT", case.program.instruction_count)
+        self.write("WATCHDOG", WATCHDOG_CYCLES)
+        self.write("IRQ_STATUS", 0b11)
+        self.write("IRQ_ENABLE", interrupts)
+        self.write("CTRL", Ctrl.START)
+
+    def run(self, cycles: int, *, clear: bool = False) -> bool:
+        """Clock; whether the interrupt came."""
+        if clear:
+            self.write("IRQ_STATUS", 0b11)
+        return self._simulation.run(cycles).reason is StopReason.INTERRUPT
+
+    def finish(self, case: Case) -> None:
+        """Clock to the end of a run and compare the memory."""
+        assert case.result is not None
+        assert self.run(MAX_CYCLES), "no interrupt"
+        assert self.read("STATUS") == Status.DONE
+        self.write("IRQ_STATUS", 0b11)
+        assert np.array_equal(self._image, case.result.memory), case.name
+
+    def counters(self, *, snapshot: bool = True) -> Sequence[int]:
+        if snapshot:
+            self.write("SNAPSHOT", 1)
+        return [self.at(COUNTER_BASE + 4 * word) for word in range(2 * len(COUNTERS))]
+
+    def soft_reset(self) -> None:
+        self.write("CTRL", Ctrl.SOFT_RESET)
+        for _ in range(1000):
+            status = self.read("STATUS")
+            if not status & Status.RESETTING:
+                assert status == 0, f"status {status} after a reset"
+                return
+        raise AssertionError("the reset does not end")
+
+    def close(self) -> None:
+        self._simulation.close()
+
+
+STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
+    "data": ("tiny-4x4", (data,)),
+    "faults": (
+        "tiny-4x4",
+        (faults, tokens, streams, registers, bus_errors, resets, broken_programs),
+    ),
+    "timing": ("tiny-4x4", (timing,)),
+    "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),
+    "wide-bus": ("wide-bus", (data, timing, faults, streams, bus_errors, resets)),
+}
+"""Name -> (configuration, checks), from cheap to dear."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL passes every stage of the in-process regression, timing to the cycle included."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from mutation.mutate import summarise
+from mutation.regression import CONFIGS, STAGES, Model
+
+from tilewright.sim.build import build_model
+
+CHECKS = [
+    pytest.param(name, check, id=f"{stage}-{check.__name__}")
+    for stage, (name, checks) in STAGES.items()
+    for check in checks
+]
+
+
+@pytest.mark.parametrize(("name", "check"), CHECKS)
+def test_the_rtl_passes(name, check) -> None:
+    seed = int(os.environ.get("TILEWRIGHT_SEED") or secrets.randbelow(2**31))
+    sys.stdout.write(f"TILEWRIGHT_SEED={seed}\n")
+    hw = CONFIGS[name]
+    check(Model(hw=hw, library=build_model(hw, exact_mac=True), seed=seed))
+
+
+def record(ident: str, killed_by: str) -> dict[str, str]:
+    return {"ident": ident, "killed_by": killed_by, "operator": "logic", "file": "tw_x.sv"}
+
+
+def test_equivalent_mutants_and_stillborn_ones_are_no_part_of_the_share() -> None:
+    records = [record("a", "data"), record("b", "stillborn"), record("c", ""), record("d", "")]
+    explained = {"c": {"equivalent": True, "reason": "cannot happen"}}
+    summary = summarise(records, explained)
+    assert (summary["mutants"], summary["stillborn"], summary["killed"]) == (3, 1, 1)
+    assert (summary["equivalent"], summary["unexplained"]) == (1, 1)
+    assert summary["share_killed"] == 0.5
+    assert summary["by_operator"] == {"logic": "1/3"}
+
+
+def test_a_survivor_explained_as_a_hole_counts_as_not_killed() -> None:
+    explained = {"b": {"equivalent": False, "reason": "not covered"}}
+    summary = summarise([record("a", "data"), record("b", "")], explained)
+    assert (summary["share_killed"], summary["unexplained"]) == (0.5, 0)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol assertions fire on seeded AXI faults, as errors with their text."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tilewright.host.board import MemoryModel
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim import build
+from tilewright.sim.library import SimulationError, Status
+from tilewright.sim.randprog import random_program
+from tilewright.sim.verilator_device import VerilatorDevice
+
+TINY = load_hwconfig("tiny-4x4")
+ROUGH = MemoryModel(
+    name="rough",
+    read_latency=37,
+    write_latency=11,
+    read_bytes_per_cycle=5.5,
+    write_bytes_per_cycle=3,
+    shared_bytes_per_cycle=6,
+    max_reads=16,
+    max_writes=2,
+    stall_percent=30,
+    stall_seed=5,
+)
+"""Every channel waits now and then: stability rules look only at channels that wait."""
+
+FAULTS = {
+    "address moves while it waits": (
+        "tw_read.sv",
+        "if (accept) begin\n      addr_q",
+        "if (wanted) begin\n      addr_q",
+        "the read address changed before ARREADY",
+    ),
+    "read burst over a page": (
+        "tw_bursts.sv",
+        "take_row < 29'(page_left) ? take_row : 29'(page_left)",
+        "(page_left == '0) ? 29'd1 : take_row",
+        "burst crosses 4 KiB",
+    ),
+    "one read too many in flight": (
+        "tw_read.sv",
+        "in_flight_q < 5'(Outstanding)",
+        "in_flight_q < 5'(Outstanding + 1)",
+        "more read bursts in flight than ReadOutstanding",
+    ),
+    "valid in reset": (
+        "tw_read.sv",
+        "if (rst_i) begin\n      valid_q     <= 1'b0;",
+        "if (rst_i) begin\n      valid_q     <= 1'b1;",
+        "ARVALID is high in reset",
+    ),
+    "write address withdrawn": (
+        "tw_store.sv",
+        "else if (awready_i) aw_valid_q <= 1'b0;",
+        "else aw_valid_q <= 1'b0;",
+        "AWVALID fell before AWREADY",
+    ),
+    "last on the first beat": (
+        "tw_store.sv",
+        "last1_q   <= burst_end_beat;",
+        "last1_q   <= beats_q == '0;",
+        "WLAST is not on the last beat",
+    ),
+    "a read answered as a write": (
+        "tw_regs.sv",
+        "if (write) bvalid_q <= 1'b1;",
+        "if (write || read) bvalid_q <= 1'b1;",
+        "control port: a write response answers no write",
+    ),
+}
+
+
+def run_faulty(tmp_path, name):
+    file, old, new, _ = FAULTS[name]
+    shutil.copytree(build.MANIFEST.parent, tmp_path / "rtl")
+    source = tmp_path / "rtl" / file
+    text = source.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"the seed of {name!r} must match {file} once"
+    source.write_text(text.replace(old, new), encoding="utf-8")
+    library = build.build_model(TINY, manifest=tmp_path / "rtl" / build.MANIFEST.name)
+    device = VerilatorDevice(TINY, ROUGH, library=library)
+    for seed in range(20):
+        device.run(*random_program(TINY, np.random.default_rng(seed)), max_cycles=200_000)
+
+
+@pytest.mark.parametrize(
+    "name", [n if i == 0 else pytest.param(n, marks=pytest.mark.slow) for i, n in enumerate(FAULTS)]
+)
+def test_a_seeded_fault_is_reported_with_the_text_of_its_rule(tmp_path, capfd, name):
+    with pytest.raises(SimulationError, match=FAULTS[name][3]) as error:
+        run_faulty(tmp_path, name)
+    assert error.value.status is Status.RTL_STOPPED
+    assert "_protocol.sv:" in error.value.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_build_without_the_assertions_is_another_model():
+    keys = {
+        build._recipe(TINY, waves=False, exact_mac=False, manifest=build.MANIFEST, checks=on).key
+        for on in (True, False)
+    }
+    assert len(keys) == 2
