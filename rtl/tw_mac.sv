@@ -30,8 +30,11 @@ module tw_mac #(
   localparam int unsigned TreeStages = SumStages < Levels ? SumStages : Levels;
   localparam int unsigned DspColumns = BlockOut - LutColumns;
   localparam int unsigned PackedColumns = Packed != 0 ? DspColumns - DspColumns % 2 : 0;
+  // Illegal parameters take the simple form, so that it is tw_legal that says what is wrong.
+  localparam bit Sound = BlockIn >= 4 && (BlockIn & (BlockIn - 1)) == 0 && Pipeline >= 1 &&
+                         LutColumns <= BlockOut;
 
-  if (Fast != 0) begin : gen_fast
+  if (Fast != 0 || !Sound) begin : gen_fast
     logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] line_q[Pipeline];
     for (genvar b = 0; b < Batch; b++) begin : gen_row
       for (genvar o = 0; o < BlockOut; o++) begin : gen_column
