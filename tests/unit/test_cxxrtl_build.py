@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 
 import pytest
 
@@ -70,7 +69,6 @@ def test_the_key_follows_everything_that_changes_the_model(quick, rtl, monkeypat
     assert len(set(quick)) == len(quick) == 4
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyosys") is None, reason="needs pyosys")
 def test_an_error_of_yosys_is_shown(rtl, cache):
     (rtl.parent / "tw_fifo.sv").write_text("module tw_fifo (input logic a;\nendmodule\n")
     with pytest.raises(BuildError, match=r"(?s)Yosys refuses the RTL.*tw_fifo\.sv:1"):
