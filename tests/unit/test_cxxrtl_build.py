@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from tilewright.host.errors import BuildError, ToolError
