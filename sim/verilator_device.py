@@ -54,7 +54,7 @@ class VerilatorDevice:
         hw: configuration; it is built when the cache does not hold it.
         memory: DRAM timing.
         waves: FST file that records everything until `close`; slow.
-        exact_mac: simulate the MAC style of ``hw`` instead of the equivalent plain one.
+        exact_mac: simulate the MAC array as a device gets it, not its equivalent fast form.
         watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
         library: simulate this library instead of building one.
 
