@@ -21,8 +21,11 @@ void Require(bool holds, const char* text) {
 }
 
 uint64_t BeatCost(uint32_t beat_bytes, double bytes_per_cycle) {
-  const double cycles = beat_bytes / bytes_per_cycle;
-  return std::max<uint64_t>(kOneCycle, static_cast<uint64_t>(std::llround(cycles * kOneCycle)));
+  return static_cast<uint64_t>(std::llround(beat_bytes / bytes_per_cycle * kOneCycle));
+}
+
+uint64_t ChannelCost(uint32_t beat_bytes, double bytes_per_cycle) {
+  return std::max(kOneCycle, BeatCost(beat_bytes, bytes_per_cycle));
 }
 
 bool Same(const AxiAddress& a, const AxiAddress& b) {
@@ -75,9 +78,9 @@ void MemoryModel::SetTiming(const MemoryTiming& timing) {
   Require(timing.shared_bytes_per_cycle == 0 || timing.shared_bytes_per_cycle >= 0.0625,
           "shared_bytes_per_cycle must be 0 or at least 1/16");
   timing_ = timing;
-  read_channel_.cost = BeatCost(beat_bytes_, timing.read_bytes_per_cycle);
-  write_channel_.cost = BeatCost(beat_bytes_, timing.write_bytes_per_cycle);
-  shared_channel_.cost =
+  read_channel_.cost = ChannelCost(beat_bytes_, timing.read_bytes_per_cycle);
+  write_channel_.cost = ChannelCost(beat_bytes_, timing.write_bytes_per_cycle);
+  shared_.cost =
       timing.shared_bytes_per_cycle > 0 ? BeatCost(beat_bytes_, timing.shared_bytes_per_cycle) : 0;
   random_ = timing.stall_seed;
   Reset();
@@ -95,8 +98,8 @@ void MemoryModel::Reset() {
   reads_.Clear();
   writes_.Clear();
   write_data_index_ = 0;
-  read_channel_.free_at = write_channel_.free_at = shared_channel_.free_at = 0;
-  last_shared_was_read_ = false;
+  read_channel_.free_at = write_channel_.free_at = shared_.free_at = 0;
+  write_denied_ = write_owed_ = read_withheld_ = false;
   ar_waiting_ = aw_waiting_ = Waiting();
   w_waiting_ = false;
   violation_ = ViolationRecord();
@@ -236,10 +239,7 @@ void MemoryModel::AcceptWriteBeat(const AxiRequest& request) {
   }
   WriteBeat(burst, request);
   write_channel_.Charge(cycle_);
-  if (shared_channel_.cost != 0) {
-    shared_channel_.Charge(cycle_);
-    last_shared_was_read_ = false;
-  }
+  shared_.Charge(cycle_);
   ++burst.beat;
   if (last) {
     burst.complete = true;
@@ -318,27 +318,27 @@ void MemoryModel::Decide(bool write_was_waiting) {
   const auto stalled = [&](StallBit channel) {
     return percent != 0 && Stalled(stalls, channel, percent);
   };
-  const bool shared = shared_channel_.cost != 0;
-  const bool shared_free = !shared || shared_channel_.IsFree(cycle_);
   const bool write_open =
       write_data_index_ < writes_.size() && write_channel_.IsFree(cycle_) && !stalled(kStallW);
 
+  if (read_withheld_) write_owed_ = false;
+  if (write_denied_ && write_was_waiting) write_owed_ = true;
+  read_withheld_ = false;
+
   response_.r_new = 0;
-  bool read_shown = false;
   if (!response_.r_valid && reads_.size() != 0 && !stalled(kStallR)) {
     const Burst& burst = reads_[0];
-    const bool writes_turn = shared && last_shared_was_read_ && write_was_waiting && write_open;
-    if (burst.due <= cycle_ && read_channel_.IsFree(cycle_) && shared_free && !writes_turn) {
-      ShowReadBeat();
-      read_shown = true;
-      read_channel_.Charge(cycle_);
-      if (shared) {
-        shared_channel_.Charge(cycle_);
-        last_shared_was_read_ = true;
+    if (burst.due <= cycle_ && read_channel_.IsFree(cycle_) && shared_.HasRoom(cycle_, 1)) {
+      read_withheld_ = write_owed_ && write_open && !shared_.HasRoom(cycle_, 2);
+      if (!read_withheld_) {
+        ShowReadBeat();
+        read_channel_.Charge(cycle_);
+        shared_.Charge(cycle_);
       }
     }
   }
-  response_.w_ready = write_open && shared_free && !(shared && read_shown);
+  response_.w_ready = write_open && shared_.HasRoom(cycle_, 1);
+  write_denied_ = response_.r_new && write_open && !response_.w_ready;
 
   if (!response_.b_valid && writes_.size() != 0 && !stalled(kStallB)) {
     const Burst& burst = writes_[0];

@@ -15,8 +15,11 @@
 //  - A beat of B bytes occupies its channel for max(1, B / bytes_per_cycle) cycles, in units of
 //    1/65536 cycle; the fraction carries over from beat to beat, an idle cycle discards it. Reads
 //    are charged when the beat is first shown, writes when it is accepted.
-//  - If shared_bytes_per_cycle is set, each beat occupies the shared DRAM likewise, in addition to
-//    its own channel. When both directions want it, they alternate, the read first.
+//  - If shared_bytes_per_cycle is set, each beat also occupies the shared DRAM, for
+//    B / shared_bytes_per_cycle cycles (less than one if the DRAM is faster than a channel): a beat
+//    moves in a cycle in which the DRAM becomes free before the cycle ends. So one beat of each
+//    direction moves in a cycle if both fit; of the cycles with
+//    room for one while both want it, the directions get every other, the read first.
 //  - stall_percent withholds each of ARREADY, AWREADY, WREADY, a new R beat and a new B response
 //    independently at random in every cycle (a valid that was shown is never withdrawn).
 #ifndef TILEWRIGHT_SIM_HARNESS_MEMORY_MODEL_H_
@@ -191,6 +194,20 @@ class MemoryModel {
     void Charge(uint64_t cycle);
   };
 
+  // The DRAM behind both channels; same unit. Several beats may start in one cycle.
+  struct SharedDram {
+    uint64_t cost = 0;  // 0: not shared
+    uint64_t free_at = 0;
+    // Whether `beats` more beats can all start before the cycle ends.
+    bool HasRoom(uint64_t cycle, uint64_t beats) const {
+      return cost == 0 || Start(cycle) + (beats - 1) * cost < (cycle + 1) << 16;
+    }
+    void Charge(uint64_t cycle) { free_at = Start(cycle) + cost; }
+
+   private:
+    uint64_t Start(uint64_t cycle) const { return free_at > cycle << 16 ? free_at : cycle << 16; }
+  };
+
   // An address channel on which VALID waits for READY.
   struct Waiting {
     bool active = false;
@@ -223,8 +240,10 @@ class MemoryModel {
   size_t write_data_index_ = 0;  // burst of writes_ whose data is accepted next
   Channel read_channel_;
   Channel write_channel_;
-  Channel shared_channel_;
-  bool last_shared_was_read_ = false;
+  SharedDram shared_;
+  bool write_denied_ = false;   // the DRAM had no room for a write beat beside the read's
+  bool write_owed_ = false;     // so the next such cycle is the write's
+  bool read_withheld_ = false;  // and the read waited in this one
   uint64_t random_ = 0;
   bool quiet_ = false;
 

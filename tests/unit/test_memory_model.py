@@ -286,6 +286,19 @@ def test_directions_alternate_on_a_shared_memory_and_keep_its_rate(library, rate
     assert spent == pytest.approx((len(order) - 1) * max(1, 8 / rate) + 1, abs=2)
 
 
+@pytest.mark.parametrize("rate", [9, 12, 15.75])
+def test_a_shared_memory_faster_than_a_channel_moves_both_directions_at_its_rate(library, rate):
+    slave = Slave(library, timing(shared_bytes_per_cycle=rate))
+    reads = [(BASE + 128 * k, 16) for k in range(16)]
+    writes = [(BASE + 8192 + 128 * k, [(bytes(8), 255)] * 16) for k in range(16)]
+    log = play(slave, reads, writes)
+    shown = [entry[0] for entry in log.r]
+    start, end = max(shown[0], log.w[0]), min(shown[-1], log.w[-1])
+    beats = sum(start <= c <= end for c in [*shown, *log.w])
+    assert beats / (end - start + 1) == pytest.approx(rate / 8, rel=0.02)
+    assert sum(start <= c <= end for c in shown) == pytest.approx(beats / 2, rel=0.02)
+
+
 def test_separate_channels_do_not_slow_each_other(library):
     reads = [(BASE + 128 * k, 16) for k in range(8)]
     writes = [(BASE + 8192 + 128 * k, [(bytes(8), 255)] * 16) for k in range(8)]
