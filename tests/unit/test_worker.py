@@ -151,10 +151,12 @@ def test_close_kills_workers_and_what_they_started():
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from tilewright.sim.worker import WorkerPool
 
 if __name__ == "__main__":
+    # A shell that starts the tests in the background has them inherit an ignored SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with WorkerPool(2, wall_limit_s=600) as pool:
         pool.submit("a", os.getpid)
         pool.submit("b", os.getpid)
