@@ -321,7 +321,7 @@ void MemoryModel::Decide(bool write_was_waiting) {
   const bool write_open =
       write_data_index_ < writes_.size() && write_channel_.IsFree(cycle_) && !stalled(kStallW);
 
-  if (read_withheld_) write_owed_ = false;
+  if (read_withheld_ || write_data_index_ == writes_.size()) write_owed_ = false;
   if (write_denied_ && write_was_waiting) write_owed_ = true;
   read_withheld_ = false;
 
