@@ -55,13 +55,10 @@ Pipeline::Pipeline(const Hardware& hardware, const MemoryTiming& memory)
   tile_bytes_[7] = 1;
 }
 
-Outcome Pipeline::Run(const uint8_t* instructions, uint32_t count, const uint8_t* memory,
-                      uint64_t memory_bytes, uint64_t max_cycles) {
+Outcome Pipeline::Run(const uint8_t* instructions, uint32_t count, uint64_t max_cycles) {
   Reset(count);
   const Outcome decoded = Decode(instructions, count);
-  if (decoded.refusal != Refusal::kNone) return decoded;
-  (void)memory; (void)memory_bytes;
-  return Loop(max_cycles);
+  return decoded.refusal == Refusal::kNone ? Loop(max_cycles) : decoded;
 }
 
 void Pipeline::Reset(uint32_t count) {
