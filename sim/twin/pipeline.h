@@ -28,18 +28,12 @@ constexpr uint32_t kNobody = ~0u;
 
 enum Wait : uint32_t { kBusy, kToken0, kToken1, kToken2, kMemory, kIdle, kWaits };
 
-// The parameters that shape time. Plain C layout: mirrored by sim/twin_library.py.
+// The parameters that shape time; the depths of the scratchpads do not. Plain C layout: mirrored
+// by sim/twin_device.py.
 struct Hardware {
   uint32_t batch;
   uint32_t block_in;
   uint32_t block_out;
-  uint32_t inp_depth;  // tiles, as all depths
-  uint32_t wgt_depth;
-  uint32_t acc_depth;
-  uint32_t out_depth;
-  uint32_t uop_depth;
-  uint32_t res_depth;
-  uint32_t param_depth;
   uint32_t axi_bytes;
   uint32_t axi_burst_beats;
   uint32_t read_outstanding;
