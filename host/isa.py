@@ -19,6 +19,16 @@ LOAD ``memory`` : for z, y, x over the padded region (row-major, x fastest)::
   A PARAM tile spans several memory rows, so padding is illegal there; so is an empty region.
   ``dram_offset`` is relative to the MEM_BASE register; it is a multiple of min(T, AXI beat).
 
+LOAD with ``diagonal`` : the same walk into WGT (elsewhere it is illegal), with T = D =
+  min(block_in, block_out): DRAM holds only a diagonal of each tile. With k = ``phase`` + the
+  data rows before this one (planes go on counting), taken modulo the larger block over D::
+
+    wgt[tile][o][i] = diagonal[o mod D] if o mod D == i mod D and o div D + i div D == k else 0
+
+  A tile's D x D blocks lie in one row or one column: k names the one that has the diagonal. Square
+  tiles have one block, and k is always 0. Padding tiles are filled whole with ``pad_value`` and
+  padding rows do not count.
+
 STORE : the same walk without padding, from OUT to DRAM, T = batch x block_out bytes.
 
 GEMM : for o in iter_outer, i in iter_inner, u in uop[uop_begin .. uop_begin + uop_count - 1]::
@@ -149,6 +159,8 @@ LOAD_FIELDS: Final = (
     _f("pad_right", 6, "padding tiles after each row"),
     _f("pad_top", 6, "padding rows before each plane"),
     _f("pad_bottom", 6, "padding rows after each plane"),
+    _f("diagonal", 1, "1: DRAM holds the diagonals of WGT tiles"),
+    _f("phase", 4, "block that has the diagonal in the first row (with diagonal)"),
 )
 
 STORE_FIELDS: Final = (

@@ -128,12 +128,17 @@ def unpack_weights(
     return np.ascontiguousarray(plain[:outputs, :inputs])
 
 
-def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
-    """Depthwise (C, 1, KH, KW) to diagonal tiles ``[C/bo][R][KH][KW][bo][bi]``, flat bytes.
+def diagonal_bytes(*, block_in: int, block_out: int) -> int:
+    """Bytes of a weight tile's diagonal, the only ones that a depthwise layer uses."""
+    return min(block_in, block_out)
 
-    R is the number of input blocks that an output block covers: ``block_out / block_in``, or
-    1 when the input block is the larger one (the diagonal then sits at the output block's
-    share of it).
+
+def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
+    """Depthwise (C, 1, KH, KW) to the diagonals of weight tiles, flat bytes.
+
+    The order is ``[C/block_out][R][KH][KW][min(block_in, block_out)]``. R is the number of input
+    blocks that an output block covers: ``block_out / block_in``, or 1 when the input block is
+    the larger one. A diagonal LOAD puts each where its channels meet themselves (`host.isa`).
 
     Raises:
         WorkloadError: weights that are not (C, 1, KH, KW).
@@ -141,14 +146,13 @@ def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int)
     if weights.ndim != 4 or weights.shape[1] != 1:
         raise WorkloadError("must be (C, 1, KH, KW)", field="weights", value=weights.shape)
     channels, _, kernel_h, kernel_w = weights.shape
-    rows, columns = blocks_of(channels, block_out), max(1, block_out // block_in)
-    tiles = np.zeros((rows, columns, kernel_h, kernel_w, block_out, block_in), dtype=np.int8)
-    channel = np.arange(channels)
-    row, lane = channel // block_out, channel % block_out
-    # Position of the channel inside the input blocks that belong to its output block.
-    inside = lane if block_out >= block_in else channel % block_in
-    tiles[row, inside // block_in, :, :, lane, inside % block_in] = weights[:, 0]
-    return tiles.view(np.uint8).ravel()
+    size = diagonal_bytes(block_in=block_in, block_out=block_out)
+    padded = np.zeros(
+        (blocks_of(channels, block_out) * block_out, kernel_h, kernel_w), dtype=np.int8
+    )
+    padded[:channels] = weights[:, 0]
+    diagonals = padded.reshape(-1, size, kernel_h, kernel_w).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(diagonals).view(np.uint8).ravel()
 
 
 def pack_params(params: RequantParams, *, block_out: int) -> Bytes:

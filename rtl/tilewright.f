@@ -6,6 +6,7 @@ tw_tokens.sv
 tw_rows.sv
 tw_bursts.sv
 tw_padding.sv
+tw_hold.sv
 tw_read.sv
 tw_fetch.sv
 tw_spad.sv

@@ -93,6 +93,7 @@ module tilewright_top #(
   localparam int unsigned Lanes = VectorLanes == 0 ? 1 : VectorLanes;
   localparam int unsigned InpTile = Rows * ChannelsIn;
   localparam int unsigned WgtTile = ChannelsIn * ChannelsOut;
+  localparam int unsigned Diagonal = ChannelsIn < ChannelsOut ? ChannelsIn : ChannelsOut;
   localparam int unsigned OutTile = Rows * ChannelsOut;
   localparam int unsigned AccTile = 4 * OutTile;
   localparam int unsigned ParTile = 16 * ChannelsOut;
@@ -346,7 +347,8 @@ module tilewright_top #(
   logic [17:0] write_addr;
   logic [9:0] write_slice;
   logic [4:0] write_lane, write_count;
-  logic write_pad;
+  logic write_pad, write_diag;
+  logic [3:0] write_phase;
   logic [BeatBytes*8-1:0] write_data;
 
   tw_load #(
@@ -363,7 +365,9 @@ module tilewright_top #(
       .UopDepth    (UopDepth),
       .ParDepth    (ParDepth),
       .ResDepth    (ResDepth),
-      .AccBankShift(AccBankShift)
+      .AccBankShift(AccBankShift),
+      .DiagBytes   (Diagonal),
+      .DiagBlocks  (WgtTile / (Diagonal * Diagonal))
   ) u_load (
       .clk_i        (clk),
       .rst_i        (unit_rst),
@@ -389,6 +393,8 @@ module tilewright_top #(
       .write_lane_o (write_lane),
       .write_count_o(write_count),
       .write_pad_o  (write_pad),
+      .write_diag_o (write_diag),
+      .write_phase_o(write_phase),
       .write_data_o (write_data),
       .idle_o       (unit_idle[tw_pkg::UnitLoad]),
       .retire_o     (retire[tw_pkg::UnitLoad]),
@@ -598,6 +604,8 @@ module tilewright_top #(
       .write_lane_i (write_lane),
       .write_count_i(write_count),
       .write_pad_i  (write_pad),
+      .write_diag_i (1'b0),
+      .write_phase_i(4'd0),
       .write_data_i (write_data),
       .read_i       (uop_read),
       .read_addr_i  (uop_addr),
@@ -616,6 +624,8 @@ module tilewright_top #(
       .write_lane_i (write_lane),
       .write_count_i(write_count),
       .write_pad_i  (write_pad),
+      .write_diag_i (1'b0),
+      .write_phase_i(4'd0),
       .write_data_i (write_data),
       .read_i       (inp_read),
       .read_addr_i  (inp_addr),
@@ -625,7 +635,9 @@ module tilewright_top #(
       .TileBytes (WgtTile),
       .ReadBytes (WgtTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(WgtBytes)
+      .TotalBytes(WgtBytes),
+      .DiagBytes (Diagonal),
+      .RowBytes  (ChannelsIn)
   ) u_wgt (
       .clk_i        (clk),
       .write_i      (write_mem[tw_pkg::MemWgt]),
@@ -634,6 +646,8 @@ module tilewright_top #(
       .write_lane_i (write_lane),
       .write_count_i(write_count),
       .write_pad_i  (write_pad),
+      .write_diag_i (write_diag),
+      .write_phase_i(write_phase),
       .write_data_i (write_data),
       .read_i       (wgt_read),
       .read_addr_i  (wgt_addr),
@@ -652,6 +666,8 @@ module tilewright_top #(
       .write_lane_i (write_lane),
       .write_count_i(write_count),
       .write_pad_i  (write_pad),
+      .write_diag_i (1'b0),
+      .write_phase_i(4'd0),
       .write_data_i (write_data),
       .read_i       (par_read),
       .read_addr_i  (par_addr),
@@ -670,6 +686,8 @@ module tilewright_top #(
       .write_lane_i (write_lane),
       .write_count_i(write_count),
       .write_pad_i  (write_pad),
+      .write_diag_i (1'b0),
+      .write_phase_i(4'd0),
       .write_data_i (write_data),
       .read_i       (res_read),
       .read_addr_i  (res_addr),

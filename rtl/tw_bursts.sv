@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts the rows of a strided region into AXI bursts: whole beats, never across 4 KiB.
-// Costs one cycle a row and one cycle a burst.
+//
+// Two stages: `next` holds where the coming burst starts and how long it may be, the offered burst
+// lies in registers of its own. While a burst waits for its grant the one after it is ready to
+// follow, across rows too, so that a burst can be taken every cycle; only after a first row of a
+// single burst one cycle passes. The first burst is offered two cycles after start_i.
 module tw_bursts #(
     parameter int unsigned BeatBytes  = 8,  // bytes of an AXI beat
-    parameter int unsigned BurstBeats = 16  // longest burst, a power of two
+    parameter int unsigned BurstBeats = 16  // longest burst, a power of two, at most 4 KiB
 ) (
     input  logic        clk_i,
     input  logic        rst_i,
@@ -22,23 +26,24 @@ module tw_bursts #(
     output logic        done_o        // nothing more to offer
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
-  localparam int unsigned PageBeats = 4096 / BeatBytes;
-  localparam int unsigned PageBits = $clog2(PageBeats);
+  localparam int unsigned BeatBits = 40 - BeatShift;
+  localparam int unsigned PageBits = $clog2(4096 / BeatBytes);
 
-  typedef enum logic [1:0] {
-    Idle,  // no region
-    Row,   // count the beats of the row
-    Burst  // offer bursts of the row
-  } state_e;
+  typedef logic [BeatBits-1:0] beat_t;  // address in beats
+  typedef logic [PageBits-1:0] page_t;  // the same within 4 KiB
+  // Bursts of the longest length that start in the last `BurstBeats` beats of a page end with it.
+  localparam page_t Offsets = page_t'(BurstBeats - 1);
+  localparam logic [7:0] Longest = 8'(BurstBeats - 1);
 
-  state_e state_q, state_d;
-  logic [39:0] row_addr, unused_after;
-  logic unused_last_y, last_row, row_next;
-  logic [39-BeatShift:0] beat_q, beat_d;  // address in beats
-  logic [28:0] left_q, left_d;            // beats left in the row
-  logic [28:0] span_bytes, take_row;
-  logic [PageBits:0] page_left;
-  logic [28:0] take;
+  // ---------------------------------------------------------------------------------------
+  // Rows: the first one comes with start_i, the others from the walker
+  logic [39:0] walk_addr, row_addr, unused_after;
+  logic walk_last, unused_last_y, row_next, row_load, row_last;
+  logic rows_q;  // the walker holds a row that `next` has not had
+  logic skip_q;  // the walker holds the first row, which `next` had from start_i
+  beat_t row_beat;
+  logic signed [BeatShift:0] row_start;  // bytes of the row's first beat before the row, minus 1
+  logic [28:0] row_end;                  // last byte of the row, counted from its first beat
 
   tw_rows #(
       .AddrBits(40)
@@ -51,55 +56,89 @@ module tw_bursts #(
       .y_size_i,
       .z_size_i,
       .next_i  (row_next),
-      .addr_o  (row_addr),
+      .addr_o  (walk_addr),
       .after_o (unused_after),
       .last_y_o(unused_last_y),
-      .last_o  (last_row)
+      .last_o  (walk_last)
   );
 
-  // Beats that the row touches, from the beat that holds its first byte.
-  assign span_bytes = {1'b0, row_bytes_i} + 29'(row_addr[BeatShift-1:0]) + 29'(BeatBytes - 1);
-  assign page_left  = (PageBits + 1)'(PageBeats) - {1'b0, beat_q[PageBits-1:0]};
-  assign take_row   = left_q < 29'(BurstBeats) ? left_q : 29'(BurstBeats);
-  assign take       = take_row < 29'(page_left) ? take_row : 29'(page_left);
+  assign row_addr = start_i ? base_i : walk_addr;
+  assign row_last = start_i ? (y_size_i <= 16'd1) && (z_size_i <= 16'd1) : walk_last;
+  assign row_beat = row_addr[39:BeatShift];
+  assign row_start = $signed({1'b0, row_addr[BeatShift-1:0]}) - (BeatShift + 1)'(1);
+  assign row_end = {1'b0, row_bytes_i} + 29'(row_start);
 
-  assign valid_o    = state_q == Burst;
-  assign addr_o     = {beat_q, {BeatShift{1'b0}}};
-  assign len_o      = 8'(take - 29'd1);
-  assign last_o     = last_row && (take == left_q);
-  assign done_o     = state_q == Idle;
+  // ---------------------------------------------------------------------------------------
+  // The next burst: beats left in its row, and beats up to the longest length or 4 KiB
+  logic next_valid_q, next_last_q, next_ends, advance;
+  beat_t next_beat_q;
+  logic [27:0] left_q;  // beats left in the row, minus 1
+  logic [7:0] room_q;   // beats that a burst from here may have, minus 1
 
-  always_comb begin
-    state_d  = state_q;
-    beat_d   = beat_q;
-    left_d   = left_q;
-    row_next = 1'b0;
-    unique case (state_q)
-      Idle: ;
-      Row: begin
-        beat_d  = row_addr[39:BeatShift];
-        left_d  = span_bytes >> BeatShift;
-        state_d = Burst;
-      end
-      Burst: begin
-        if (ready_i) begin
-          beat_d = beat_q + (40 - BeatShift)'(take);
-          left_d = left_q - take;
-          if (take == left_q) begin
-            row_next = 1'b1;
-            state_d  = last_row ? Idle : Row;
-          end
-        end
-      end
-      default: state_d = Idle;
-    endcase
-    if (start_i) state_d = Row;
-  end
+  // A burst within the last `BurstBeats` beats of a page reaches its end, others are full.
+  function automatic logic [7:0] room_of(page_t first, page_t last_start);
+    return (first | Offsets) == last_start ? ~8'(first) & Longest : Longest;
+  endfunction
+
+  assign next_ends = left_q <= 28'(room_q);  // the row ends with this burst
+  assign row_load = rows_q && !skip_q && (!next_valid_q || (advance && next_ends));
+  assign row_next = skip_q || row_load;
 
   always_ff @(posedge clk_i) begin
-    beat_q <= beat_d;
-    left_q <= left_d;
-    if (rst_i) state_q <= Idle;
-    else state_q <= state_d;
+    if (start_i || row_load) begin
+      next_beat_q <= row_beat;
+      next_last_q <= row_last;
+      left_q      <= 28'(row_end >> BeatShift);
+      room_q      <= room_of(row_beat[PageBits-1:0], '1);
+    end else if (advance) begin
+      next_beat_q <= next_beat_q + beat_t'(room_q) + beat_t'(1);
+      left_q      <= left_q + ~28'(room_q);  // less room_q + 1
+      // After a page's end a full burst follows; else the one after a full one.
+      room_q      <= (next_beat_q[PageBits-1:0] | Offsets) == '1 ? Longest :
+                     room_of(next_beat_q[PageBits-1:0], ~(Offsets + page_t'(1)));
+    end
+    skip_q <= start_i && !rst_i;
+    if (rst_i) begin
+      next_valid_q <= 1'b0;
+      rows_q       <= 1'b0;
+    end else if (start_i) begin
+      next_valid_q <= 1'b1;
+      rows_q       <= !row_last;
+    end else begin
+      if (row_load) next_valid_q <= 1'b1;
+      else if (advance && next_ends) next_valid_q <= 1'b0;
+      if (row_load && row_last) rows_q <= 1'b0;
+    end
   end
+
+  // ---------------------------------------------------------------------------------------
+  // The offered burst
+  logic valid_q, last_q, busy_q;
+  beat_t beat_q;
+  logic [7:0] len_q;
+
+  assign advance = next_valid_q && (!valid_q || ready_i);
+
+  always_ff @(posedge clk_i) begin
+    if (advance) begin
+      beat_q <= next_beat_q;
+      len_q  <= next_ends ? left_q[7:0] : room_q;
+      last_q <= next_ends && next_last_q;
+    end
+    if (rst_i) begin
+      valid_q <= 1'b0;
+      busy_q  <= 1'b0;
+    end else begin
+      if (advance) valid_q <= 1'b1;
+      else if (ready_i) valid_q <= 1'b0;
+      if (start_i) busy_q <= 1'b1;
+      else if (valid_q && ready_i && last_q) busy_q <= 1'b0;
+    end
+  end
+
+  assign valid_o = valid_q;
+  assign addr_o  = {beat_q, {BeatShift{1'b0}}};
+  assign len_o   = len_q;
+  assign last_o  = last_q;
+  assign done_o  = !busy_q;
 endmodule

@@ -18,7 +18,9 @@ module tw_load #(
     parameter int unsigned UopDepth      = 4096,  // micro-operations
     parameter int unsigned ParDepth      = 64,    // tiles
     parameter int unsigned ResDepth      = 2048,  // tiles
-    parameter int unsigned AccBankShift  = 9      // log2 of the tiles in an ACC bank
+    parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
+    parameter int unsigned DiagBytes     = 16,    // bytes of a WGT tile's diagonal
+    parameter int unsigned DiagBlocks    = 1      // blocks of a WGT tile that can have it
 ) (
     input  logic                               clk_i,
     input  logic                               rst_i,
@@ -49,6 +51,8 @@ module tw_load #(
     output logic        [                 4:0] write_lane_o,  // first tile within the beat
     output logic        [                 4:0] write_count_o, // tiles in the beat, at least 1
     output logic                               write_pad_o,   // fill the whole tile
+    output logic                               write_diag_o,  // WGT: the diagonal, else zeros
+    output logic        [                 3:0] write_phase_o, // WGT: block with the diagonal
     output logic        [     BeatBytes*8-1:0] write_data_o,
     // status
     output logic                               idle_o,
@@ -60,6 +64,7 @@ module tw_load #(
     output logic        [                23:0] issue_index_o  // instruction that asks for data
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
+  localparam int unsigned DiagShift = $clog2(DiagBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and retirement
 
   // Two bits wider than any legal index, so that an overrun shows before it wraps.
@@ -111,6 +116,8 @@ module tw_load #(
     logic [15:0]          z_size;
     logic [6:0]           row_jump;
     tile_t                plane_jump;
+    logic                 diagonal;
+    logic [3:0]           phase;
   } flight_t;
 
   issue_e issue_q, issue_d;
@@ -133,6 +140,14 @@ module tw_load #(
   logic issue_finished, pad_only_retire;
   logic data_idle;
   logic head_pads, head_loadable;
+  logic bursts_valid, bursts_room;
+  logic place;                          // a beat, or one diagonal of it, is placed
+  logic [BeatBytes*8-1:0] place_data;
+
+  // Bytes, as a power of two, of what a LOAD counts as a tile in DRAM.
+  function automatic logic [3:0] unit_shift(logic [2:0] memory, logic diagonal);
+    return diagonal ? 4'(DiagShift) : TileShift[memory];
+  endfunction
 
   assign head = tw_pkg::load_t'(insn_i);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
@@ -141,12 +156,13 @@ module tw_load #(
                      !head.push[tw_pkg::UnitLoad] &&
                      (|{head.x_size, head.pad_left, head.pad_right}) &&
                      (|{head.y_size, head.pad_top, head.pad_bottom}) &&
-                     !(head_pads && head.memory == tw_pkg::MemParam);
+                     !(head_pads && head.memory == tw_pkg::MemParam) &&
+                     !(head.diagonal && head.memory != tw_pkg::MemWgt);
   // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
   always_comb begin
     aligned = 1'b1;
     for (int unsigned b = 0; b < BeatShift; b++) begin
-      if (b < 32'(TileShift[head.memory]) && head.dram_offset[b]) aligned = 1'b0;
+      if (b < 32'(unit_shift(head.memory, head.diagonal)) && head.dram_offset[b]) aligned = 1'b0;
     end
     if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
   end
@@ -159,7 +175,7 @@ module tw_load #(
 
   assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
   assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
-  assign shift = TileShift[cur_q.memory];
+  assign shift = unit_shift(cur_q.memory, cur_q.diagonal);
   assign y_step = 40'(cur_q.y_stride) << shift;
   assign z_step = 40'(cur_q.z_stride) << shift;
   assign row_bytes = 28'(cur_q.x_size) << shift;
@@ -182,7 +198,9 @@ module tw_load #(
       y_size: cur_q.y_size,
       z_size: cur_q.z_size,
       row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
-      plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows
+      plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows,
+      diagonal: cur_q.diagonal,
+      phase: cur_q.phase & 4'(DiagBlocks - 1)
   };
 
   tw_bursts #(
@@ -198,13 +216,15 @@ module tw_load #(
       .row_bytes_i(row_bytes),
       .y_size_i   (cur_q.y_size),
       .z_size_i   (cur_q.z_size),
-      .valid_o    (req_valid_o),
-      .ready_i    (req_ready_i),
+      .valid_o    (bursts_valid),
+      .ready_i    (req_ready_i && bursts_room),
       .addr_o     (req_addr_o),
       .len_o      (req_len_o),
       .last_o     (bursts_last),
       .done_o     (bursts_done)
   );
+
+  assign req_valid_o = bursts_valid && bursts_room;
 
   tw_padding u_padding (
       .clk_i,
@@ -220,7 +240,7 @@ module tw_load #(
       .pad_right_i (cur_q.pad_right),
       .pad_top_i   (cur_q.pad_top),
       .valid_o     (pads_write),
-      .ready_i     (!beat_valid_i && !pads_full && !pads_wait),
+      .ready_i     (!place && !pads_full && !pads_wait),
       .addr_o      (pads_addr),
       .done_o      (pads_done)
   );
@@ -301,16 +321,20 @@ module tw_load #(
   logic row_last_y, row_last;
   logic [3:0] act_shift;
   logic [4:0] lanes, count;
-  logic wide, last_slice, row_done, all_done;
+  logic wide, one_by_one, last_slice, row_done, all_done;
+  logic [3:0] phase_q;                     // block with the diagonal in this row
   tile_t addr_next;
   logic [4:0] lane_first, lane_next;
+  logic beat_done;                         // nothing is left of the beat
   logic in_range, bank_ok;
   tile_t addr_last;
 
-  assign act_shift = TileShift[act_q.memory];
+  assign act_shift = unit_shift(act_q.memory, act_q.diagonal);
   assign wide = act_shift >= 4'(BeatShift);
   assign lanes = 5'(32'd1 << (4'(BeatShift) - act_shift));  // tiles in a beat, narrow tiles only
-  assign count = wide ? 5'd1 : ((16'(lanes - lane_q) < left_q) ? lanes - lane_q : 5'(left_q));
+  assign one_by_one = wide || act_q.diagonal;  // a tile at a time
+  assign count = one_by_one ? 5'd1 :
+                 ((16'(lanes - lane_q) < left_q) ? lanes - lane_q : 5'(left_q));
   assign last_slice = !wide || (slice_q == 10'((32'd1 << (act_shift - 4'(BeatShift))) - 32'd1));
   assign row_done = last_slice && (left_q == 16'(count));
   assign all_done = row_done && row_last;
@@ -319,15 +343,18 @@ module tw_load #(
   assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr_q >> AccBankShift)];
   assign addr_next = addr_q + tile_t'(count) +
                      (!row_done ? '0 : row_last_y ? act_q.plane_jump : tile_t'(act_q.row_jump));
-  assign lane_first = lane_of(flight_out.base, TileShift[flight_out.memory]);
-  assign lane_next = row_done ? lane_of(row_after, act_shift) : '0;
+  assign lane_first = lane_of(flight_out.base, unit_shift(flight_out.memory, flight_out.diagonal));
+  assign lane_next = row_done ? lane_of(row_after, act_shift) : beat_done ? '0 : lane_q + 5'd1;
+
+  // A beat of several diagonals is placed one of them a cycle.
+  assign beat_done = !(act_q.diagonal && !wide) || row_done || (lane_q == lanes - 5'd1);
 
   function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] tile_shift);
     return (tile_shift >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> tile_shift);
   endfunction
 
   assign retire_data = act_valid_q && (credit_q != '0) &&
-                       (all_placed_q || (beat_valid_i && all_done));
+                       (all_placed_q || (place && all_done));
   assign flight_pop = flight_valid && (!act_valid_q || retire_data);
   assign data_idle = !act_valid_q;
 
@@ -341,7 +368,7 @@ module tw_load #(
       .z_step_i(act_q.z_step),
       .y_size_i(flight_pop ? flight_out.y_size : act_q.y_size),
       .z_size_i(flight_out.z_size),
-      .next_i  (beat_valid_i && row_done),
+      .next_i  (place && row_done),
       .addr_o  (unused_row_addr),
       .after_o (row_after),
       .last_y_o(row_last_y),
@@ -355,8 +382,9 @@ module tw_load #(
       left_q       <= flight_out.x_size;
       slice_q      <= '0;
       lane_q       <= lane_first;
+      phase_q      <= flight_out.phase;
       all_placed_q <= 1'b0;
-    end else if (beat_valid_i) begin
+    end else if (place) begin
       if (last_slice) begin
         addr_q  <= addr_next;
         left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
@@ -365,6 +393,7 @@ module tw_load #(
       end else begin
         slice_q <= slice_q + 1'b1;
       end
+      if (row_done) phase_q <= (phase_q + 4'd1) & 4'(DiagBlocks - 1);
       if (all_done) all_placed_q <= 1'b1;
     end
     if (rst_i) begin
@@ -379,10 +408,38 @@ module tw_load #(
   end
 
   // ---------------------------------------------------------------------------------------
+  // Beats on their way to the data stage
+  if (DiagBytes >= BeatBytes) begin : gen_straight
+    assign place       = beat_valid_i;
+    assign place_data  = beat_data_i;
+    assign bursts_room = 1'b1;
+    logic unused_done;
+    assign unused_done = beat_done;
+  end else begin : gen_hold
+    tw_hold #(
+        .BeatBytes (BeatBytes),
+        .BurstBeats(BurstBeats)
+    ) u_hold (
+        .clk_i,
+        .rst_i,
+        .start_i     (flight_push && !halt_i && cur_q.diagonal),
+        .retire_i    (retire_data && act_q.diagonal),
+        .asked_i     (req_valid_o && req_ready_i),
+        .asked_len_i (req_len_o),
+        .room_o      (bursts_room),
+        .beat_valid_i,
+        .beat_data_i,
+        .valid_o     (place),
+        .data_o      (place_data),
+        .done_i      (beat_done)
+    );
+  end
+
+  // ---------------------------------------------------------------------------------------
   // Write port: data first, padding in the other cycles
   logic write_beat, write_pad;
-  assign write_beat = beat_valid_i && act_valid_q && in_range && bank_ok && !halt_i;
-  assign write_pad  = pads_write && !beat_valid_i && !pads_full && !pads_wait && !halt_i;
+  assign write_beat = place && act_valid_q && in_range && bank_ok && !halt_i;
+  assign write_pad  = pads_write && !place && !pads_full && !pads_wait && !halt_i;
 
   always_ff @(posedge clk_i) begin
     write_mem_o <= '0;
@@ -394,7 +451,9 @@ module tw_load #(
       write_lane_o  <= write_beat ? lane_q : '0;
       write_count_o <= write_beat ? count : 5'd1;
       write_pad_o   <= !write_beat;
-      write_data_o  <= write_beat ? beat_data_i : {BeatBytes{cur_q.pad_value}};
+      write_diag_o  <= write_beat && act_q.diagonal;
+      write_phase_o <= phase_q;
+      write_data_o  <= write_beat ? place_data : {BeatBytes{cur_q.pad_value}};
     end
     if (rst_i) write_mem_o <= '0;
   end
@@ -430,11 +489,11 @@ module tw_load #(
     end else if (take && !aligned) begin
       error_valid_o = 1'b1;
       error_code_o  = tw_pkg::ErrDramAlignment;
-    end else if (beat_valid_i && act_valid_q && !in_range) begin
+    end else if (place && act_valid_q && !in_range) begin
       error_valid_o = 1'b1;
       error_code_o  = tw_pkg::ErrSramRange;
       error_index_o = act_q.index;
-    end else if (beat_valid_i && act_valid_q && !bank_ok) begin
+    end else if (place && act_valid_q && !bank_ok) begin
       error_valid_o = 1'b1;
       error_code_o  = tw_pkg::ErrAccBank;
       error_index_o = act_q.index;
@@ -452,7 +511,7 @@ module tw_load #(
   end
 
   always_comb begin
-    if (beat_valid_i || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
+    if (place || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
       state_o = tw_pkg::WaitBusy;
     end else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
       state_o = tw_pkg::WaitTokenStore;

@@ -41,22 +41,24 @@ module tw_read #(
   logic [4:0] in_flight_q;
   logic owner, owner_valid, unused_full;
   logic [4:0] unused_count;
-  logic pick, free, wanted, in_range, accept, retire;
-  logic [40:0] end_addr;
+  logic pick, free, wanted, in_range, grant, accept, retire;
+  logic [40-BeatShift:0] last_beat;  // of the request
 
-  assign pick     = !req_valid_i[0];  // requester that is served
-  assign wanted   = |req_valid_i && !halt_i;
-  assign free     = (!valid_q || arready_i) && (in_flight_q < 5'(Outstanding));
-  assign end_addr = {1'b0, req_addr_i[pick]} +
-                    ((41'(req_len_i[pick]) + 41'd1) << BeatShift);
-  assign in_range = end_addr <= {1'b0, mem_size_i};
-  assign accept   = wanted && free && in_range;
-  assign retire   = rvalid_i && rlast_i;
+  assign pick      = !req_valid_i[0];  // requester that is served
+  assign wanted    = |req_valid_i && !halt_i;
+  assign free      = (!valid_q || arready_i) && (in_flight_q < 5'(Outstanding));
+  assign last_beat = {1'b0, req_addr_i[pick][39:BeatShift]} + (41 - BeatShift)'(req_len_i[pick]);
+  assign in_range  = last_beat < {1'b0, mem_size_i[39:BeatShift]};
+  // A request outside the memory is taken and dropped: its error halts the requester, and the
+  // grant does not wait for the check.
+  assign grant     = wanted && free;
+  assign accept    = grant && in_range;
+  assign retire    = rvalid_i && rlast_i;
 
   always_comb begin
     req_ready_o = '0;
     range_err_o = '0;
-    req_ready_o[pick] = accept;
+    req_ready_o[pick] = grant;
     range_err_o[pick] = wanted && !in_range;
     beat_valid_o = '0;
     resp_err_o = '0;
@@ -104,5 +106,6 @@ module tw_read #(
   end
 
   logic unused;
-  assign unused = rresp_i[0];
+  assign unused = ^{rresp_i[0], req_addr_i[0][BeatShift-1:0], req_addr_i[1][BeatShift-1:0],
+                    mem_size_i[BeatShift-1:0]};
 endmodule

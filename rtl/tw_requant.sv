@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lane of the requantise pipeline, five cycles:
+// One lane of the requantise pipeline, six cycles:
 // clip(rint_half_even(((acc + bias) * m1 + residual * m2) / 2^shift) + zero_point).
 module tw_requant (
     input  logic                        clk_i,
@@ -8,8 +8,9 @@ module tw_requant (
     input  logic signed          [ 7:0] residual_i,  // 0 when there is none
     input  tw_pkg::param_t              param1_i,    // of the element in cycle 1 (bias, m2)
     input  tw_pkg::param_t              param2_i,    // of the element in cycle 2 (m1)
-    input  tw_pkg::param_t              param4_i,    // of the element in cycle 4 (shift, zero point)
-    input  logic signed          [ 7:0] low_i,       // held for the next four cycles
+    input  tw_pkg::param_t              param4_i,    // of the element in cycle 4 (shift)
+    input  tw_pkg::param_t              param5_i,    // of the element in cycle 5 (zero point)
+    input  logic signed          [ 7:0] low_i,       // held for the next five cycles
     input  logic signed          [ 7:0] high_i,
     output logic signed          [ 7:0] out_o
 );
@@ -18,30 +19,41 @@ module tw_requant (
   logic signed [48:0] product_q;
   logic signed [49:0] total_q;
   logic signed [10:0] sum_q;  // rounded, saturated, with the zero point
-  logic valid1_q, valid2_q, valid3_q, valid4_q;
+  logic valid1_q, valid2_q, valid3_q, valid4_q, valid5_q;
 
-  // Round half to even: up when the remainder is over a half, or exactly half and odd. One
-  // shifter gives the quotient and the bit below it; a mask by bit position gives the rest.
-  logic signed [50:0] scaled;  // quotient, and the bit below it (0 for a shift of 0)
-  logic [49:0] under;          // bits below that one
-  logic up, narrow;
-  assign scaled = $signed({total_q, 1'b0}) >>> param4_i.shift;
-  for (genvar i = 0; i < 50; i++) begin : gen_under
-    assign under[i] = total_q[i] && (7'(i) + 7'd1 < 7'(param4_i.shift));
+  // Cycle 4: one shifter gives the low bits of the quotient and the bit below them; comparing bit
+  // positions tells whether a bit under that one is set (sticky) and whether the quotient needs
+  // more than ten bits. Each is folded to four bits here and to one in the next cycle.
+  localparam int unsigned Folds = 4;
+  logic [10:0] scaled, scaled_q;  // ten bits of the quotient, the bit below (0 for a shift of 0)
+  logic [51:0] under, above;      // bits that count, by position; a multiple of Folds
+  logic [Folds-1:0] under_q, above_q;
+  logic negative_q;
+  assign scaled = 11'($signed({total_q, 1'b0}) >>> param4_i.shift);
+  for (genvar i = 0; i < 52; i++) begin : gen_bit
+    if (i < 50) begin : gen_used
+      assign under[i] = total_q[i] && (7'(i) + 7'd1 < 7'(param4_i.shift));
+      assign above[i] = (total_q[i] != total_q[49]) && (7'(i) >= 7'(param4_i.shift) + 7'd9);
+    end else begin : gen_filler
+      assign under[i] = 1'b0;
+      assign above[i] = 1'b0;
+    end
   end
-  assign up = scaled[0] && (scaled[1] || (|under));
 
+  // Cycle 5: round half to even, up when the remainder is over a half, or exactly half and odd.
   // Ten bits are enough: with a zero point within 8 bits, a quotient saturated to 511 or -512
   // still lies outside the range of every clip.
   logic signed [9:0] near;
-  assign narrow = (&scaled[50:10]) || !(|scaled[50:10]);
-  assign near   = narrow ? scaled[10:1] : {scaled[50], {9{!scaled[50]}}};
+  logic up;
+  assign up   = scaled_q[0] && (scaled_q[1] || (|under_q));
+  assign near = (|above_q) ? {negative_q, {9{!negative_q}}} : scaled_q[10:1];
 
   always_ff @(posedge clk_i) begin
     valid1_q <= valid_i;
     valid2_q <= valid1_q;
     valid3_q <= valid2_q;
     valid4_q <= valid3_q;
+    valid5_q <= valid4_q;
     if (valid_i) begin
       biased_q   <= 33'(acc_i) + 33'(param1_i.bias);
       residual_q <= 24'(residual_i) * 24'(param1_i.m2);
@@ -51,8 +63,16 @@ module tw_requant (
       residual2_q <= residual_q;
     end
     if (valid2_q) total_q <= 50'(product_q) + 50'(residual2_q);
-    if (valid3_q) sum_q <= 11'(near) + 11'(param4_i.zero_point) + 11'($signed({1'b0, up}));
-    if (valid4_q) begin
+    if (valid3_q) begin
+      scaled_q   <= scaled;
+      negative_q <= total_q[49];
+      for (int unsigned f = 0; f < Folds; f++) begin
+        under_q[f] <= |under[f*13+:13];
+        above_q[f] <= |above[f*13+:13];
+      end
+    end
+    if (valid4_q) sum_q <= 11'(near) + 11'(param5_i.zero_point) + 11'($signed({1'b0, up}));
+    if (valid5_q) begin
       if (sum_q < 11'(low_i)) out_o <= low_i;
       else if (sum_q > 11'(high_i)) out_o <= high_i;
       else out_o <= sum_q[7:0];
@@ -60,5 +80,5 @@ module tw_requant (
   end
 
   logic unused;
-  assign unused = ^{param1_i, param2_i, param4_i};
+  assign unused = ^{param1_i, param2_i, param4_i, param5_i};
 endmodule

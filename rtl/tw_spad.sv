@@ -4,26 +4,58 @@
 // Wide tiles (at least a beat): a row is made of beat-wide slices with their own write enable.
 // Narrow tiles: a beat holds several tiles; the memory has as many banks, so that any run of
 // consecutive tiles is written in one cycle.
+//
+// A diagonal write puts bytes on the diagonal of one block of a tile and zeros around them. A beat
+// that is no longer than the diagonal fills the rows that its bytes lie in, in every block;
+// of a longer beat, the lane says which diagonal fills the tile.
 module tw_spad #(
     parameter int unsigned TileBytes  = 16,     // bytes of a tile as LOAD counts them
     parameter int unsigned ReadBytes  = 16,     // bytes of a read; at least a beat or one tile
     parameter int unsigned BeatBytes  = 8,      // bytes of an AXI beat
     parameter int unsigned TotalBytes = 32768,  // bytes of the memory
+    parameter int unsigned DiagBytes  = 0,      // bytes of a diagonal; 0: no diagonal writes
+    parameter int unsigned RowBytes   = 16,     // bytes of a tile's row, of diagonal writes only
     localparam int unsigned ReadDepth = TotalBytes / ReadBytes,
     localparam int unsigned ReadAddrBits = $clog2(ReadDepth)
 ) (
     input  logic                    clk_i,
     input  logic                    write_i,
     input  logic [            17:0] write_addr_i,   // first tile
-    input  logic [             9:0] write_slice_i,  // beat within a wide tile
+    input  logic [             9:0] write_slice_i,  // beat within a wide tile, or within a diagonal
     input  logic [             4:0] write_lane_i,   // narrow: first tile within the beat
     input  logic [             4:0] write_count_i,  // narrow: tiles written
     input  logic                    write_pad_i,    // wide: fill every slice of the row
+    input  logic                    write_diag_i,   // the data are a diagonal (one tile a row)
+    input  logic [             3:0] write_phase_i,  // block that has it
     input  logic [ BeatBytes*8-1:0] write_data_i,
     input  logic                    read_i,
     input  logic [ReadAddrBits-1:0] read_addr_i,
     output logic [ ReadBytes*8-1:0] read_data_o     // one cycle after read_i
 );
+  // The part of a diagonal that a beat brings.
+  localparam int unsigned Diag = DiagBytes == 0 ? BeatBytes : DiagBytes;
+  localparam int unsigned PartBytes = Diag < BeatBytes ? Diag : BeatBytes;
+  logic [PartBytes-1:0][7:0] part;
+  if (Diag < BeatBytes) begin : gen_lanes
+    localparam int unsigned LaneBits = $clog2(BeatBytes / Diag);
+    logic [BeatBytes/Diag-1:0][Diag*8-1:0] lanes;
+    assign lanes = write_data_i;
+    assign part  = lanes[write_lane_i[LaneBits-1:0]];
+  end else begin : gen_part
+    assign part = write_data_i;
+  end
+
+  // Bytes first .. first + BeatBytes - 1 of the tile.
+  function automatic logic [BeatBytes*8-1:0] diagonal(int unsigned first);
+    diagonal = '0;
+    for (int unsigned b = 0; b < BeatBytes; b++) begin
+      automatic int unsigned row = (first + b) / RowBytes;
+      automatic int unsigned column = (first + b) % RowBytes;
+      if (row % Diag == column % Diag && 32'(write_phase_i) == row / Diag + column / Diag)
+        diagonal[b*8+:8] = part[row%PartBytes];
+    end
+  endfunction
+
   if (TileBytes >= BeatBytes) begin : gen_wide
     localparam int unsigned Slices = ReadBytes / BeatBytes;  // beats in a row
     localparam int unsigned TileShift = $clog2(TileBytes / BeatBytes);
@@ -35,15 +67,28 @@ module tw_spad #(
     assign row = ReadAddrBits'(beat_index >> SliceShift);
     if (Slices == 1) begin : gen_single
       always_ff @(posedge clk_i) begin
-        if (write_i) mem[row] <= write_data_i;
+        if (write_i) mem[row] <= write_diag_i && DiagBytes != 0 ? diagonal(0) : write_data_i;
       end
     end else begin : gen_slices
       logic [SliceShift-1:0] slice;
       assign slice = SliceShift'(beat_index);
-      always_ff @(posedge clk_i) begin
-        for (int unsigned s = 0; s < Slices; s++) begin
-          if (write_i && (write_pad_i || slice == SliceShift'(s)))
-            mem[row][s*BeatBytes*8+:BeatBytes*8] <= write_data_i;
+      if (DiagBytes == 0) begin : gen_plain
+        always_ff @(posedge clk_i) begin
+          for (int unsigned s = 0; s < Slices; s++) begin
+            if (write_i && (write_pad_i || slice == SliceShift'(s)))
+              mem[row][s*BeatBytes*8+:BeatBytes*8] <= write_data_i;
+          end
+        end
+      end else begin : gen_diagonal
+        always_ff @(posedge clk_i) begin
+          for (int unsigned s = 0; s < Slices; s++) begin
+            // The beat of a diagonal that brings byte 0 of the slice's row.
+            if (write_i && (write_pad_i || (write_diag_i ?
+                10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_slice_i :
+                slice == SliceShift'(s))))
+              mem[row][s*BeatBytes*8+:BeatBytes*8] <=
+                  write_diag_i ? diagonal(s * BeatBytes) : write_data_i;
+          end
         end
       end
     end
@@ -51,7 +96,8 @@ module tw_spad #(
       if (read_i) read_data_o <= mem[read_addr_i];
     end
     logic unused;
-    assign unused = ^{write_lane_i, write_count_i, write_pad_i, beat_index};
+    assign unused = ^{write_lane_i, write_count_i, write_pad_i, write_diag_i, write_phase_i,
+                      part, beat_index};
   end else begin : gen_narrow
     localparam int unsigned Banks = BeatBytes / TileBytes;
     localparam int unsigned BankBits = $clog2(Banks);
@@ -70,7 +116,8 @@ module tw_spad #(
       assign hit = 5'(distance) < write_count_i;
       always_ff @(posedge clk_i) begin
         if (write_i && hit)
-          mem[tile[ReadAddrBits-1:BankBits]] <= lanes[write_lane_i[BankBits-1:0] + distance];
+          mem[tile[ReadAddrBits-1:BankBits]] <= write_diag_i && DiagBytes != 0 ?
+              (TileBytes * 8)'(diagonal(0)) : lanes[write_lane_i[BankBits-1:0] + distance];
         if (read_i && read_addr_i[BankBits-1:0] == BankBits'(b))
           bank_data[b] <= mem[read_addr_i[ReadAddrBits-1-:RowBits]];
       end
@@ -80,6 +127,7 @@ module tw_spad #(
     end
     assign read_data_o = bank_data[bank_q];
     logic unused;
-    assign unused = ^{write_slice_i, write_pad_i, write_addr_i, write_lane_i};
+    assign unused = ^{write_slice_i, write_pad_i, write_diag_i, write_phase_i, part, write_addr_i,
+                      write_lane_i};
   end
 endmodule

@@ -97,7 +97,7 @@ module tw_store #(
   logic burst_valid, burst_ready, burst_last, bursts_done;
   logic [39:0] burst_addr;
   logic [7:0] burst_len;
-  logic [40:0] burst_end;
+  logic [40-BeatShift:0] burst_last_beat;
   logic burst_in_range, announce;
   logic flight_push, flight_pop, flight_valid, flight_full;
   flight_t flight_in, flight_out;
@@ -160,11 +160,13 @@ module tw_store #(
       .done_o     (bursts_done)
   );
 
-  assign burst_end = {1'b0, burst_addr} + ((41'(burst_len) + 41'd1) << BeatShift);
-  assign burst_in_range = burst_end <= {1'b0, mem_size_i};
-  assign announce = burst_valid && burst_in_range && (!aw_valid_q || awready_i) &&
-                    (tag_count < 5'(Outstanding)) && !len_full && !halt_i;
-  assign burst_ready = announce;
+  assign burst_last_beat = {1'b0, burst_addr[39:BeatShift]} + (41 - BeatShift)'(burst_len);
+  assign burst_in_range = burst_last_beat < {1'b0, mem_size_i[39:BeatShift]};
+  // A burst outside the memory is taken and dropped: its error halts the unit, and the grant does
+  // not wait for the check.
+  assign burst_ready = burst_valid && (!aw_valid_q || awready_i) &&
+                       (tag_count < 5'(Outstanding)) && !len_full && !halt_i;
+  assign announce = burst_ready && burst_in_range;
 
   always_comb begin
     issue_d = issue_q;
@@ -393,7 +395,7 @@ module tw_store #(
   end
 
   always_comb begin
-    if (beat_o || announce || issue_q == Setup || take || read1_q) state_o = tw_pkg::WaitBusy;
+    if (beat_o || burst_ready || issue_q == Setup || take || read1_q) state_o = tw_pkg::WaitBusy;
     else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
       state_o = tw_pkg::WaitTokenVector;
       if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
@@ -405,5 +407,6 @@ module tw_store #(
   end
 
   logic unused;
-  assign unused = ^{head, cur_q, act_q, tag_full, fifo_full, row_last_y, bresp_i[0]};
+  assign unused = ^{head, cur_q, act_q, tag_full, fifo_full, row_last_y, bresp_i[0], burst_addr[BeatShift-1:0],
+                    mem_size_i[BeatShift-1:0]};
 endmodule

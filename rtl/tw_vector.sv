@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // VECTOR unit: element-wise operations on ACC, and the fused requantise from ACC to OUT.
 //
-// A tile is processed in parts of VectorLanes elements, one part a cycle. ALU operations read,
-// compute and write in successive cycles with forwarding (initiation interval 1 for every
-// address pattern); requantise flows through tw_requant. Both retire after the same latency, so
-// tokens leave in program order. PARAM entries of a channel block are copied to registers before
-// each outer iteration that needs new ones, once the pipeline has drained.
+// A tile is processed in parts of VectorLanes elements, one part a cycle. Stages: 0 issue and
+// addresses, 1 out of the memories, 2 operands in registers: sum, product and so on, 3 saturate
+// and write ACC. Results are forwarded to the next three parts, so that the initiation interval is
+// 1 for every address pattern. Requantise flows through tw_requant from stage 2 on. Both retire
+// after the same latency, so tokens leave in program order. PARAM entries of a channel block are
+// copied to registers before each outer iteration that needs new ones, once no part in flight
+// needs the old ones.
 module tw_vector #(
     parameter int unsigned Batch        = 1,
     parameter int unsigned BlockOut     = 16,
@@ -68,7 +70,12 @@ module tw_vector #(
     output tw_pkg::error_e                      error_code_o,
     output logic         [                23:0] error_index_o
 );
-  localparam int unsigned Tail = 6;  // stages after the operands' addresses
+  localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
+  localparam int unsigned LastParam = 6;   // last stage that uses a PARAM entry
+  localparam int unsigned Tail = 8;        // stage in which OUT is written and a part retires
+  // A part at least so far finishes with its entry before a new one, whose read starts in the
+  // next cycle, is in the registers.
+  localparam int unsigned Drained = LastParam - 2;
   localparam int unsigned RowChannels = ParRowBytes / 16;
   localparam int unsigned RowBits = ParRows > 1 ? $clog2(ParRows) : 1;
 
@@ -83,7 +90,7 @@ module tw_vector #(
   // Stage 0: take instructions, fetch parameters, step the loops
   typedef enum logic [1:0] {
     Idle,   // no instruction
-    Drain,  // wait until no part in flight uses the old parameters
+    Drain,  // wait until no part in flight needs the old parameters for long
     Param,  // read the PARAM tile row by row
     Run     // issue parts
   } state_e;
@@ -99,7 +106,7 @@ module tw_vector #(
   logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
   logic signed [7:0] head_low, head_high;
   logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
-  logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, go;
+  logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
   assign head = tw_pkg::vector_t'(insn_i);
   assign head_low = head.imm[7:0];
@@ -229,14 +236,7 @@ module tw_vector #(
   tag_t tag_q[Tail+1];
   logic [PartBits-1:0] part_line_q[Tail+1];
   logic [OutAddrBits-1:0] out_line_q[Tail+1];
-  logic [AccAddrBits-1:0] dst1_q;
-  logic [3:0] op1_q;
-  logic opd1_q;
-  logic signed [15:0] imm_q, imm1_q;
-
-  // Requantise uses the clip bounds up to four stages after the operands; an instruction with
-  // other bounds only starts after a drain.
-  assign imm_q = cur_q.imm;
+  logic [AccAddrBits-1:0] dst_line_q[AccWrite+1];
 
   always_comb begin
     tag_q[0] = '{
@@ -248,31 +248,36 @@ module tw_vector #(
     };
     part_line_q[0] = part_q;
     out_line_q[0]  = OutAddrBits'(dst_q);
+    dst_line_q[0]  = AccAddrBits'(dst_q);
   end
   for (genvar s = 1; s <= Tail; s++) begin : gen_tail
     always_ff @(posedge clk_i) begin
       tag_q[s]       <= tag_q[s-1];
       part_line_q[s] <= part_line_q[s-1];
       out_line_q[s]  <= out_line_q[s-1];
-      // The write of an ALU operation is in stage 2.
-      if (s >= 3) tag_q[s].banks <= '0;
+      if (s > AccWrite) tag_q[s].banks <= '0;
       if (rst_i) tag_q[s] <= '0;
     end
   end
-  always_ff @(posedge clk_i) begin
-    if (go) begin
-      dst1_q <= AccAddrBits'(dst_q);
-      op1_q  <= cur_q.op;
-      opd1_q <= uses_opd;
-      imm1_q <= imm_q;
-    end
+  for (genvar s = 1; s <= AccWrite; s++) begin : gen_dst
+    always_ff @(posedge clk_i) dst_line_q[s] <= dst_line_q[s-1];
   end
 
-  // Stage 1: select the part, forward, compute.
-  logic [Lanes*32-1:0] acc_part, fresh, result_q, older_q;
+  // Stage 1: select the part, take what is not in ACC yet, and the second operand.
+  logic [3:0] op1_q, op2_q;
+  logic opd1_q;
+  logic signed [15:0] imm1_q;
+  logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q;
   logic [Lanes*8-1:0] res_part;
-  logic [AccAddrBits-1:0] result_addr_q;
-  logic result_valid_q;
+  logic signed [15:0] operand2_q[Lanes];
+
+  always_ff @(posedge clk_i) begin
+    if (go) begin
+      op1_q  <= cur_q.op;
+      opd1_q <= uses_opd;
+      imm1_q <= requant ? '0 : cur_q.imm;
+    end
+  end
 
   if (Parts == 1) begin : gen_whole
     assign acc_part = acc_read_data_i;
@@ -282,58 +287,80 @@ module tw_vector #(
     assign res_part = res_data_i[part_line_q[1]*Lanes*8+:Lanes*8];
   end
 
-  // Which value the part needs is known a cycle before: an operation in stage 1 is then in
-  // `result_q`, and one in `result_q` is then in `older_q`.
-  logic use_result_q, use_older_q;
-  always_ff @(posedge clk_i) begin
-    use_result_q <= tag_q[1].valid && tag_q[1].alu && (dst1_q == AccAddrBits'(src_q)) &&
-                    (part_line_q[1] == part_q);
-    use_older_q  <= result_valid_q && (result_addr_q == AccAddrBits'(src_q)) &&
-                    (part_line_q[2] == part_q);
+  // Which value a part needs is known when it is issued. The operation before it saturates while
+  // the part is in stage 2, the one before that while it is in stage 1, and the result of the
+  // third one, which is written when the part is issued, is then in `older_q`.
+  logic first1_q, first2_q, second1_q, third1_q;
+  logic [AccWrite:1] feeds;  // by stage of the operation
+  for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
+    assign feeds[s] = tag_q[s].valid && tag_q[s].alu && (dst_line_q[s] == AccAddrBits'(src_q)) &&
+                      (part_line_q[s] == part_q);
   end
-  assign fresh = use_result_q ? result_q : use_older_q ? older_q : acc_part;
+  always_ff @(posedge clk_i) begin
+    {third1_q, second1_q, first1_q} <= feeds;
+    if (tag_q[1].valid) begin
+      first2_q <= first1_q;
+      op2_q    <= op1_q;
+      acc2_q   <= second1_q ? result : third1_q ? older_q : acc_part;
+      for (int unsigned l = 0; l < Lanes; l++)
+        operand2_q[l] <= opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q;
+    end
+  end
 
-  // Sum and product share one saturation, minimum and maximum one comparison.
-  function automatic logic [31:0] compute(logic [3:0] op, logic signed [31:0] a,
-                                          logic signed [15:0] b);
-    logic signed [48:0] exact;
-    logic over, less;
+  // Stage 2: the exact product, or 33 bits that hold every other result.
+  assign fresh = first2_q ? result : acc2_q;
+
+  function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
+                                                 logic signed [15:0] b);
+    logic less;
     logic [4:0] amount;
-    exact  = (op == tw_pkg::VecMul) ? 49'(a) * 49'(b) : 49'(a) + 49'(b);
-    over   = !(&exact[48:31]) && (|exact[48:31]);
     less   = a < 32'(b);
     amount = b[15] ? 5'd0 : (|b[14:5]) ? 5'd31 : b[4:0];
     unique case (op)
-      tw_pkg::VecMin: return less ? a : 32'(b);
-      tw_pkg::VecMax: return less ? 32'(b) : a;
-      tw_pkg::VecAdd, tw_pkg::VecMul:
-      return over ? {exact[48], {31{!exact[48]}}} : exact[31:0];
-      tw_pkg::VecShr: return a >>> amount;
-      default: return 32'(b);
+      tw_pkg::VecMin: return less ? 33'(a) : 33'(b);
+      tw_pkg::VecMax: return less ? 33'(b) : 33'(a);
+      tw_pkg::VecAdd: return 33'(a) + 33'(b);
+      tw_pkg::VecShr: return 33'(a >>> amount);
+      default: return 33'(b);
     endcase
   endfunction
 
+  logic signed [47:0] product_q[Lanes];
+  logic signed [32:0] simple_q[Lanes];
+  logic multiply_q;
   always_ff @(posedge clk_i) begin
-    result_valid_q <= tag_q[1].valid && tag_q[1].alu && !rst_i;
-    if (tag_q[1].valid && tag_q[1].alu) begin
-      for (int unsigned l = 0; l < Lanes; l++)
-        result_q[l*32+:32] <= compute(op1_q, fresh[l*32+:32],
-                                      opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q);
-      result_addr_q <= dst1_q;
+    if (tag_q[2].valid && tag_q[2].alu) begin
+      multiply_q <= op2_q == tw_pkg::VecMul;
+      for (int unsigned l = 0; l < Lanes; l++) begin
+        product_q[l] <= 48'($signed(fresh[l*32+:32])) * 48'(operand2_q[l]);
+        simple_q[l]  <= compute(op2_q, fresh[l*32+:32], operand2_q[l]);
+      end
     end
-    if (result_valid_q) older_q <= result_q;
   end
-  assign acc_write_o      = result_valid_q;
-  assign acc_write_addr_o = result_addr_q;
-  assign acc_write_part_o = part_line_q[2];
-  assign acc_write_data_o = result_q;
 
-  // Requantise lanes: operands in stage 1, result in stage 6.
-  logic signed [7:0] low1_q, high1_q;
+  // Stage 3: one saturation for sum and product.
+  for (genvar l = 0; l < Lanes; l++) begin : gen_saturate
+    logic signed [47:0] exact;
+    logic over;
+    assign exact = multiply_q ? product_q[l] : 48'(simple_q[l]);
+    assign over = !(&exact[47:31]) && (|exact[47:31]);
+    assign result[l*32+:32] = over ? {exact[47], {31{!exact[47]}}} : exact[31:0];
+  end
+  assign acc_write_o      = tag_q[AccWrite].valid && tag_q[AccWrite].alu;
+  assign acc_write_addr_o = dst_line_q[AccWrite];
+  assign acc_write_part_o = part_line_q[AccWrite];
+  assign acc_write_data_o = result;
+  always_ff @(posedge clk_i) begin
+    if (acc_write_o) older_q <= result;
+  end
+
+  // Requantise lanes: operands in stage 2, result in stage 8. The clip bounds are used in stage 7;
+  // an instruction with other bounds issues later than that, because it reads PARAM first.
+  logic signed [7:0] low_q, high_q;
   always_ff @(posedge clk_i) begin
     if (go && requant) begin
-      low1_q  <= imm_q[7:0];
-      high1_q <= imm_q[15:8];
+      low_q  <= cur_q.imm[7:0];
+      high_q <= cur_q.imm[15:8];
     end
   end
   logic [Lanes*8-1:0] requantised;
@@ -345,37 +372,40 @@ module tw_vector #(
       assign param = param_regs_q[l%BlockOut];
       tw_requant u_requant (
           .clk_i,
-          .valid_i   (tag_q[1].valid && !tag_q[1].alu),
+          .valid_i   (tag_q[2].valid && !tag_q[2].alu),
           .acc_i     (fresh[l*32+:32]),
-          .residual_i(opd1_q ? res_part[l*8+:8] : '0),
+          .residual_i(operand2_q[l][7:0]),
           .param1_i  (param),
           .param2_i  (param),
           .param4_i  (param),
-          .low_i     (low1_q),
-          .high_i    (high1_q),
+          .param5_i  (param),
+          .low_i     (low_q),
+          .high_i    (high_q),
           .out_o     (requantised[l*8+:8])
       );
     end else begin : gen_moving
       localparam int unsigned Groups = BlockOut / Lanes;
       localparam int unsigned GroupBits = $clog2(Groups);
       tw_pkg::param_t [Groups-1:0] mine;
-      tw_pkg::param_t param2, param4;
+      tw_pkg::param_t param2, param4, param5;
       for (genvar g = 0; g < Groups; g++) begin : gen_mine
         assign mine[g] = param_regs_q[g*Lanes+l];
       end
-      assign param = mine[part_line_q[1][GroupBits-1:0]];
-      assign param2 = mine[part_line_q[2][GroupBits-1:0]];
-      assign param4 = mine[part_line_q[4][GroupBits-1:0]];
+      assign param = mine[part_line_q[2][GroupBits-1:0]];
+      assign param2 = mine[part_line_q[3][GroupBits-1:0]];
+      assign param4 = mine[part_line_q[5][GroupBits-1:0]];
+      assign param5 = mine[part_line_q[LastParam][GroupBits-1:0]];
       tw_requant u_requant (
           .clk_i,
-          .valid_i   (tag_q[1].valid && !tag_q[1].alu),
+          .valid_i   (tag_q[2].valid && !tag_q[2].alu),
           .acc_i     (fresh[l*32+:32]),
-          .residual_i(opd1_q ? res_part[l*8+:8] : '0),
+          .residual_i(operand2_q[l][7:0]),
           .param1_i  (param),
           .param2_i  (param2),
           .param4_i  (param4),
-          .low_i     (low1_q),
-          .high_i    (high1_q),
+          .param5_i  (param5),
+          .low_i     (low_q),
+          .high_i    (high_q),
           .out_o     (requantised[l*8+:8])
       );
     end
@@ -393,12 +423,14 @@ module tw_vector #(
   always_comb begin
     acc_lock_o = (state_q != Idle) ? cur_q.acc_banks : '0;
     draining = 1'b0;
+    in_flight = 1'b0;
     for (int unsigned s = 1; s <= Tail; s++) begin
       acc_lock_o |= tag_q[s].banks;
-      draining |= tag_q[s].valid;
+      in_flight |= tag_q[s].valid;
+      if (s < Drained) draining |= tag_q[s].valid;
     end
   end
-  assign idle_o = (state_q == Idle) && !draining;
+  assign idle_o = (state_q == Idle) && !in_flight;
 
   assign error_valid_o = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
                                      ((state_q == Param) && !param_ok));
@@ -416,7 +448,7 @@ module tw_vector #(
       if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
         state_o = tw_pkg::WaitTokenLoad;
     end else if (insn_valid_i && !banks_ok) state_o = tw_pkg::WaitMemory;
-    else if (draining || insn_valid_i) state_o = tw_pkg::WaitBusy;
+    else if (in_flight || insn_valid_i) state_o = tw_pkg::WaitBusy;
     else state_o = tw_pkg::WaitIdle;
   end
 

@@ -34,6 +34,7 @@ from tilewright.sim.coverage_campaign import (
     run_overflow,
     run_queues,
     run_random,
+    run_rare,
     run_registers,
     run_resets,
 )
@@ -61,6 +62,8 @@ DATA_VARIABLE: Final = "TILEWRIGHT_COVERAGE_DIR"
 
 _TINY: Final = load_hwconfig("tiny-4x4")
 """Also the base of the others, so that buffers stay small and models build fast."""
+_COUNTED: Final = _TINY.with_(name="tiny-deep", read_outstanding=8, write_outstanding=16)
+"""Loads and stores of as many instructions are in flight as the units can follow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,7 @@ class Scenario:
 
 
 SCENARIOS: Final = (
-    Scenario(hw=_TINY, quick=True),
+    Scenario(hw=_COUNTED, quick=True),
     Scenario(
         hw=_TINY.with_(
             name="packed-256", batch=2, block_out=8, acc_bytes=8192, param_bytes=4096,
@@ -92,8 +95,8 @@ SCENARIOS: Final = (
     ),
     Scenario(
         hw=_TINY.with_(
-            name="narrow-32", block_out=8, axi_data_bits=32, axi_burst_beats=8, vector_lanes=1,
-            mac_pipeline=2, read_outstanding=1, write_outstanding=16,
+            name="narrow-32", block_in=8, block_out=4, axi_data_bits=32, axi_burst_beats=8,
+            vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
         ),
         exact_mac=True,
     ),
@@ -162,7 +165,7 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
 
     Args:
         seed: of every random choice.
-        quick: the quick scenarios, without the long token overflows.
+        quick: the quick scenarios alone, and no token overflow on a counting model.
         programs: random programs on each scenario.
         note: gets lines that show progress.
 
@@ -184,13 +187,13 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
                 rng = np.random.default_rng([seed, number])
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: run")
                 run_random(target, rng, functional, programs=programs)
+                run_rare(target, functional)
                 run_queues(target, functional)
                 run_registers(target, rng)
                 run_resets(target, rng, functional, runs=max(2, programs // 4))
                 run_faults(target, rng, functional)
                 run_outside_memory(target, functional)
-            if not quick:
-                _overflows(functional, note)
+            _overflows(functional, note, counting=not quick)
         finally:
             del os.environ[DATA_VARIABLE]
         note("merge")
@@ -211,14 +214,17 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
     )
 
 
-def _overflows(functional: FunctionalCoverage, note: Callable[[str], None]) -> None:
+def _overflows(
+    functional: FunctionalCoverage, note: Callable[[str], None], *, counting: bool
+) -> None:
     """Overflow a token counter of every unit: 65,535 instructions each.
 
-    A counting model is slow: it sees one unit, a fast model all of them.
+    A counting model is slow: it sees one unit (none in a quick campaign), a fast model all of them.
     """
     note("token overflow of every unit")
-    counting = Target(hw=_TINY, library=build_model(_TINY, coverage=True))
-    run_overflow(counting, Unit.GEMM, functional)
+    if counting:
+        slow = Target(hw=_COUNTED, library=build_model(_COUNTED, coverage=True))
+        run_overflow(slow, Unit.GEMM, functional)
     fast = Target(hw=_TINY, library=build_model(_TINY))
     for unit in Unit:
         run_overflow(fast, unit, functional)

@@ -30,7 +30,14 @@ from tilewright.host.registers import (
     ErrorUnit,
     Status,
 )
-from tilewright.sim.coverage_programs import FAULTS, Step, directed, legal_steps
+from tilewright.sim.coverage_programs import (
+    FAULTS,
+    Step,
+    directed,
+    legal_steps,
+    rare_programs,
+    slow_units,
+)
 from tilewright.sim.library import AxiResponseCode, Simulation
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import MAX_TOKENS, ReferenceDevice
@@ -42,6 +49,9 @@ _LIMIT: Final = 2_000_000
 _REGISTER: Final = {register.name: register.offset for register in REGISTERS}
 _QUEUE: Final = 16
 """Instructions that a unit's queue holds."""
+
+_MOMENTS: Final = (25, 300, 900, 1400)
+"""Cycles in which LOAD, GEMM, VECTOR and STORE of `slow_units` work, on the smallest array."""
 
 STEADY: Final = MemoryModel(
     name="steady",
@@ -115,6 +125,20 @@ def run_random(
                 done += 1
         finally:
             device.close()
+
+
+def run_rare(target: Target, observer: Observer) -> None:
+    """Legal programs for what random ones meet seldom.
+
+    Raises:
+        DeviceError: a result differs from the reference's.
+    """
+    device = VerilatorDevice(target.hw, DISTANT, library=target.library)
+    try:
+        for steps in rare_programs():
+            run_checked(device, *directed(target.hw, steps), observer)
+    finally:
+        device.close()
 
 
 def run_checked(
@@ -336,35 +360,47 @@ def run_registers(target: Target, rng: np.random.Generator) -> None:
 
 
 def run_resets(target: Target, rng: np.random.Generator, observer: Observer, *, runs: int) -> None:
-    """Soft resets at random moments; the next program must be right.
+    """Soft resets at random moments and in each unit's work; the next program must be right.
 
     Raises:
         DeviceError: the reset does not end, or a result after it is wrong.
     """
     for _ in range(runs):
-        memory = random_memory(rng)
-        program, image = random_program(target.hw, rng)
-        planned = _planned(program)
-        simulation = _open(target, memory)
-        try:
-            simulation.attach(image, MEMORY_BASE)
-            _start(simulation, program)
-            simulation.run(int(rng.integers(50, 2500)))
-            simulation.write(_REGISTER["SNAPSHOT"], 1)
-            observer.reset(_read_counters(simulation), planned)
-            simulation.write(_REGISTER["CTRL"], Ctrl.SOFT_RESET)
-            _await_reset(simulation)
-            again, data = random_program(target.hw, rng, instructions=12)
-            expected = ReferenceDevice(target.hw).run(again, data).memory
-            simulation.attach(data, MEMORY_BASE)
-            _start(simulation, again)
-            simulation.run(_LIMIT)
-            if not np.array_equal(data, expected):
-                raise DeviceError(
-                    "a program after a soft reset must be right", field=target.hw.name
-                )
-        finally:
-            simulation.close()
+        memory, (program, image) = random_memory(rng), random_program(target.hw, rng)
+        _reset_in(target, memory, program, image, int(rng.integers(50, 2500)), rng, observer)
+    program, image = directed(target.hw, slow_units(target.hw))
+    for cycles in _MOMENTS:
+        _reset_in(target, CLOGGED, program, image.copy(), cycles, rng, observer)
+
+
+def _reset_in(
+    target: Target,
+    memory: MemoryModel,
+    program: Program,
+    image: Bytes,
+    cycles: int,
+    rng: np.random.Generator,
+    observer: Observer,
+) -> None:
+    """Run for some cycles, reset, run another program and check it."""
+    simulation = _open(target, memory)
+    try:
+        simulation.attach(image, MEMORY_BASE)
+        _start(simulation, program)
+        simulation.run(cycles)
+        simulation.write(_REGISTER["SNAPSHOT"], 1)
+        observer.reset(_read_counters(simulation), _planned(program))
+        simulation.write(_REGISTER["CTRL"], Ctrl.SOFT_RESET)
+        _await_reset(simulation)
+        again, data = random_program(target.hw, rng, instructions=12)
+        expected = ReferenceDevice(target.hw).run(again, data).memory
+        simulation.attach(data, MEMORY_BASE)
+        _start(simulation, again)
+        simulation.run(_LIMIT)
+        if not np.array_equal(data, expected):
+            raise DeviceError("a program after a soft reset must be right", field=target.hw.name)
+    finally:
+        simulation.close()
 
 
 def run_outside_memory(target: Target, observer: Observer) -> None:

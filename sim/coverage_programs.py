@@ -8,7 +8,15 @@ from typing import Final
 
 from tilewright.host.device import Bytes
 from tilewright.host.hwconfig import HwConfig
-from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
+from tilewright.host.isa import (
+    Instruction,
+    Memory,
+    Opcode,
+    Operand,
+    Unit,
+    VectorOp,
+    encode_uop,
+)
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import ErrorCode
 
@@ -65,6 +73,76 @@ def legal_steps() -> dict[str, Step]:
     }
 
 
+def rare_programs() -> list[list[Step]]:
+    """Programs for what random ones meet seldom, each legal after the other.
+
+    Padding under and over data of every memory, every loop of every VECTOR operation and operand,
+    and each unit waiting for a token of each other one.
+    """
+    return [_padding(), _vector_loops(), *_token_waits()]
+
+
+def _padding() -> list[Step]:
+    steps = legal_steps()
+    program = []
+    for name in ("uop", "inp", "wgt", "acc", "res"):
+        opcode, values = steps[name]
+        data = (opcode, {**values, "x_size": 2, "push": 0})
+        padding = (opcode, {**values, "x_size": 0, "pad_left": 1, "pad_right": 1, "push": 0})
+        # The run of padding alone fills the places of instructions in flight behind the data.
+        program += [data, *[padding] * 12, data]
+    return program
+
+
+def _vector_loops() -> list[Step]:
+    steps = legal_steps()
+    program = [steps["acc"], steps["param"]]
+    opcode, values = steps["res"]
+    program.append((opcode, {**values, "push": 1 << Unit.VECTOR}))
+    pop = 1 << Unit.LOAD
+    for op in VectorOp:
+        name = "requant" if op == VectorOp.REQUANT else "alu"
+        opcode, values = steps[name]
+        for operand in Operand:
+            for outer, inner in ((1, 1), (1, 3), (3, 1), (3, 3)):
+                loop = {"iter_outer": outer, "iter_inner": inner, "operand": operand}
+                program.append((opcode, {**values, **loop, "op": op, "pop": pop, "push": 0}))
+                pop = 0
+    return program
+
+
+def _token_waits() -> list[list[Step]]:
+    """One program a pair of units: the first works for long, the second waits for it."""
+    names = {Unit.LOAD: "inp", Unit.GEMM: "gemm", Unit.VECTOR: "alu", Unit.STORE: "store"}
+    steps = legal_steps()
+    found = []
+    for producer in Unit:
+        for consumer in Unit:
+            if producer == consumer:
+                continue
+            opcode, values = steps[names[producer]]
+            long = {"iter_outer": 200} if "iter_outer" in values else {}
+            first = (opcode, {**values, **long, "pop": 0, "push": 1 << consumer})
+            opcode, values = steps[names[consumer]]
+            second = (opcode, {**values, "pop": 1 << producer, "push": 0})
+            found.append([*steps.values(), first, second])
+    return found
+
+
+def slow_units(hw: HwConfig) -> list[Step]:
+    """The units work one after another, each for hundreds of cycles when memory is slow."""
+    steps = legal_steps()
+    for name in ("gemm", "alu"):
+        opcode, values = steps[name]
+        steps[name] = (opcode, {**values, "iter_outer": 500})
+    opcode, values = steps["requant"]
+    tiles = min(100, hw.out_depth)
+    steps["requant"] = (opcode, {**values, "iter_outer": tiles, "dst_outer": 1})
+    opcode, values = steps["store"]
+    steps["store"] = (opcode, {**values, "x_size": tiles})
+    return list(steps.values())
+
+
 def _set(**values: int) -> Change:
     return lambda _: values
 
@@ -76,6 +154,7 @@ def _over(field: str, depth: str, **values: int) -> Change:
 FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
     ("inp", _set(memory=Memory.OUT), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(memory=7), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(diagonal=1), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(push=1), ErrorCode.ILLEGAL_FIELD),

@@ -8,20 +8,15 @@ gets it. Modules stay apart: the compiler needs a third of the time that one fla
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.errors import BuildError, ToolError
-from tilewright.host.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.errors import BuildError
+from tilewright.host.hwconfig import HwConfig
 from tilewright.sim.build import HARNESS_DIR, MANIFEST, TOP, read_manifest
 from tilewright.sim.build_cache import (
     LIBRARY_NAME,
@@ -32,12 +27,16 @@ from tilewright.sim.build_cache import (
     install,
     run_compiler,
     source_text,
-    tool_failure,
 )
 from tilewright.sim.toolchain import find_compiler
+from tilewright.sim.yosys import (
+    copy_sources,
+    cxxrtl_runtime,
+    read_command,
+    run_yosys,
+    yosys_version,
+)
 
-_PACKAGE: Final = "pyosys"
-_INSTALL: Final = "pip install pyosys==0.70 (it is part of tilewright[dev])"
 _STEM: Final = "cxxrtl_top"
 _HARNESS: Final = ("cxxrtl_simulation.cpp", "memory_model.cpp", "capi.cpp")
 _HEADERS: Final = ("bus_simulation.h", "simulation.h", "memory_model.h", "capi.h")
@@ -57,15 +56,6 @@ _LINK_FLAGS: Final = (
     "-Wl,--no-undefined",
 )
 
-# Yosys ends its process on an error, so that it gets one of its own.
-_CHILD: Final = (
-    "import sys\n"
-    "from pyosys import libyosys\n"
-    "design = libyosys.Design()\n"
-    "for command in sys.argv[1:]:\n"
-    "    libyosys.run_pass(command, design)\n"
-)
-
 
 def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> Path:
     """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it.
@@ -82,7 +72,7 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> P
         BuildError: Yosys or the compiler refuses; the text holds their first error lines.
         ToolError: pyosys or the compiler is missing.
     """
-    tool, runtime = _yosys()
+    tool, runtime = yosys_version(), cxxrtl_runtime()
     sources = read_manifest(manifest)
     commands = _commands(hw, sources)
     key = "cxxrtl-" + digest(
@@ -118,30 +108,10 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> P
     return target / LIBRARY_NAME
 
 
-def _yosys() -> tuple[str, Path]:
-    """Name with version, and the folder of the CXXRTL headers."""
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        raise ToolError("Yosys (pyosys) is not installed", field=_PACKAGE, remedy=_INSTALL)
-    runtime = Path(found.origin).parent / "share/include/backends/cxxrtl/runtime"
-    if not (runtime / "cxxrtl/cxxrtl.h").is_file():
-        raise ToolError(
-            "pyosys must ship the CXXRTL headers",
-            field=_PACKAGE,
-            value=str(runtime),
-            remedy=_INSTALL,
-        )
-    return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}", runtime
-
-
 def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
     """The Yosys passes; files are those of the working folder."""
-    values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
-    values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
-    parameters = " ".join(f"-G {name}={value}" for name, value in values.items())
-    files = " ".join(path.name for path in sources)
     return [
-        f"read_slang --keep-hierarchy --top {TOP} {parameters} {files}",
+        read_command(hw, TOP, sources, "--keep-hierarchy"),
         f"hierarchy -top {TOP}",
         "proc",
         "opt_clean",  # it also removes the $buf cells, which write_cxxrtl does not know
@@ -150,19 +120,8 @@ def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
 
 
 def _generate(commands: Sequence[str], sources: Sequence[Path], work: Path) -> None:
-    for source in sources:  # Yosys takes no path with a space
-        shutil.copyfile(source, work / source.name)
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *commands],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-        cwd=work,
-    )
-    if done.returncode != 0:
-        raise tool_failure("Yosys refuses the RTL", done.stdout, r"(?i)\berror\b")
+    copy_sources(sources, work)
+    run_yosys(commands, work)
     if not (work / f"{_STEM}.h").is_file():
         raise BuildError("Yosys must write the model", field=f"{_STEM}.h")
 

@@ -18,6 +18,7 @@ from typing import Final
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.isa import FORMATS, UNIT_OF, Memory, Opcode, Unit, VectorOp
+from tilewright.host.layout import diagonal_bytes
 from tilewright.host.program import Program
 
 _TAKE: Final = 3
@@ -73,6 +74,7 @@ class Estimator:
             Memory.PARAM: hw.param_tile_bytes,
             Memory.RES: hw.out_tile_bytes,
         }
+        self._diagonal_bytes = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
         self._parts = hw.out_tile_bytes // hw.vector_lanes
         self._param_rows = max(1, hw.param_tile_bytes // max(32, hw.axi_bytes))
 
@@ -102,12 +104,16 @@ class Estimator:
             elif opcode is Opcode.VECTOR:
                 run.occupy(unit, word, start, self._vector_cycles(word, fields), _VECTOR_TAIL)
             elif opcode is Opcode.LOAD:
+                diagonal = _get(word, fields, "diagonal")
+                tile = self._tile_bytes[Memory(_get(word, fields, "memory"))]
                 beats, bursts, rows = self._transfer(
-                    word, fields, self._tile_bytes[Memory(_get(word, fields, "memory"))]
+                    word, fields, self._diagonal_bytes if diagonal else tile
                 )
                 issue = _LOAD_SETUP + rows + bursts
                 data_start = max(run.read_free, start + _LOAD_SETUP + latency + 3)
-                end = data_start + beats * read_rate
+                # A beat of several diagonals is placed one of them a cycle.
+                tiles = rows * _get(word, fields, "x_size") * diagonal
+                end = data_start + max(beats * read_rate, tiles)
                 run.read_free = end
                 free = max(start + issue, end - latency - window * read_rate)
                 pads = self._padding(word, fields)

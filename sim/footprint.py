@@ -25,6 +25,7 @@ from tilewright.host.isa import (
     Operand,
     VectorOp,
 )
+from tilewright.host.layout import diagonal_bytes
 from tilewright.host.registers import ErrorCode
 
 Index = npt.NDArray[np.int64]
@@ -57,6 +58,34 @@ def scratchpads(hw: HwConfig) -> dict[Memory, Scratchpad]:
         Memory.RES: Scratchpad(depth=hw.res_depth, tile_bytes=hw.out_tile_bytes),
         Memory.OUT: Scratchpad(depth=hw.out_depth, tile_bytes=hw.out_tile_bytes),
     }
+
+
+def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
+    """The scratchpad of a LOAD with legal fields, with the bytes of a tile *in DRAM*.
+
+    That is the size of the tile, or of its diagonal.
+    """
+    pad = scratchpads(hw)[Memory(v["memory"])]
+    if not v.get("diagonal", 0):
+        return pad
+    size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
+    return Scratchpad(depth=pad.depth, tile_bytes=size)
+
+
+def diagonal_places(hw: HwConfig, v: Values) -> Index:
+    """Where a diagonal LOAD puts the bytes that it reads; the rest of each tile is zero.
+
+    Returns:
+        Byte index inside the tile, shape ``(z_size * y_size * x_size, bytes of a diagonal)``, in
+        the order of `Transfer.tiles`.
+    """
+    size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
+    row = np.arange(v["z_size"] * v["y_size"], dtype=np.int64)
+    block = (v.get("phase", 0) + row) % (max(hw.block_in, hw.block_out) // size)
+    # Blocks lie below each other if the tile has more outputs than inputs, else side by side.
+    step = size * (hw.block_in if hw.block_out > hw.block_in else 1)
+    places = block[:, None] * step + np.arange(size) * (hw.block_in + 1)
+    return np.repeat(places, v["x_size"], axis=0)
 
 
 def unpack_words(
@@ -293,6 +322,7 @@ def field_fault(opcode: Opcode, v: Values) -> ErrorCode:
         bad |= v["memory"] not in LOADABLE or v["z_size"] == 0
         padded = any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
         bad |= padded and v["memory"] == Memory.PARAM
+        bad |= bool(v["diagonal"]) and v["memory"] != Memory.WGT
     elif opcode == Opcode.STORE:
         bad |= 0 in (v["x_size"], v["y_size"], v["z_size"])
     elif opcode == Opcode.GEMM:

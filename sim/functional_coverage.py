@@ -35,7 +35,7 @@ from tilewright.sim.footprint import (
     Index,
     Uops,
     gemm_blocks,
-    scratchpads,
+    loaded_pad,
     transfer,
     vector_blocks,
 )
@@ -117,6 +117,11 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
         "repeated row",
         "overlapping rows",
         "offset inside a beat",
+        *_pairs(
+            ("diagonal",),
+            ("contiguous", "strided", "padded", "inside a beat", "beats", "one block",
+             "blocks below each other", "blocks side by side", "back to the first block"),
+        ),
     ),
     "store": ("one tile", "row", "rows", "planes", "strided", "overlapping rows",
               "offset inside a beat"),
@@ -331,10 +336,27 @@ class _State:
                 yield "repeated row"
             elif v["y_stride"] < v["x_size"]:
                 yield "overlapping rows"
+        if v["diagonal"] and v["x_size"] and v["y_size"]:
+            yield from (f"diagonal: {name}" for name in self._diagonal(v, strided, bool(sides)))
+
+    def _diagonal(self, v: Mapping[str, int], strided: bool, padded: bool) -> Iterator[str]:
+        yield "strided" if strided else "contiguous"
+        if padded:
+            yield "padded"
+        hw = self.hw
+        yield "inside a beat" if loaded_pad(hw, v).tile_bytes < hw.axi_bytes else "beats"
+        if hw.block_in == hw.block_out:
+            yield "one block"
+            return
+        below = hw.block_out > hw.block_in
+        yield "blocks below each other" if below else "blocks side by side"
+        blocks = max(hw.block_in, hw.block_out) // min(hw.block_in, hw.block_out)
+        if v["phase"] % blocks + v["y_size"] * v["z_size"] > blocks:
+            yield "back to the first block"
 
     def _load_hazards(self, v: Mapping[str, int]) -> Iterator[str]:
         memory = Memory(v["memory"])
-        pad = scratchpads(self.hw)[memory]
+        pad = loaded_pad(self.hw, v)
         walk = transfer(v, pad.tile_bytes)
         data = set(walk.tiles.tolist())
         padding = set(range(walk.first, walk.first + walk.count)) - data

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -99,7 +99,7 @@ def find_mutations(file: str, text: str) -> list[Mutation]:
 
 
 def sample(
-    sources: Mapping[str, str], rng: np.random.Generator, *, only: str = ""
+    sources: Mapping[str, str], rng: np.random.Generator, *, only: Collection[str] = ()
 ) -> Iterator[Mutation]:
     """An endless draw without repetition, until no fault is left.
 
@@ -109,11 +109,11 @@ def sample(
     Args:
         sources: text of each file, by name.
         rng: source of every choice; equal states give equal sequences.
-        only: draw from this file alone; empty: from all.
+        only: draw from these files alone; empty: from all.
     """
     pools: dict[str, dict[str, list[Mutation]]] = {}
     for file, text in sorted(sources.items()):
-        if only and file != only:
+        if only and file not in only:
             continue
         pool: dict[str, list[Mutation]] = {}
         for mutation in find_mutations(file, text):

@@ -24,6 +24,7 @@ from tilewright.host.device import Bytes
 from tilewright.host.errors import ProgramError
 from tilewright.host.hwconfig import UOP_BYTES, HwConfig
 from tilewright.host.isa import UNIT_OF, Instruction, Memory, Opcode, Operand, Unit, VectorOp
+from tilewright.host.layout import diagonal_bytes
 from tilewright.host.program import Program
 from tilewright.host.registers import ErrorCode, ErrorUnit
 from tilewright.sim.footprint import (
@@ -35,6 +36,7 @@ from tilewright.sim.footprint import (
     field_fault,
     gemm_blocks,
     gemm_fault,
+    loaded_pad,
     scratchpads,
     transfer,
     transfer_fault,
@@ -161,7 +163,9 @@ class _Checker:
             memory: _Accesses(self._pads[memory].depth, writers, readers)
             for memory, (writers, readers) in roles.items()
         }
-        self._granule = min(hw.axi_bytes, *(pad.tile_bytes for pad in self._pads.values()))
+        units = [diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)]
+        units += [pad.tile_bytes for pad in self._pads.values()]
+        self._granule = min(hw.axi_bytes, *units)
         self._dram = _Accesses(-(-image.size // self._granule), {store}, {load})
         insn = program.regions["insn"]
         self._insn = range(insn.offset, insn.offset + len(program.instructions))
@@ -264,7 +268,7 @@ class _Checker:
 
     def _load(self, v: Values) -> None:
         memory = Memory(v["memory"])
-        pad = self._pads[memory]
+        pad = loaded_pad(self._hw, v)
         walk = self._walk(Unit.LOAD, v, pad)
         target = slice(walk.first, walk.first + walk.count)
         self._write(Unit.LOAD, memory, target)

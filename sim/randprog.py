@@ -35,6 +35,7 @@ from tilewright.sim.footprint import (
     Uops,
     VectorBlock,
     gemm_blocks,
+    loaded_pad,
     scratchpads,
     transfer,
     vector_blocks,
@@ -233,8 +234,8 @@ class _Generator:
 
     def _emit_load(self, memory: Memory, **values: int) -> None:
         v = {"memory": int(memory), "y_stride": 0, "z_stride": 0, **values}
-        pad = self._pads[memory]
-        walk = transfer(v, pad.size.tile_bytes)
+        nbytes = loaded_pad(self._hw, v).tile_bytes
+        walk = transfer(v, nbytes)
         target = np.arange(walk.first, walk.first + walk.count)
         if memory == Memory.ACC:
             v["acc_banks"] = self._bank_mask(target)
@@ -242,7 +243,7 @@ class _Generator:
             self._uops[target] = v.get("pad_value", 0) & 0xFF
             pool = (walk.dram - self._regions["uop"].offset) // UOP_BYTES
             self._uops[walk.tiles] = self._uop_pool[pool]
-        touched = lines(walk.dram, pad.size.tile_bytes)
+        touched = lines(walk.dram, nbytes)
         self._emit(Opcode.LOAD, v, {"dram": touched}, {memory: target})
 
     def _emit_vector(self, **values: int) -> None:
@@ -312,6 +313,8 @@ class _Generator:
             count = 1
         # Micro-ops made of any other byte than 0 would lie outside every scratchpad.
         v["pad_value"] = 0 if memory == Memory.UOP else int(rng.integers(-128, 128))
+        if memory == Memory.WGT and rng.random() < 0.4:
+            v |= {"diagonal": 1, "phase": int(rng.integers(16))}
         base = self._place(pad, count)
         self._emit_load(memory, sram_base=base, **self._source(memory, v), **v)
 
@@ -324,7 +327,7 @@ class _Generator:
     def _source(self, memory: Memory, v: Mapping[str, int]) -> dict[str, int]:
         """Offset and strides so that the walk stays inside the region for this memory."""
         rng = self._rng
-        nbytes = self._pads[memory].size.tile_bytes
+        nbytes = loaded_pad(self._hw, {"memory": memory, **v}).tile_bytes
         align = min(nbytes, self._hw.axi_bytes)
         origins = self._origins(memory)
         name = origins[-1] if self._stored and rng.random() < 0.2 else origins[0]

@@ -40,9 +40,11 @@ from tilewright.sim.footprint import (
     Uops,
     Values,
     VectorBlock,
+    diagonal_places,
     field_fault,
     gemm_blocks,
     gemm_fault,
+    loaded_pad,
     outside_banks,
     scratchpads,
     transfer,
@@ -262,7 +264,7 @@ class _Machine:
 
     def _load(self, v: Values) -> None:
         memory = Memory(v["memory"])
-        pad = self._pads[memory]
+        pad = loaded_pad(self._hw, v)
         self._refuse(Unit.LOAD, transfer_fault(v, pad, self._hw.axi_bytes, self.dram.size))
         walk = transfer(v, pad.tile_bytes)
         target = slice(walk.first, walk.first + walk.count)
@@ -270,7 +272,12 @@ class _Machine:
             self._need_banks(Unit.LOAD, np.arange(target.start, target.stop), v["acc_banks"])
         self.contents[memory][target] = v["pad_value"] & 0xFF
         source = walk.dram[:, None] + np.arange(pad.tile_bytes)
-        self.contents[memory][walk.tiles] = self.dram[source]
+        if v["diagonal"]:
+            self.contents[memory][walk.tiles] = 0
+            places = diagonal_places(self._hw, v)
+            self.contents[memory][walk.tiles[:, None], places] = self.dram[source]
+        else:
+            self.contents[memory][walk.tiles] = self.dram[source]
         self._written[memory][target] = True
         self.counters["bytes_read"] += source.size
 

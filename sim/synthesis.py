@@ -11,11 +11,8 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
-import importlib.metadata
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,25 +24,39 @@ from typing import Any, Final
 
 from tilewright.host.area import fits
 from tilewright.host.board import Board, load_board
-from tilewright.host.errors import BuildError, ConfigError, TilewrightError, ToolError
-from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
+from tilewright.host.errors import BuildError, ConfigError, TilewrightError
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
+from tilewright.sim.yosys import (
+    copy_sources,
+    read_command,
+    rtl_parameters,
+    run_yosys,
+    yosys_version,
+)
+
+__all__ = [
+    "ECP5_DEVICES",
+    "FAMILIES",
+    "Ecp5Device",
+    "MemoryUse",
+    "SynthesisReport",
+    "copy_sources",
+    "describe",
+    "describe_ecp5",
+    "family_of",
+    "first_errors",
+    "rtl_digest",
+    "rtl_parameters",
+    "run_yosys",
+    "synthesise",
+    "yosys_version",
+]
 
 FAMILIES: Final = ("xc7", "xcup", "ecp5")
 """The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
 
-_PACKAGE: Final = "pyosys"
-_INSTALL: Final = "pip install pyosys==0.70 (it is part of tilewright[dev])"
 _ERROR_LINES: Final = 12
-
-# Yosys ends its process on an error, so that it gets one of its own.
-_CHILD: Final = (
-    "import sys\n"
-    "from pyosys import libyosys\n"
-    "design = libyosys.Design()\n"
-    "for command in sys.argv[1:]:\n"
-    "    libyosys.run_pass(command, design)\n"
-)
 
 _MEMORY_LUTS: Final = {
     "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8,
@@ -236,33 +247,6 @@ def rtl_digest(manifest: Path = MANIFEST) -> str:
     return state.hexdigest()[:16]
 
 
-def copy_sources(sources: Sequence[Path], work: Path) -> None:
-    """Put the sources into a working folder: Yosys takes no path with a space."""
-    for source in sources:
-        shutil.copyfile(source, work / source.name)
-
-
-def yosys_version() -> str:
-    """Name and version of Yosys's package.
-
-    Raises:
-        ToolError: it is not installed.
-    """
-    try:
-        return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ToolError(
-            "Yosys (pyosys) is not installed", field=_PACKAGE, remedy=_INSTALL
-        ) from error
-
-
-def rtl_parameters(hw: HwConfig) -> dict[str, str]:
-    """Parameters of the top module and their values as Verilog."""
-    values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
-    values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
-    return values
-
-
 def _library(family: str) -> Mapping[str, Mapping[str, int]]:
     return _KINDS["ecp5" if family == "ecp5" else "xilinx"]
 
@@ -279,15 +263,13 @@ def _memory_cells(family: str) -> list[tuple[str, str, int]]:
 
 def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
     """The Yosys passes; outputs are files of the working folder."""
-    parameters = " ".join(f"-G {name}={value}" for name, value in rtl_parameters(hw).items())
-    files = " ".join(path.name for path in sources)
     flow = (
         f"synth_ecp5 -top {TOP}"
         if family == "ecp5"
         else f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
     )
     return [
-        f"read_slang --top {TOP} {parameters} {files}",
+        read_command(hw, TOP, sources),
         flow,
         "tee -o stat.json stat -json",
         *(
@@ -309,25 +291,6 @@ def _read(result: Path, name: str) -> SynthesisReport | None:
         return SynthesisReport.from_mapping({**data, "config": name})
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def run_yosys(commands: Sequence[str], work: Path) -> None:
-    """Run passes in a working folder.
-
-    Raises:
-        BuildError: Yosys refuses; the text holds its first error lines.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *commands],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-        cwd=work,
-    )
-    if done.returncode != 0:
-        raise BuildError(f"Yosys refuses the RTL:\n{first_errors(done.stdout)}")
 
 
 def first_errors(output: str) -> str:

@@ -147,6 +147,23 @@ class VerilatorDevice:
             memory=image, counters=counters, host_seconds=time.perf_counter() - started
         )
 
+    def counters_after(self, program: Program, memory: Bytes, cycles: int) -> Counters:
+        """Counters a few clock cycles after the first ``cycles`` of a run, which is then given up.
+
+        Their ``cycles`` says when exactly the snapshot was taken.
+        """
+        simulation = self._open_simulation()
+        program.check(self._hw)
+        image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
+        try:
+            simulation.attach(image, MEMORY_BASE)
+            self._start(simulation, program)
+            simulation.run(max(1, cycles))
+            return self._snapshot(simulation)
+        finally:
+            self._hard_reset(simulation)
+            simulation.detach()
+
     def close(self) -> None:
         """Release the simulation and complete the wave file. Idempotent."""
         if self._simulation is not None:
@@ -244,6 +261,10 @@ class VerilatorDevice:
             raise DeviceError(
                 "the interrupt must mean done or error", field="STATUS", value=int(status)
             )
+        return self._snapshot(simulation)
+
+    @staticmethod
+    def _snapshot(simulation: Simulation) -> Counters:
         simulation.write(_ADDRESS["SNAPSHOT"], 1)
         values = {}
         for index, (name, _) in enumerate(COUNTERS):

@@ -24,7 +24,7 @@ from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
 from tilewright.host.lowering.plan import Plan
-from tilewright.host.lowering.transfers import ROW_MAX, box, input_box
+from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.walk import (
     Item,
     input_buffer,
@@ -227,13 +227,22 @@ class _Emitter:
         if fresh:
             channels = plan.channels.tiles[item.co]
             first, count = plan.ci_tiles[item.ci]
-            region = box(count * shape.taps, channels.count, 1, shape.reduce_blocks * shape.taps, 0)
-            size = plan.hw.wgt_tile_bytes
+            if shape.depthwise:
+                # Where blocks differ in size, the diagonal moves on with each row of the LOAD.
+                blocks, taps = channels.count * shape.reduce_blocks, shape.taps
+                moves = shape.reduce_blocks > 1 or shape.share > 1
+                region = Box(taps, blocks, 1, taps, 0) if moves else box(taps, blocks, 1, taps, 0)
+            else:
+                reduction = shape.reduce_blocks * shape.taps
+                region = box(count * shape.taps, channels.count, 1, reduction, 0)
+            size = plan.stored_wgt_tile
             start = (channels.first * shape.reduce_blocks + first) * shape.taps
             word = pack_load(
                 memory=Memory.WGT,
                 sram_base=self.wgt.bases[slot],
                 dram_offset=self.offsets["wgt"] + start * size,
+                diagonal=int(shape.depthwise),
+                phase=channels.first % shape.share,
                 **region._asdict(),
             )
             self.bytes_read += region.tiles * size

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import blocks_of
+from tilewright.host.layout import blocks_of, diagonal_bytes
 from tilewright.host.lowering.geometry import (
     ChannelTiles,
     Geometry,
@@ -133,6 +133,14 @@ class Plan:
         """WGT tiles of a co tile's whole reduction (weight-stationary)."""
         return self.schedule.tile_co * self.shape.reduce_blocks * self.shape.taps
 
+    @property
+    def stored_wgt_tile(self) -> int:
+        """Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal."""
+        hw = self.hw
+        if self.shape.depthwise:
+            return diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
+        return hw.wgt_tile_bytes
+
     def gemm(self, batches: int, rows: int, columns: int, ci: int, run: tuple[int, int]) -> Gemm:
         """Loops and kernel of a GEMM.
 
@@ -166,7 +174,7 @@ class Plan:
         out_tiles = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
         sizes = {
             "inp": shape.batches * shape.in_blocks * shape.height * shape.width * hw.inp_tile_bytes,
-            "wgt": shape.out_blocks * shape.reduce_blocks * shape.taps * hw.wgt_tile_bytes,
+            "wgt": shape.out_blocks * shape.reduce_blocks * shape.taps * self.stored_wgt_tile,
             "param": shape.out_blocks * hw.param_tile_bytes,
         }
         if shape.residual:

@@ -6,7 +6,7 @@ package tw_pkg;
   localparam int unsigned UopBits = 64;
   localparam int unsigned AccBanks = 4;
   localparam logic [31:0] DeviceId = 32'h54575231;
-  localparam logic [31:0] IsaVersion = 32'd1;
+  localparam logic [31:0] IsaVersion = 32'd2;
   localparam int unsigned MaxShift = 47;
 
   typedef enum logic [1:0] {
@@ -94,7 +94,9 @@ package tw_pkg;
 
   // LOAD.
   typedef struct packed {
-    logic [50:0] spare;
+    logic [45:0] spare;
+    logic [3:0] phase;  // block that has the diagonal in the first row (with diagonal)
+    logic diagonal;  // 1: DRAM holds the diagonals of WGT tiles
     logic [5:0] pad_bottom;  // padding rows after each plane
     logic [5:0] pad_top;  // padding rows before each plane
     logic [5:0] pad_right;  // padding tiles after each row

@@ -51,7 +51,7 @@ class BusSimulation final : public Simulation {
       : memory_(model_.beat_bytes(), max_burst_beats, timing) {
     request_.w_data = model_.write_data();
     const Status status = Reset(kResetCycles);
-    if (status != Status::kOk) throw std::runtime_error("reset: " + error_);
+    if (status != Status::kOk) throw ResetError(status, error_);
   }
 
   BusSimulation(const BusSimulation&) = delete;

@@ -47,6 +47,9 @@ int32_t tw_create(uint32_t max_burst_beats, const tilewright::MemoryTiming* timi
     *handle = created.release();
     (*handle)->simulation = tilewright::CreateSimulation(max_burst_beats, *timing);
     return static_cast<int32_t>(Status::kOk);
+  } catch (const tilewright::ResetError& error) {
+    (*handle)->error = error.what();
+    return static_cast<int32_t>(error.status());
   } catch (const std::exception& error) {
     if (*handle != nullptr) (*handle)->error = error.what();
   } catch (...) {

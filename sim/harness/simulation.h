@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "memory_model.h"
@@ -80,7 +81,18 @@ class Simulation {
   virtual const std::string& error_text() const = 0;
 };
 
-// Throws std::invalid_argument on a bad limit or timing.
+// The design failed during the reset that follows construction.
+class ResetError : public std::runtime_error {
+ public:
+  ResetError(Status status, const std::string& text)
+      : std::runtime_error("reset: " + text), status_(status) {}
+  Status status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+// Throws std::invalid_argument on a bad limit or timing, and ResetError.
 std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing);
 
 }  // namespace tilewright

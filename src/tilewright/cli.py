@@ -70,6 +70,7 @@ class DeviceKind(StrEnum):
     """What `sim` runs on."""
 
     RTL = "rtl"
+    TWIN = "twin"
     REFERENCE = "reference"
     CXXRTL = "cxxrtl"
 
@@ -189,7 +190,10 @@ def sim(
         Path | None, typer.Option(help="Write waves of the run to this FST file.")
     ] = None,
     device: Annotated[
-        DeviceKind, typer.Option(help="The RTL in Verilator, or the NumPy reference.")
+        DeviceKind,
+        typer.Option(
+            help="The RTL in Verilator or in CXXRTL, the cycle-exact twin, the NumPy reference."
+        ),
     ] = DeviceKind.RTL,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random operands.")] = 0,
     max_cycles: Annotated[
@@ -305,6 +309,56 @@ def tune(
 
 
 @app.command()
+def exhaust(
+    layers: Annotated[
+        list[str] | None, typer.Argument(help="Layers of the network; none: all of them.")
+    ] = None,
+    network: Annotated[
+        str, typer.Option(help="Built-in network or path of an ONNX file.")
+    ] = "vta-resnet18",
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
+    ] = "ideal",
+    board: Annotated[
+        str, typer.Option(help="Board whose memory '--memory board' means.")
+    ] = "pynq-z2",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    confirm: Annotated[
+        int,
+        typer.Option(min=0, help="Schedules to confirm on the RTL: best, others at random."),
+    ] = 3,
+    confirm_cycles: Annotated[
+        int, typer.Option(min=1, help="Do not confirm what takes more cycles than this.")
+    ] = 5_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random ones.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
+    folder: Annotated[Path, typer.Option(help="Where landscapes are kept.")] = Path(
+        "runs/landscapes"
+    ),
+) -> None:
+    """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.landscape_report import print_landscapes
+
+    config, table = load_hwconfig(hw), _network(network)
+    print_landscapes(
+        config,
+        [table[name] for name in layers] if layers else list(table.workloads),
+        _memory(memory, board),
+        kind=space.value,
+        confirm=confirm,
+        confirm_cycles=confirm_cycles,
+        seed=seed,
+        workers=workers,
+        folder=folder,
+        console=_console(),
+    )
+
+
+@app.command()
 def report(
     run: Annotated[
         str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")
@@ -387,6 +441,10 @@ def _device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path | N
         from tilewright.sim.reference import ReferenceDevice
 
         return ReferenceDevice(hw)
+    if kind is DeviceKind.TWIN:
+        from tilewright.sim.twin_device import TwinDevice
+
+        return TwinDevice(hw, memory)
     if kind is DeviceKind.CXXRTL:
         from tilewright.sim.cxxrtl_device import CxxrtlDevice
 

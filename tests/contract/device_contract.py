@@ -119,6 +119,8 @@ ERRORS: Final[dict[str, tuple[str, Callable[[HwConfig], Change], ErrorCode]]] = 
     "load-into-none": ("inp", lambda _: {"memory": 7}, ErrorCode.ILLEGAL_FIELD),
     "load-no-plane": ("inp", lambda _: {"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
     "load-pad-param": ("param", lambda _: {"pad_left": 1}, ErrorCode.ILLEGAL_FIELD),
+    "load-diagonal-inp": ("inp", lambda _: {"diagonal": 1}, ErrorCode.ILLEGAL_FIELD),
+    "load-diagonal-acc": ("acc", lambda _: {"diagonal": 1}, ErrorCode.ILLEGAL_FIELD),
     "load-push-self": ("inp", lambda _: {"push": 1}, ErrorCode.ILLEGAL_FIELD),
     "store-empty": ("store", lambda _: {"x_size": 0}, ErrorCode.ILLEGAL_FIELD),
     "store-push-self": ("store", lambda _: {"push": 8}, ErrorCode.ILLEGAL_FIELD),
@@ -137,6 +139,11 @@ ERRORS: Final[dict[str, tuple[str, Callable[[HwConfig], Change], ErrorCode]]] = 
         ErrorCode.SRAM_RANGE,
     ),
     "wgt-range": ("wgt", lambda hw: {"sram_base": hw.wgt_depth}, ErrorCode.SRAM_RANGE),
+    "diagonal-range": (
+        "wgt",
+        lambda hw: {"diagonal": 1, "sram_base": hw.wgt_depth - 1, "x_size": 2},
+        ErrorCode.SRAM_RANGE,
+    ),
     "uop-range": ("uop", lambda hw: {"sram_base": hw.uop_depth}, ErrorCode.SRAM_RANGE),
     "param-range": ("param", lambda hw: {"sram_base": hw.param_depth}, ErrorCode.SRAM_RANGE),
     "res-range": ("res", lambda hw: {"sram_base": hw.res_depth}, ErrorCode.SRAM_RANGE),
@@ -200,6 +207,15 @@ ERRORS: Final[dict[str, tuple[str, Callable[[HwConfig], Change], ErrorCode]]] = 
     "requant-bank": ("requant", lambda _: {"acc_banks": 2}, ErrorCode.ACC_BANK),
 }
 """Name -> (step of `legal_steps`, what to change in it, code to be reported)."""
+
+LONG: Final[dict[str, Change]] = {
+    "gemm": {"iter_outer": 500},
+    "alu": {"iter_outer": 500},
+    "requant": {"iter_outer": 500},
+    "inp": {"x_size": 0, "y_size": 0, "pad_top": 8, "pad_left": 15},
+}
+"""Step of `legal_steps` -> what keeps it busy for `LONG_CYCLES` and more without any traffic."""
+LONG_CYCLES: Final = 120
 
 
 class DeviceContract:

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contract.device_contract import DeviceContract
+from support.rtl import IDEAL, ROUGH
 
-from tilewright.host.board import MemoryModel, load_memory
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
@@ -26,19 +26,6 @@ from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.worker import OutcomeStatus, WorkerPool, run_on_device
 
 TINY = load_hwconfig("tiny-4x4")
-IDEAL = load_memory("ideal")
-ROUGH = MemoryModel(
-    name="rough",
-    read_latency=37,
-    write_latency=11,
-    read_bytes_per_cycle=5.5,
-    write_bytes_per_cycle=3,
-    shared_bytes_per_cycle=6,
-    max_reads=3,
-    max_writes=2,
-    stall_percent=30,
-    stall_seed=5,
-)
 
 
 class TestVerilatorDevice(DeviceContract):

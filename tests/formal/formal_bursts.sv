@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of tw_bursts: inside 4 KiB, not longer than BurstBeats, adjoining, and summing up to
-// the beats that the rows touch.
+// Properties of tw_bursts: inside 4 KiB, not longer than BurstBeats, as long as both allow,
+// adjoining, ending with the last beat of the row; the first one two cycles after the start, the
+// others without a bubble. What rows the walker shows is proven in formal_rows.
 module formal_bursts #(
-    parameter int unsigned BeatBytes  = 8,   // bytes of a beat
-    parameter int unsigned BurstBeats = 16,  // longest burst
-    parameter int unsigned RowBits    = 28   // bits of row_bytes that may be set
+    parameter int unsigned BeatBytes  = 8,  // bytes of a beat
+    parameter int unsigned BurstBeats = 16  // longest burst
 ) (
     input logic        clk_i,
     input logic        rst_i,
@@ -18,14 +18,13 @@ module formal_bursts #(
     input logic [15:0] z_size_i
 );
   localparam int unsigned Shift = $clog2(BeatBytes);
-  logic valid, last, done, started_q, in_row_q, first_q;
-  logic [39:0] addr, base_q, y_step_q, z_step_q, next_q;
+  localparam int unsigned PageBeats = 4096 / BeatBytes;
+  typedef logic [39-Shift:0] beat_t;  // address in beats
+  logic valid, last, done, started_q;
+  logic [39:0] addr, base_q, y_step_q, z_step_q;
   logic [7:0] len;
   logic [27:0] row_bytes_q;
   logic [15:0] y_size_q, z_size_q;
-  logic [8:0] beats;
-  logic [29:0] wanted, sent_q;
-  logic [39:0] row_addr;
 
   tw_bursts #(
       .BeatBytes (BeatBytes),
@@ -47,49 +46,123 @@ module formal_bursts #(
       .last_o     (last),
       .done_o     (done)
   );
-  assign beats = 9'(len) + 9'd1;
-  assign row_addr = dut.row_addr;
-  // First and last byte of the row, in beats: the number of beats by another formula.
-  assign wanted = 30'((41'(row_addr[11:0]) + 41'(row_bytes_q) - 41'd1) >> Shift) -
-                  30'(row_addr[11:0] >> Shift) + 30'd1;
+
+  // The row that the next burst belongs to, and that of the offered one: first and last beat by a
+  // formula of their own, and whether the region ends with it.
+  typedef struct packed {
+    beat_t from;
+    beat_t to;
+    logic  last;
+  } row_t;
+  row_t row_q, offered_row_q;
+  logic fresh_q;    // the next burst is the first of its row
+  logic starts_q;   // the offered burst is
+  logic single_q;   // the first row was one burst
+  logic [1:0] age_q;     // cycles since the start, up to 3
+  logic [1:0] taken_q;   // bursts taken, up to 3
+  logic waits_q, load;
+  logic [48:0] held_q;
+  beat_t first_beat, last_beat, offered_end, after_q;
+  logic [27:0] bytes;
+  logic ends;
+  logic [9:0] page_left, next_page_left;
+
+  assign load = start_i || dut.row_load;
+  assign bytes = start_i ? row_bytes_i : row_bytes_q;
+  assign first_beat = addr[39:Shift];
+  assign last_beat = first_beat + beat_t'(len);
+  assign ends = last_beat == offered_row_q.to;
+  assign page_left = 10'(PageBeats) - 10'(first_beat % PageBeats);
+  assign next_page_left = 10'(PageBeats) - 10'(dut.next_beat_q % PageBeats);
 
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
+    waits_q <= valid && !ready_i && !rst_i;
+    held_q <= {last, addr, len};
     if (start_i) begin
       {base_q, y_step_q, z_step_q} <= {base_i, y_step_i, z_step_i};
       {row_bytes_q, y_size_q, z_size_q} <= {row_bytes_i, y_size_i, z_size_i};
     end
-    if (rst_i || start_i) begin
-      sent_q  <= '0;
-      first_q <= 1'b1;
-    end else if (valid && ready_i) begin
-      first_q <= sent_q + 30'(beats) == wanted;
-      sent_q  <= sent_q + 30'(beats) == wanted ? '0 : sent_q + 30'(beats);
-      next_q  <= addr + (40'(beats) << Shift);
+    if (load) begin
+      row_q.from <= beat_t'(dut.row_addr >> Shift);
+      row_q.to   <= beat_t'((dut.row_addr + 40'(bytes) - 40'd1) >> Shift);
+      row_q.last <= dut.row_last;
+    end
+    if (load) fresh_q <= 1'b1;
+    else if (dut.advance) fresh_q <= 1'b0;
+    if (dut.advance) begin
+      offered_row_q <= row_q;
+      starts_q <= fresh_q;
+    end
+    if (start_i) age_q <= 2'd1;
+    else if (age_q != 2'd3) age_q <= age_q + 2'd1;
+    if (start_i) taken_q <= '0;
+    else if (valid && ready_i && taken_q != '1) taken_q <= taken_q + 2'd1;
+    if (valid && ready_i) begin
+      after_q <= last_beat + beat_t'(1);
+      if (taken_q == '0) single_q <= ends;
     end
   end
 
   always_comb begin
     if (!started_q) assume (rst_i);
+    else assume (!rst_i);
     assume (!start_i || done);
-    if (start_i) begin
-      assume (row_bytes_i != '0 && y_size_i != '0 && z_size_i != '0);
-      assume ((row_bytes_i >> RowBits) == '0);
-    end
-    if (started_q && valid) begin
-      assert (addr[Shift-1:0] == '0);
-      assert (32'(beats) <= BurstBeats);
-      assert (13'(addr[11:0]) + (13'(beats) << Shift) <= 13'd4096);
-      assert (addr[39:Shift] == row_addr[39:Shift] + (40 - Shift)'(sent_q));
-      if (!first_q) assert (addr == next_q);
-      assert (sent_q + 30'(beats) <= wanted);
-      assert (last == (dut.last_row && sent_q + 30'(beats) == wanted));
+    if (start_i) assume (row_bytes_i != '0 && y_size_i != '0 && z_size_i != '0);
+    // A row ends below 2^40.
+    if (load) assume (41'(dut.row_addr) + 41'(bytes) <= {1'b1, 40'd0});
+    if (started_q) begin
+      if (valid) begin
+        assert (!done);
+        assert (32'(len) < BurstBeats);
+        assert (10'(len) < page_left);
+        assert (starts_q ? first_beat == offered_row_q.from : first_beat == after_q);
+        assert (last_beat <= offered_row_q.to);
+        // No shorter than the rules ask for.
+        assert (ends || 32'(len) == BurstBeats - 1 || 10'(len) == page_left - 10'd1);
+        assert (last == (offered_row_q.last && ends));
+      end
+      if (waits_q) assert (valid && held_q == {last, addr, len});
+      // The first burst is offered in the second cycle after the start; a cycle without a burst
+      // follows only a first row of a single burst.
+      if (!done) begin
+        if (age_q >= 2'd2 && !(taken_q == 2'd1 && single_q)) assert (valid);
+        if (age_q == 2'd1) assert (!valid);
+      end
+      // The first row comes from start_i, the walker's showing of it is passed over.
+      assert (!(dut.skip_q && dut.row_load));
       // What makes the above inductive.
-      assert (30'(dut.left_q) + sent_q == wanted);
-      assert (first_q == (sent_q == '0));
+      if (dut.next_valid_q) begin
+        assert (!done);
+        assert (dut.next_beat_q + beat_t'(dut.left_q) == row_q.to);
+        assert (dut.next_beat_q <= row_q.to);
+        assert (dut.next_last_q == row_q.last);
+        assert (dut.rows_q == !row_q.last);
+        assert (10'(dut.room_q) + 10'd1 ==
+                (next_page_left < 10'(BurstBeats) ? next_page_left : 10'(BurstBeats)));
+        if (fresh_q) assert (dut.next_beat_q == row_q.from);
+        if (fresh_q && valid) assert (ends && !offered_row_q.last);
+        if (!fresh_q) assert (valid ? !ends && row_q == offered_row_q &&
+                              dut.next_beat_q == last_beat + beat_t'(1) : 1'b0);
+      end else if (!done) begin
+        assert (valid && ends && dut.rows_q == !offered_row_q.last && row_q == offered_row_q);
+      end
+      assert (done == (!valid && !dut.next_valid_q));
+      if (done) assert (!dut.rows_q);
+      else assert (row_bytes_q != '0);
+      if (dut.skip_q) assert (age_q == 2'd1 && !done);
+      if (!done) begin
+        assert (age_q != '0);
+        if (age_q == 2'd1) assert (taken_q == '0 && dut.skip_q && dut.next_valid_q && fresh_q);
+        if (age_q == 2'd2) begin
+          assert (taken_q == '0 && valid && starts_q);
+          assert (dut.next_valid_q || last || (ends && dut.rows_q));
+          assert (!(dut.next_valid_q && fresh_q));
+        end
+        if (age_q == 2'd3) assert (dut.next_valid_q || last);
+        if (taken_q == '0 && valid) assert (starts_q);
+      end
     end
-    if (started_q && !done) assert (row_bytes_q != '0 && (row_bytes_q >> RowBits) == '0);
-    if (started_q && !valid && !done) assert (sent_q == '0 && first_q);
   end
 endmodule

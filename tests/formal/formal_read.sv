@@ -58,7 +58,7 @@ module formal_read #(
   logic [16:0] owner_q;
   logic [4:0] count_q, after_q;
   logic accept, retire, who;
-  assign accept = |req_ready;
+  assign accept = |(req_ready & ~range_err);  // the others are dropped
   assign who = req_ready[1];
   assign retire = rvalid_i && rlast_i;
   assign after_q = count_q - 5'(retire);
@@ -110,9 +110,13 @@ module formal_read #(
       assert (!(req_ready[0] && req_ready[1]));
       assert ((req_ready & ~req_valid_i) == '0);
       assert (!(req_ready[1] && req_valid_i[0]));
-      assert ((req_ready & range_err) == '0);
+      if (range_err != '0) assert (range_err == (req_valid_i[0] ? 2'b01 : 2'b10) && !halt_i);
+      for (int r = 0; r < 2; r++)
+        if (range_err[r])
+          assert (41'(req_addr_i[r]) + ((41'(req_len_i[r]) + 41'd1) << $clog2(BeatBytes)) >
+                  41'(size_q));
+      if (|req_ready) assert (!halt_i && (!arvalid || arready_i));
       if (accept) begin
-        assert (!halt_i && (!arvalid || arready_i));
         assert (41'(req_addr_i[who]) + ((41'(req_len_i[who]) + 41'd1) << $clog2(BeatBytes)) <=
                 41'(size_q));
       end

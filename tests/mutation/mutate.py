@@ -76,7 +76,7 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
                 try:
                     check(model)
                 except (AssertionError, DeviceError) as error:
-                    text = f"{check.__name__}: {error or _where(error)}"
+                    text = f"{check.__name__}: {str(error) or _where(error)}"
                     return {"killed_by": stage, "detail": text[:300]}
         if cocotb and mutation is not None:
             _phase(work, "cocotb")
@@ -132,10 +132,10 @@ class Run:
         output: folder of snapshot, results and report.
         resume: go on with the snapshot, seed and results that are there.
         seed: seed of the draw and of fresh programs; 0: a new one.
-        module: draw from this module alone; empty: from all.
+        modules: draw from these modules alone; none: from all.
     """
 
-    def __init__(self, output: Path, *, resume: bool, seed: int, module: str) -> None:
+    def __init__(self, output: Path, *, resume: bool, seed: int, modules: Sequence[str]) -> None:
         self._output = output
         self._rtl = output / "rtl"
         self._log = output / "results.jsonl"
@@ -143,7 +143,7 @@ class Run:
         settings = output / "run.json"
         if resume and settings.is_file():
             stored = json.loads(settings.read_text(encoding="utf-8"))
-            self.seed, self.module = int(stored["seed"]), str(stored["module"])
+            self.seed, self.modules = int(stored["seed"]), list(stored["modules"])
             if self._log.is_file():
                 for line in self._log.read_text(encoding="utf-8").splitlines():
                     record = json.loads(line)
@@ -154,25 +154,25 @@ class Run:
                 if old.name != "cache":  # objects and the models of the RTL itself
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
             shutil.copytree(MANIFEST.parent, self._rtl)
-            self.seed, self.module = seed or secrets.randbelow(2**31), module
-            text = json.dumps({"seed": self.seed, "module": self.module})
+            self.seed, self.modules = seed or secrets.randbelow(2**31), list(modules)
+            text = json.dumps({"seed": self.seed, "modules": self.modules})
             settings.write_text(text + "\n", encoding="utf-8")
         self._sources = {
             path.name: path.read_text(encoding="utf-8") for path in sorted(self._rtl.glob("*.sv"))
         }
-        name = f"{self.module}.sv" if self.module else ""
-        if name and name not in self._sources:
-            raise TilewrightError(
-                "must be a module of rtl/",
-                field="--module",
-                value=self.module,
-                remedy=f"choose one of {', '.join(sorted(n[:-3] for n in self._sources))}",
-            )
+        for module in self.modules:
+            if f"{module}.sv" not in self._sources:
+                raise TilewrightError(
+                    "must be a module of rtl/",
+                    field="--module",
+                    value=module,
+                    remedy=f"choose from {', '.join(sorted(n[:-3] for n in self._sources))}",
+                )
 
     def draw(self) -> Iterator[Mutation]:
         """The mutants in their order: the same for the same seed and RTL."""
-        name = f"{self.module}.sv" if self.module else ""
-        return sample(self._sources, np.random.default_rng(self.seed), only=name)
+        only = [f"{module}.sv" for module in self.modules]
+        return sample(self._sources, np.random.default_rng(self.seed), only=only)
 
     def check_original(self, pool: WorkerPool) -> None:
         """The RTL itself must pass, or every mutant would be found."""
@@ -315,14 +315,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mutate", description=main.__doc__)
     parser.add_argument("--count", type=int, default=100, help="mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default: new)")
-    parser.add_argument("--module", default="", help="draw from one module, tw_load for example")
+    parser.add_argument("--module", default="", help="draw from these alone: tw_load,tw_rows")
     parser.add_argument("--resume", action="store_true", help="go on with the last run")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--no-cocotb", action="store_true", help="leave the last stage out")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the results")
     options = parser.parse_args(arguments)
+    modules = [name for name in options.module.split(",") if name]
     try:
-        run = Run(options.output, resume=options.resume, seed=options.seed, module=options.module)
+        run = Run(options.output, resume=options.resume, seed=options.seed, modules=modules)
         sys.stdout.write(f"seed {run.seed}, results in {options.output}\n")
         with WorkerPool(options.jobs, wall_limit_s=WALL_LIMIT_S) as pool:
             run.check_original(pool)
@@ -338,7 +339,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = {
         "records": records,
         "summary": summary,
-        "conditions": {"seed": run.seed, "module": run.module, "finished": time.strftime("%F %T")},
+        "conditions": {
+            "seed": run.seed,
+            "modules": run.modules,
+            "finished": time.strftime("%F %T"),
+        },
     }
     (options.output / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     sys.stdout.write(describe(records, summary, explained) + "\n")

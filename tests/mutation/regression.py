@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from contract.device_contract import ERRORS, Step, build, data_image, legal_steps
+from contract.device_contract import ERRORS, LONG, LONG_CYCLES, Step, build, data_image, legal_steps
+from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
 
-from tilewright.host.board import MemoryModel, load_memory
+from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, RunResult
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
@@ -26,7 +27,6 @@ from tilewright.host.program import Program
 from tilewright.host.registers import (
     COUNTER_BASE,
     COUNTERS,
-    REGISTERS,
     UNIT_COUNTER_STATES,
     UNIT_NAMES,
     Ctrl,
@@ -34,35 +34,19 @@ from tilewright.host.registers import (
     Status,
     WaitState,
 )
-from tilewright.sim.library import AxiResponseCode, Simulation, StopReason
+from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.status import DeviceStatusError
-from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
-
-_ADDRESS: Final = {register.name: register.offset for register in REGISTERS}
+from tilewright.sim.verilator_device import VerilatorDevice
 
 PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
 
-IDEAL: Final = load_memory("ideal")
-ROUGH: Final = MemoryModel(
-    name="rough",
-    read_latency=37,
-    write_latency=11,
-    read_bytes_per_cycle=5.5,
-    write_bytes_per_cycle=3,
-    shared_bytes_per_cycle=6,
-    max_reads=3,
-    max_writes=2,
-    stall_percent=30,
-    stall_seed=5,
-)
-"""Back-pressure on every channel, and bursts that wait for each other."""
 MEMORIES: Final = (IDEAL, ROUGH)
 
 WATCHDOG_CYCLES: Final = 3_000
-MAX_CYCLES: Final = 100_000
-"""A program of this regression needs less than a tenth of it."""
+SHORT_WATCHDOG: Final = LONG_CYCLES // 2
+"""Less than any instruction of `LONG` takes, more than the memory of `IDEAL` keeps one waiting."""
 
 TINY: Final = load_hwconfig("tiny-4x4")
 ODD: Final = TINY.with_(
@@ -77,6 +61,7 @@ ODD: Final = TINY.with_(
     vector_lanes=4,
     mac_pipeline=3,
     mac_packed=1,
+    mac_lut_columns=4,
 )
 WIDE: Final = TINY.with_(
     name="wide-bus",
@@ -106,11 +91,17 @@ class Model:
     library: Path
     seed: int
 
-    def device(self, memory: MemoryModel) -> VerilatorDevice:
+    def device(
+        self, memory: MemoryModel, watchdog_cycles: int = WATCHDOG_CYCLES
+    ) -> VerilatorDevice:
         """A new device with this library."""
         return VerilatorDevice(
-            self.hw, memory, library=self.library, watchdog_cycles=WATCHDOG_CYCLES
+            self.hw, memory, library=self.library, watchdog_cycles=watchdog_cycles
         )
+
+    def host(self, memory: MemoryModel) -> Host:
+        """A new host at register level with this library."""
+        return Host(self.library, self.hw, memory, watchdog_cycles=WATCHDOG_CYCLES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,42 +366,81 @@ def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
     return tuple(cases)
 
 
+def long_work(model: Model) -> None:
+    """An instruction that outlasts the watchdog and moves no data is no hang."""
+    device = model.device(IDEAL, SHORT_WATCHDOG)
+    for name, change in LONG.items():
+        steps = legal_steps(model.hw)
+        steps[name] = (steps[name][0], {**steps[name][1], **change})
+        program = build(model.hw, *steps.values())
+        judged(f"long {name}", model.hw, program, data_image(program)).check(device)
+    device.close()
+
+
 def resets(model: Model) -> None:
-    """A soft reset at any moment leaves nothing behind: the next run is exact, to the cycle."""
+    """A reset at any moment leaves nothing behind: the next run is exact, to the cycle."""
     case = fixed_cases(model.hw)[1]
     for memory in MEMORIES:
-        host = Host(model, memory)
-        host.start(case)
-        host.finish(case)
-        wanted = host.counters()
-        for cycles in (*range(1, 60, 7), *range(60, 1500, 97)):
-            host.start(case)
+        host = model.host(memory)
+        wanted = _counters_of(host, case)
+        for number, cycles in enumerate((*range(1, 60, 7), *range(60, 1500, 97))):
+            host.start(case.program, case.image)
             if host.run(cycles):
                 break
-            host.soft_reset()
-            host.start(case)
-            host.finish(case)
-            assert host.counters() == wanted, f"counters after a reset in cycle {cycles}"
+            kind = "soft" if number % 3 else "hard"
+            if kind == "soft":
+                host.soft_reset()
+            else:
+                host.simulation.reset()
+                _expect_zeros(host)
+            counters = _counters_of(host, case)
+            assert counters == wanted, f"counters after a {kind} reset in cycle {cycles}"
         host.close()
 
 
+def _counters_of(host: Host, case: Case) -> Sequence[int]:
+    """Counters of a whole run whose memory is right."""
+    assert case.result is not None
+    host.start(case.program, case.image)
+    host.finish(case.result.memory, case.name)
+    return host.counters()
+
+
+def _expect_zeros(host: Host) -> None:
+    """What every register reads after a hardware reset."""
+    for name in (*STORED, *_CLEAR):
+        assert host.read(name) == 0, f"{name} after a reset"
+
+
+_CLEAR: Final = (
+    "CTRL",
+    "SNAPSHOT",
+    "STATUS",
+    "ERROR",
+    "ERROR_INSN",
+    "WAIT_STATE",
+    "IRQ_STATUS",
+)
+
+
 def registers(model: Model) -> None:
-    """Identity, read-back, status bits, interrupts, snapshots, start and reset as specified."""
-    host = Host(model, IDEAL)
+    """Reset values, read-back, status bits, interrupts, snapshots, start as specified."""
+    host = model.host(IDEAL)
     case = fixed_cases(model.hw)[2]
-    for register in REGISTERS:
-        if register.access != "rw" or register.name in ("CTRL", "SNAPSHOT"):
-            continue
-        mask = 0b11 if register.name == "IRQ_ENABLE" else 2**32 - 1
-        for value in (0xA5C33C5A, 0x5A3CC3A5, 0):
-            host.write(register.name, value)
-            assert host.read(register.name) == value & mask, register.name
-    for name in ("CTRL", "SNAPSHOT", "STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE", "IRQ_STATUS"):
-        assert host.read(name) == 0, name
+    assert case.result is not None
+    program, image, expected = case.program, case.image, case.result.memory
+    _expect_zeros(host)
+    for name, mask in STORED.items():
+        for value in (0xA5C33C5A, 0x5A3CC3A5, 0, mask):
+            host.write(name, value)
+            assert host.read(name) == value & mask, name
+    host.simulation.reset()
+    _expect_zeros(host)
     assert host.at(0x04C) == 0
     assert host.at(COUNTER_BASE + 8 * len(COUNTERS)) == 0
     assert host.at(0xFFC) == 0
-    host.start(case, interrupts=0)
+    host.start(program, image, interrupts=0)
+    settings = [host.read(name) for name in STORED]
     assert host.read("STATUS") == Status.BUSY
     host.write("CTRL", Ctrl.START)  # ignored while busy
     assert not host.run(MAX_CYCLES // 4), "interrupt although none is enabled"
@@ -427,11 +457,12 @@ def registers(model: Model) -> None:
     host.write("SNAPSHOT", 0)
     first = host.counters(snapshot=False)
     assert host.counters() == first, "counters move after the end"
-    host.start(case)
+    host.start(program, image)
     assert host.counters(snapshot=False) == first, "a snapshot changes without a write"
-    host.finish(case)
+    host.finish(expected)
     assert host.counters() == first, "a second run differs"
-    host.start(contract_case(model.hw, "gemm-no-uop"))
+    spoiled = contract_case(model.hw, "gemm-no-uop")
+    host.start(spoiled.program, spoiled.image)
     assert host.run(MAX_CYCLES), "no interrupt after an error"
     assert host.read("IRQ_STATUS") == 0b10
     assert not host.run(500, clear=True)  # the bus drains
@@ -442,83 +473,22 @@ def registers(model: Model) -> None:
     assert (host.read("STATUS"), host.read("ERROR")) == (Status.ERROR, error)
     host.soft_reset()
     assert host.read("ERROR") == host.read("ERROR_INSN") == host.read("WAIT_STATE") == 0
-    host.start(case)
-    host.finish(case)
+    host.start(program, image, interrupts=0)
+    host.run(100)
+    host.soft_reset()
+    assert [host.read(name) for name in STORED] == settings, "a soft reset keeps the settings"
+    host.write("IRQ_ENABLE", 0b11)
+    host.attach(image)
+    host.write("CTRL", Ctrl.START)
+    host.finish(expected)
     host.close()
-
-
-class Host:
-    """Drives a simulation by its registers, without the checks of `VerilatorDevice`."""
-
-    def __init__(self, model: Model, memory: MemoryModel) -> None:
-        self._simulation = Simulation(
-            model.library, max_burst_beats=model.hw.axi_burst_beats, memory=memory
-        )
-        self._image = np.zeros(0, dtype=np.uint8)
-
-    def read(self, name: str) -> int:
-        return self.at(_ADDRESS[name])
-
-    def at(self, address: int) -> int:
-        return self._simulation.read(address)
-
-    def write(self, name: str, value: int) -> None:
-        self._simulation.write(_ADDRESS[name], value)
-
-    def start(self, case: Case, *, interrupts: int = 0b11) -> None:
-        """Attach the program's memory, write all registers and start."""
-        self._image = case.image.copy()
-        self._simulation.attach(self._image, MEMORY_BASE)
-        for name, value in (
-            ("INSN_BASE", case.program.regions["insn"].offset),
-            ("MEM_BASE", MEMORY_BASE),
-            ("MEM_SIZE", case.program.memory_bytes),
-        ):
-            self.write(f"{name}_LO", value & 0xFFFF_FFFF)
-            self.write(f"{name}_HI", value >> 32)
-        self.write("INSN_COUNT", case.program.instruction_count)
-        self.write("WATCHDOG", WATCHDOG_CYCLES)
-        self.write("IRQ_STATUS", 0b11)
-        self.write("IRQ_ENABLE", interrupts)
-        self.write("CTRL", Ctrl.START)
-
-    def run(self, cycles: int, *, clear: bool = False) -> bool:
-        """Clock; whether the interrupt came."""
-        if clear:
-            self.write("IRQ_STATUS", 0b11)
-        return self._simulation.run(cycles).reason is StopReason.INTERRUPT
-
-    def finish(self, case: Case) -> None:
-        """Clock to the end of a run and compare the memory."""
-        assert case.result is not None
-        assert self.run(MAX_CYCLES), "no interrupt"
-        assert self.read("STATUS") == Status.DONE
-        self.write("IRQ_STATUS", 0b11)
-        assert np.array_equal(self._image, case.result.memory), case.name
-
-    def counters(self, *, snapshot: bool = True) -> Sequence[int]:
-        if snapshot:
-            self.write("SNAPSHOT", 1)
-        return [self.at(COUNTER_BASE + 4 * word) for word in range(2 * len(COUNTERS))]
-
-    def soft_reset(self) -> None:
-        self.write("CTRL", Ctrl.SOFT_RESET)
-        for _ in range(1000):
-            status = self.read("STATUS")
-            if not status & Status.RESETTING:
-                assert status == 0, f"status {status} after a reset"
-                return
-        raise AssertionError("the reset does not end")
-
-    def close(self) -> None:
-        self._simulation.close()
 
 
 STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
     "data": ("tiny-4x4", (data,)),
     "faults": (
         "tiny-4x4",
-        (faults, tokens, streams, registers, bus_errors, resets, broken_programs),
+        (faults, tokens, streams, registers, long_work, bus_errors, resets, broken_programs),
     ),
     "timing": ("tiny-4x4", (timing,)),
     "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),

@@ -73,7 +73,11 @@ class World:
         if memory == Memory.ACC:
             bank = first >> self.p["AccBankShift"]
             assert int(dut.acc_lock_o.value) >> bank & 1, "write to an unlocked bank"
-        if tile >= width and int(dut.write_pad_o.value):
+        if int(dut.write_diag_o.value):
+            assert memory == Memory.WGT
+            assert not int(dut.write_pad_o.value)
+            self._write_diagonal(pad[first], data)
+        elif tile >= width and int(dut.write_pad_o.value):
             pad[first] = np.tile(data, tile // width)
         elif tile >= width:
             start = int(dut.write_slice_o.value) * width
@@ -85,12 +89,29 @@ class World:
             assert lane + count <= width // tile
             pad[first : first + count] = data.reshape(-1, tile)[lane : lane + count]
 
+    def _write_diagonal(self, tile: np.ndarray, data: np.ndarray) -> None:
+        """The tile's blocks are side by side; a tile of D bytes in DRAM is D x blocks x D."""
+        dut, size = self._dut, self.p["DiagBytes"]
+        rows = tile.reshape(size, -1)
+        if size < data.size:
+            lane = int(dut.write_lane_o.value)
+            assert int(dut.write_count_o.value) == 1
+            first, part = 0, data[size * lane : size * (lane + 1)]
+        else:
+            first, part = data.size * int(dut.write_slice_o.value), data
+        column = size * int(dut.write_phase_o.value)
+        for offset, value in enumerate(part):
+            rows[first + offset] = 0
+            rows[first + offset, column + first + offset] = value
+
 
 def random_load(rng: np.random.Generator, world: World) -> Instruction:
     """A legal instruction; padding where the memory allows it."""
     while True:
         memory = int(rng.integers(6))
-        tile, depth = world.tile[memory], world.depth[memory]
+        diagonal = int(memory == Memory.WGT and rng.random() < 0.6)
+        tile = world.p["DiagBytes"] if diagonal else world.tile[memory]
+        depth = world.depth[memory]
         align = min(tile, world.p["BeatBytes"])
         x, y, z = (int(n) for n in rng.integers((0, 0, 1), (9, 4, 3)))
         pads = [0, 0, 0, 0]
@@ -125,6 +146,8 @@ def random_load(rng: np.random.Generator, world: World) -> Instruction:
                 "pad_top": pads[2],
                 "pad_bottom": pads[3],
                 "acc_banks": banks,
+                "diagonal": diagonal,
+                "phase": int(rng.integers(16)),
                 **random_tokens(rng, 0),
             },
         )
@@ -133,7 +156,8 @@ def random_load(rng: np.random.Generator, world: World) -> Instruction:
 def apply(instruction: Instruction, world: World, pads: list[np.ndarray]) -> None:
     """Fill tile by tile."""
     v = instruction.values
-    memory, tile = v["memory"], world.tile[v["memory"]]
+    memory, size, blocks = v["memory"], world.p["DiagBytes"], world.p["DiagBlocks"]
+    tile = size if v["diagonal"] else world.tile[memory]
     at = v["sram_base"]
     for z in range(v["z_size"]):
         for row in range(v["pad_top"] + v["y_size"] + v["pad_bottom"]):
@@ -141,7 +165,13 @@ def apply(instruction: Instruction, world: World, pads: list[np.ndarray]) -> Non
                 y, x = row - v["pad_top"], column - v["pad_left"]
                 if 0 <= y < v["y_size"] and 0 <= x < v["x_size"]:
                     start = v["dram_offset"] + tile * (z * v["z_stride"] + y * v["y_stride"] + x)
-                    pads[memory][at] = world.dram[start : start + tile]
+                    data = world.dram[start : start + tile]
+                    if v["diagonal"]:
+                        block = (v["phase"] + z * v["y_size"] + y) % blocks
+                        square = np.zeros((size, blocks * size), dtype=np.uint8)
+                        square[:, block * size : (block + 1) * size] = np.diag(data)
+                        data = square.reshape(-1)
+                    pads[memory][at] = data
                 else:
                     pads[memory][at] = v["pad_value"] & 0xFF
                 at += 1
@@ -224,6 +254,7 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
         ({"memory": 7}, ErrorCode.ILLEGAL_FIELD),
         ({"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
         ({"memory": 4, "pad_left": 1}, ErrorCode.ILLEGAL_FIELD),
+        *(({"memory": m, "diagonal": 1}, ErrorCode.ILLEGAL_FIELD) for m in (0, 2, 3, 4, 5)),
         ({"pop": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"push": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"x_size": 1, "y_size": 1, "dram_offset": 1, "memory": 1}, ErrorCode.DRAM_ALIGNMENT),
@@ -244,6 +275,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     world = World(dut, rng, Knob("none", rng))
     program = [random_load(rng, world) for _ in range(4)]
     plain = {"memory": 0, "dram_offset": 0, "sram_base": 0, "x_size": 2, "y_size": 1, "z_size": 1}
+    plain |= {"diagonal": 0, "phase": 0}
     plain |= {f"pad_{side}": 0 for side in ("left", "right", "top", "bottom")}
     program[2] = Instruction(Opcode.LOAD, {**program[2].values, **plain, **change})
     around = Surroundings(dut, 0, program, rng, Knob("none", rng))

@@ -93,6 +93,27 @@ async def stored_registers_read_back(dut: Any, knob: str) -> None:
 
 
 @cocotb.test()
+async def every_register_reads_zero_after_a_reset_that_follows_writes(dut: Any) -> None:
+    master, _ = await prepare(dut, Knob("none", generator("regs reset")))
+    ports = ("insn_base_o", "insn_count_o", "mem_base_o", "mem_size_o", "watchdog_o", "irq_o")
+    for written in (False, True):
+        if written:
+            for name, mask in _STORED.items():
+                await master.write_dword(_OFFSET[name], 0xFFFF_FFFF)
+                assert await master.read_dword(_OFFSET[name]) == mask, name
+            dut.event_i.value = 3
+            await RisingEdge(dut.clk_i)
+            dut.event_i.value = 0
+            await RisingEdge(dut.clk_i)
+            assert all(int(getattr(dut, port).value) for port in ports)
+            await reset(dut)
+        for port in ports:
+            assert not int(getattr(dut, port).value), port
+        for name in (*_STORED, "IRQ_STATUS"):
+            assert await master.read_dword(_OFFSET[name]) == 0, name
+
+
+@cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def status_and_identity_are_read_only(dut: Any, knob: str) -> None:
     rng = generator("regs status" + knob)

@@ -15,7 +15,7 @@ from cocotb_vector import requantised
 from tilewright.host.isa import PARAM_FIELDS, pack_fields
 from tilewright.host.requant import RequantParams, requantise
 
-_LATENCY = 5
+_LATENCY = 6
 
 
 def random_case(rng: np.random.Generator) -> dict[str, int]:
@@ -75,7 +75,7 @@ async def results_are_exact(dut: Any, knob: str) -> None:
     flow = Knob(knob, rng)
     await start_clock(dut)
     dut.valid_i.value = 0
-    # Parameters of an element are wanted in its cycles 1, 2 and 4.
+    # Parameters of an element are wanted in its cycles 1, 2, 4 and 5.
     line: deque[dict[str, int] | None] = deque([None] * _LATENCY, maxlen=_LATENCY + 1)
     held: dict[str, int] | None = None
     seen = 0
@@ -92,7 +92,7 @@ async def results_are_exact(dut: Any, knob: str) -> None:
             dut.residual_i.value = case["residual"] & 0xFF
         dut.valid_i.value = int(valid)
         line.append(case)
-        for name, age in (("param1_i", 0), ("param2_i", 1), ("param4_i", 3)):
+        for name, age in (("param1_i", 0), ("param2_i", 1), ("param4_i", 3), ("param5_i", 4)):
             then = line[-1 - age]
             if then is not None:
                 fields = {f.name: then[f.name] for f in PARAM_FIELDS if f.name in then}

@@ -22,6 +22,8 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
     known = np.zeros(p["TotalBytes"], dtype=bool)
     tiles = p["TotalBytes"] // tile
     near = min(tiles, 24)  # few tiles, so that reads meet writes
+    size = p["DiagBytes"]
+    blocks = tile // size**2 if size else 1
     await start_clock(dut)
     dut.write_i.value = dut.read_i.value = 0
     await RisingEdge(dut.clk_i)
@@ -37,7 +39,32 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
         dut.write_i.value = int(write)
         if write:
             data = rng.integers(0, 256, width, dtype=np.uint8)
-            if tile >= width:
+            diagonal = bool(p["DiagBytes"] and rng.random() < 0.4)
+            dut.write_diag_i.value = int(diagonal)
+            if diagonal:
+                first, phase = int(rng.integers(near)), int(rng.integers(16)) % blocks
+                dut.write_phase_i.value, dut.write_pad_i.value = phase, 0
+                start, count = first * tile, tile
+                if size < width:
+                    lane = int(rng.integers(width // size))
+                    dut.write_lane_i.value, dut.write_count_i.value = lane, 1
+                    dut.write_slice_i.value = 0
+                    low, part = 0, data[size * lane : size * (lane + 1)]
+                else:
+                    slice_ = int(rng.integers(size // width))
+                    dut.write_slice_i.value = slice_
+                    low, part = slice_ * width, data
+                # Every row of a block that the beat has a byte for, in all blocks.
+                square = memory[start : start + count].reshape(-1, p["RowBytes"]).copy()
+                seen = known[start : start + count].reshape(-1, p["RowBytes"])
+                below = size if square.shape[0] > size else 0
+                beside = size - below
+                for at, value in enumerate(part, start=low):
+                    square[at::size] = 0
+                    seen[at::size] = True
+                    square[phase * below + at, phase * beside + at] = value
+                chosen = square.reshape(-1)
+            elif tile >= width:
                 pad = bool(rng.random() < 0.2) and tile == read_bytes
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // width))
                 dut.write_slice_i.value = slice_
@@ -57,7 +84,8 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
             dut.write_addr_i.value = first
             dut.write_data_i.value = int.from_bytes(data.tobytes(), "little")
             memory[start : start + count] = chosen
-            known[start : start + count] = True
+            if not diagonal:
+                known[start : start + count] = True
         await RisingEdge(dut.clk_i)
         if wanted is None:
             continue

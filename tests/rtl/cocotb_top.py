@@ -14,6 +14,7 @@ import numpy as np
 from axi import Accelerator
 from bench import KNOBS, Knob, generator
 from cocotb.triggers import RisingEdge
+from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
 
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.isa import Instruction, Memory, Opcode
@@ -414,3 +415,21 @@ async def watchdog_names_the_unit_that_waits_for_a_token(
 def opcode_unit(opcode: Opcode) -> int:
     """Position of the unit that runs an opcode."""
     return (Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE).index(opcode)
+
+
+@cocotb.test()
+@cocotb.parametrize(case=list(LONG))
+async def work_that_outlasts_the_watchdog_is_no_hang(dut: Any, case: str) -> None:
+    rng = generator(f"long work {case}")
+    device = await prepare(dut, "none", rng)
+    steps = legal_steps(hardware())
+    opcode, values = steps[case]
+    steps[case] = (opcode, {**values, **LONG[case]})
+    program = build(hardware(), *steps.values())
+    image = data_image(program)
+    expected = ReferenceDevice(hardware()).run(program, image)
+    await device.launch(program, image, watchdog=LONG_CYCLES // 2)
+    status = await device.wait()
+    assert status == Status.DONE, await describe(device, status)
+    assert (await device.counters())["cycles"] > LONG_CYCLES, "the instruction must be long"
+    assert np.array_equal(device.dram.image(), expected.memory)

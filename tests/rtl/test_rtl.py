@@ -107,7 +107,7 @@ def test_store(parameters: dict[str, int]) -> None:
     run_unit("tw_store", parameters)
 
 
-def _load(beat: int, burst: int, inp: int, wgt: int, res: int) -> dict[str, int]:
+def _load(beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int) -> dict[str, int]:
     return {
         "BeatBytes": beat,
         "BurstBeats": burst,
@@ -123,15 +123,23 @@ def _load(beat: int, burst: int, inp: int, wgt: int, res: int) -> dict[str, int]
         "ParDepth": 8,
         "ResDepth": 128,
         "AccBankShift": 4,
+        "DiagBytes": diagonal,
+        "DiagBlocks": wgt // diagonal**2,
     }
 
 
 @pytest.mark.parametrize(
     "parameters",
     grid(
-        _load(8, 16, 4, 16, 4),
-        _load(16, 4, 16, 64, 4),
-        slow=(_load(4, 1, 4, 16, 8), _load(8, 64, 8, 64, 16), _load(64, 16, 4, 16, 16)),
+        _load(8, 16, 4, 16, 4, 4),
+        _load(16, 4, 16, 64, 4, 4),
+        _load(8, 16, 16, 256, 16, 16),
+        slow=(
+            _load(4, 1, 4, 16, 8, 4),
+            _load(8, 64, 8, 64, 16, 8),
+            _load(64, 16, 4, 16, 16, 4),
+            _load(32, 64, 8, 512, 16, 8),
+        ),
     ),
 )
 def test_load(parameters: dict[str, int]) -> None:
@@ -171,6 +179,17 @@ def test_bursts(parameters: dict[str, int]) -> None:
     run_unit("tw_bursts", parameters)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
+        {"BeatBytes": 8, "BurstBeats": 16},
+        slow=({"BeatBytes": 16, "BurstBeats": 1}, {"BeatBytes": 64, "BurstBeats": 64}),
+    ),
+)
+def test_hold(parameters: dict[str, int]) -> None:
+    run_unit("tw_hold", parameters)
+
+
 def test_padding() -> None:
     run_unit("tw_padding", {})
 
@@ -202,8 +221,17 @@ def test_fetch(parameters: dict[str, int]) -> None:
     run_unit("tw_fetch", parameters)
 
 
-def _spad(tile: int, read: int, beat: int, total: int) -> dict[str, int]:
-    return {"TileBytes": tile, "ReadBytes": read, "BeatBytes": beat, "TotalBytes": total}
+def _spad(
+    tile: int, read: int, beat: int, total: int, diagonal: int = 0, row: int = 16
+) -> dict[str, int]:
+    return {
+        "TileBytes": tile,
+        "ReadBytes": read,
+        "BeatBytes": beat,
+        "TotalBytes": total,
+        "DiagBytes": diagonal,
+        "RowBytes": row,
+    }
 
 
 @pytest.mark.parametrize(
@@ -211,7 +239,14 @@ def _spad(tile: int, read: int, beat: int, total: int) -> dict[str, int]:
     grid(
         _spad(16, 16, 8, 1024),
         _spad(4, 4, 16, 1024),
+        _spad(64, 64, 4, 4096, 8, 8),
+        _spad(16, 16, 64, 4096, 4, 4),
+        _spad(128, 128, 16, 8192, 8, 16),
         slow=(
+            _spad(256, 256, 8, 16384, 16, 16),
+            _spad(128, 128, 8, 8192, 8, 8),
+            _spad(256, 256, 4, 16384, 4, 64),
+            _spad(16, 16, 16, 4096, 4, 4),
             _spad(8, 8, 8, 1024),
             _spad(64, 32, 8, 2048),
             _spad(64, 64, 4, 4096),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from bench import Knob
 
-from tilewright.host.isa import Instruction
+from tilewright.host.isa import Instruction, Unit
 
 
 class Surroundings:
@@ -65,6 +65,8 @@ class Surroundings:
     def step(self) -> None:
         """Sample the unit's outputs of the past cycle, check them, drive the next cycle."""
         dut = self._dut
+        if self._banks and self._unit != Unit.VECTOR:
+            self._check_locks()
         popped = int(dut.token_pop_o.value)
         if int(dut.insn_pop_o.value):
             assert self._offered, "popped without an instruction"
@@ -91,6 +93,16 @@ class Surroundings:
         if int(dut.error_valid_o.value):
             self.errors.append((int(dut.error_code_o.value), int(dut.error_index_o.value)))
         self._drive()
+
+    def _check_locks(self) -> None:
+        """LOAD and GEMM lock the banks of an instruction without a gap until it retires.
+
+        VECTOR gives banks back when it has read or written them for the last time.
+        """
+        locked = int(self._dut.acc_lock_o.value)
+        for number in self.taken[self.retired :]:
+            open_banks = self._wanted(self._instructions[number]) & ~locked
+            assert not open_banks, f"instruction {number} works on unlocked banks {open_banks:#x}"
 
     def _wanted(self, instruction: Instruction) -> int:
         if self._unit == 0 and instruction.values["memory"] != 2:

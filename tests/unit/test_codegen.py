@@ -87,3 +87,19 @@ def test_harness_header_and_docs_hold_every_register_and_counter():
     assert f"kNumCounters = {len(registers.COUNTERS)};" in header
     for name, _ in registers.COUNTERS:
         assert f"`{name}`" in docs
+
+
+def test_instruction_header_gives_the_position_of_every_field():
+    text = codegen.cpp_instructions()
+    spaces = dict(re.findall(r"namespace (\w+) \{\n(.*?)\n\}  // namespace", text, re.DOTALL))
+    layouts = {op.name.lower(): layout for op, layout in isa.FORMATS.items()}
+    layouts |= {"header": isa.HEADER, "uop": isa.UOP_FIELDS, "param": isa.PARAM_FIELDS}
+    assert set(spaces) == set(layouts)
+    for name, layout in layouts.items():
+        found = re.findall(r"BitField k(\w+)\{(\d+), (\d+), (true|false)\};", spaces[name])
+        assert [camel.lower() for camel, *_ in found] == [f.name.replace("_", "") for f in layout]
+        for field, (_, low, bits, sign) in zip(layout, found, strict=True):
+            top = -1 if field.signed else (1 << field.bits) - 1
+            word = isa.pack_fields(layout, {field.name: top})
+            assert word == ((1 << int(bits)) - 1) << int(low)
+            assert field.signed == (sign == "true")

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.host.errors import BuildError, ToolError
 from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim import cxxrtl_build
+from tilewright.sim import cxxrtl_build, yosys
 from tilewright.sim.build import MANIFEST, read_manifest
 from tilewright.sim.cxxrtl_build import build_cxxrtl
 
@@ -76,6 +76,6 @@ def test_an_error_of_yosys_is_shown(rtl, cache):
 
 
 def test_missing_pyosys_is_named(monkeypatch):
-    monkeypatch.setattr(cxxrtl_build, "_PACKAGE", "no_such_yosys")
+    monkeypatch.setattr(yosys, "_PACKAGE", "no_such_yosys")
     with pytest.raises(ToolError, match="pip install pyosys"):
         build_cxxrtl(TINY)

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.host.board import load_memory
 from tilewright.host.bound import bound
+from tilewright.host.builder import ProgramBuilder
 from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.isa import Memory, Opcode
 from tilewright.host.lowering import lower
 from tilewright.host.schedule import LoopOrder, Schedule
 from tilewright.host.workload import conv2d
@@ -15,6 +19,7 @@ from tilewright.sim.estimate import Estimator
 
 HW = load_hwconfig("pynq-16x16")
 IDEAL = load_memory("ideal")
+IDEAL_WIDE = replace(IDEAL, read_bytes_per_cycle=64.0)
 LAYER = conv2d("c", 28, 128, 128, 3, 1, 1)
 
 
@@ -39,6 +44,19 @@ def test_serial_schedules_cost_their_loads_on_top() -> None:
     serial = good(h_threading=1)
     loads = lower(HW, LAYER, serial).bytes_read // HW.axi_bytes
     assert cycles(serial) > cycles(good()) + loads // 4
+
+
+@pytest.mark.parametrize(("bits", "cycles_more"), [(64, 2 * 64), (128, 64), (256, 64), (512, 64)])
+def test_a_diagonal_costs_its_beats_and_at_least_a_cycle(bits: int, cycles_more: int) -> None:
+    hw = HW.with_(axi_data_bits=bits)
+
+    def load(tiles: int) -> int:
+        builder = ProgramBuilder(hw)
+        shape = {"x_size": tiles, "y_size": 1, "z_size": 1, "memory": Memory.WGT, "diagonal": 1}
+        builder.emit(Opcode.LOAD, shape)
+        return Estimator(hw, IDEAL_WIDE).cycles(builder.finish({"data": 65536}, {}))
+
+    assert load(128) - load(64) == cycles_more
 
 
 @pytest.mark.parametrize("memory", ["pynq-z2", "zcu104"])

@@ -16,9 +16,11 @@ from tilewright.sim import footprint
 from tilewright.sim.footprint import (
     Scratchpad,
     Uops,
+    diagonal_places,
     field_fault,
     gemm_blocks,
     gemm_fault,
+    loaded_pad,
     loop_blocks,
     outside_banks,
     scratchpads,
@@ -86,6 +88,22 @@ def test_alignment_is_to_the_smaller_of_tile_and_beat(tile_bytes, axi_bytes, ste
     }
     wrong = {offset for offset, code in codes.items() if code == ErrorCode.DRAM_ALIGNMENT}
     assert wrong == {offset for offset in codes if offset % step}
+
+
+@pytest.mark.parametrize(
+    ("block_in", "block_out", "phase", "blocks"),
+    [(4, 4, 3, [0, 0, 0, 0]), (4, 16, 3, [3, 0, 1, 2]), (16, 4, 5, [1, 2, 3, 0])],
+)
+def test_diagonals_move_from_block_to_block_with_each_row(block_in, block_out, phase, blocks):
+    hw = TINY.with_(block_in=block_in, block_out=block_out)
+    shape = {"x_size": 3, "y_size": 2, "z_size": 2, "phase": phase, "diagonal": 1}
+    assert loaded_pad(hw, {**shape, "memory": Memory.WGT}).tile_bytes == 4
+    places = diagonal_places(hw, shape).reshape(4, 3, 4)
+    outputs, inputs = np.divmod(places, block_in)
+    expected = np.broadcast_to(np.array(blocks)[:, None, None], places.shape)
+    assert (outputs // 4 + inputs // 4 == expected).all()
+    assert (outputs % 4 == np.arange(4)).all()
+    assert (inputs % 4 == np.arange(4)).all()
 
 
 @given(

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +21,8 @@ FAULTS = {
     "rows": ("tw_rows.sv", "plane_q  <= after_o;", "plane_q  <= row_q;"),
     "bursts": (
         "tw_bursts.sv",
-        "take_row < 29'(page_left) ? take_row : 29'(page_left)",
-        "take_row",
+        "row_beat[PageBits-1:0], '1)",
+        "page_t'(0), '1)",
     ),
     "padding": ("tw_padding.sv", "addr_d  = addr_q + 20'(x_size_i);", "addr_d  = addr_q;"),
     "read": ("tw_read.sv", "if (accept) begin\n      addr_q", "if (wanted) begin\n      addr_q"),
@@ -75,6 +77,24 @@ def test_a_missing_tool_says_how_to_get_it(monkeypatch, capsys):
         prove(PROOFS["fifo"])
     assert formal.main(["fifo"]) == 2
     assert "yowasp-sby" in capsys.readouterr().err
+
+
+def test_a_proof_that_takes_too_long_ends_with_its_solvers(monkeypatch, tmp_path):
+    started = tmp_path / "pid"
+    script = tmp_path / "yowasp-sby"
+    script.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {started}\nwait\n")
+    script.chmod(0o755)
+    programs = {**formal._find_programs(), "yowasp-sby": str(script)}
+    monkeypatch.setattr(formal, "_find_programs", lambda: programs)
+    monkeypatch.setattr(formal, "_WALL_SECONDS", 2)
+    with pytest.raises(BuildError, match="must end within 2 s, not 'fifo'"):
+        prove(PROOFS["fifo"])
+    solver = Path(f"/proc/{started.read_text().strip()}")
+    for _ in range(100):
+        if not solver.exists() or " Z " in (solver / "stat").read_text():
+            return
+        time.sleep(0.05)
+    pytest.fail("the solver outlives the proof")
 
 
 def test_an_unknown_name_is_one_line_and_exit_code_2(capsys):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.isa import Memory, Opcode, Unit, VectorOp
+from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
 from tilewright.host.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
 from tilewright.sim.coverage_campaign import FAULTS
 from tilewright.sim.coverage_points import Point
-from tilewright.sim.coverage_programs import directed, legal_steps
+from tilewright.sim.coverage_programs import directed, legal_steps, rare_programs
 from tilewright.sim.functional_coverage import BINS, FunctionalCoverage
 from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
@@ -59,6 +59,9 @@ def test_misses_shrink_by_what_is_hit():
         (changed("inp", y_size=2, y_stride=2), ("load", "INP: strided")),
         (changed("inp", y_size=2, y_stride=0), ("load", "repeated row")),
         (changed("wgt", z_size=2), ("load", "WGT: planes")),
+        (changed("wgt", diagonal=1), ("load", "diagonal: inside a beat")),
+        (changed("wgt", diagonal=1, y_size=2, y_stride=2), ("load", "diagonal: strided")),
+        (changed("wgt", diagonal=1, pad_top=1), ("load", "diagonal: padded")),
         (changed("store", x_size=2), ("store", "row")),
         (changed("alu", iter_inner=2), ("vector", "ADD: once, inner")),
         (
@@ -73,6 +76,24 @@ def test_an_instruction_hits_its_bin_and_the_plain_one_does_not(step, expected):
     assert expected in hit_by(step)
     plain = [changed(name) for name in legal_steps()]
     assert expected not in hit_by(*plain)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ({}, {"one block"}),
+        ({"block_out": 8}, {"blocks below each other", "back to the first block"}),
+        ({"block_in": 16}, {"blocks side by side"}),
+    ],
+)
+def test_diagonals_are_told_apart_by_where_their_blocks_lie(blocks, expected):
+    hw = TINY.with_(**blocks, wgt_bytes=8192)
+    coverage = FunctionalCoverage()
+    coverage.program(hw, *directed(hw, [changed("wgt", diagonal=1, phase=1, y_size=2)]))
+    names = {"one block", "blocks below each other", "blocks side by side"}
+    names.add("back to the first block")
+    found = {name for name in names if ("load", f"diagonal: {name}") in coverage.hits}
+    assert found == expected
 
 
 @pytest.mark.parametrize("distance", [1, 2, 3])
@@ -189,3 +210,25 @@ def test_every_unit_and_code_that_faults_name_is_a_bin():
         assert f"{unit.name}: {code.name}" in BINS["error"]
     assert all(memory.name in " ".join(BINS["load"]) for memory in set(Memory) - {Memory.OUT})
     assert all(op.name in " ".join(BINS["vector"]) for op in VectorOp)
+
+
+def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
+    coverage, hw = FunctionalCoverage(), load_hwconfig("tiny-4x4")
+    for steps in rare_programs():
+        program, memory = directed(hw, steps)
+        ReferenceDevice(hw).run(program, memory)
+        coverage.program(hw, program, memory)
+    missed = {f"{group}: {name}" for group, name in coverage.misses()}
+    padded = ("INP", "WGT", "ACC", "UOP", "RES")
+    wanted = {
+        *(f"load: {memory}: padding only" for memory in padded),
+        *(f"hazard: {memory}: padding over loaded data" for memory in padded),
+        *(f"hazard: {memory}: data over padding" for memory in padded),
+        *(f"vector: {op.name}: {o}, {i}" for op in VectorOp for o in ("once", "outer")
+          for i in ("once", "inner")),
+        *(f"vector: {op.name}: {operand.name}" for op in VectorOp for operand in Operand),
+        *(f"token: {user.name}: pop {other.name}" for user in Unit for other in Unit
+          if user != other),
+    }  # fmt: skip
+    assert wanted <= {f"{group}: {name}" for group, names in BINS.items() for name in names}
+    assert not wanted & missed

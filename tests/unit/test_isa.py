@@ -152,6 +152,12 @@ def test_index_fields_reach_the_last_tile_of_the_largest_legal_buffer(
         assert bounds(field)[1] >= last, (layout, name)
 
 
+def test_a_phase_can_name_every_block_of_the_longest_tile():
+    blocks = largest("block_in") // next(p.low for p in PARAMETERS if p.name == "block_out")
+    field = next(f for f in FORMATS[Opcode.LOAD] if f.name == "phase")
+    assert bounds(field)[1] >= blocks - 1
+
+
 def test_a_count_of_micro_ops_can_name_all_of_them():
     field = next(f for f in FORMATS[Opcode.GEMM] if f.name == "uop_count")
     assert bounds(field)[1] >= largest("uop_bytes") // UOP_BYTES

@@ -83,7 +83,15 @@ def test_depthwise_tiles_connect_each_channel_to_itself(channels, block_in, bloc
     weights = random_int8((channels, 1, 2, 3))
     packed = pack_depthwise_weights(weights, block_in=block_in, block_out=block_out)
     rows, columns = blocks_of(channels, block_out), max(1, block_out // block_in)
-    tiles = packed.view(np.int8).reshape(rows, columns, 2, 3, block_out, block_in)
+    size = min(block_in, block_out)
+    diagonals = packed.view(np.int8).reshape(rows, columns, 2, 3, size)
+    tiles = np.zeros((rows, columns, 2, 3, block_out, block_in), dtype=np.int8)
+    for row, column, lane in itertools.product(range(rows), range(columns), range(size)):
+        # As a LOAD with `diagonal` places it; the phase goes on with the row of the LOAD.
+        phase = (row * columns + column) % (max(block_in, block_out) // size)
+        below, beside = (phase, 0) if block_out > block_in else (0, phase)
+        at = (row, column, ..., below * size + lane, beside * size + lane)
+        tiles[at] = diagonals[row, column, ..., lane]
     dense = np.zeros((rows * block_out, rows * block_out + block_in, 2, 3), dtype=np.int8)
     for row, column in itertools.product(range(rows), range(columns)):
         first_in = (row * block_out // block_in + column) * block_in

@@ -145,6 +145,22 @@ def test_depthwise_is_right_for_every_ratio_of_blocks(name, fusion, tile_co):
     run_and_check(hw, workload, schedule)
 
 
+@pytest.mark.parametrize("name", ["tiny", "wide out", "wide in"])
+def test_depthwise_reads_each_weight_once(name):
+    hw = HARDWARE[name]
+    workload = depthwise("d", 6, 2 * hw.block_out, 3, 1, 1)
+    layer = lower(hw, workload, Schedule(tile_h=6, tile_w=6, tile_ci=1, tile_co=1))
+    starts = range(0, len(layer.program.instructions), 32)
+    stream = [Instruction.decode(layer.program.instructions[at : at + 32]) for at in starts]
+    loads = [
+        i.values for i in stream if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.WGT
+    ]
+    assert all(v["diagonal"] for v in loads)
+    size = min(hw.block_in, hw.block_out)
+    read = sum(size * v["x_size"] * v["y_size"] * v["z_size"] for v in loads)
+    assert read == layer.program.regions["wgt"].nbytes == 9 * workload.channels_out
+
+
 SCHEDULE = Schedule(tile_h=2, tile_w=4, tile_ci=2, tile_co=1)
 WORKLOAD = conv2d("w", 8, 16, 16, 3, 1, 1)
 

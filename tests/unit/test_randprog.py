@@ -117,6 +117,13 @@ def test_a_few_programs_together_use_every_feature() -> None:
     for memory in set(Memory) - {Memory.OUT, Memory.PARAM}:
         for side in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
             assert any(v[side] for v in loads if v["memory"] == memory), (memory, side)
+    diagonals = [v for v in loads if v["diagonal"]]
+    assert {v["memory"] for v in diagonals} == {Memory.WGT}
+    assert any(v["pad_left"] or v["pad_top"] for v in diagonals)
+    assert any(v["y_size"] > 1 and v["y_stride"] > v["x_size"] for v in diagonals)
+    assert any(v["z_size"] > 1 for v in diagonals)
+    assert any(v["dram_offset"] % TINY.axi_bytes for v in diagonals)
+    assert any(v["memory"] == Memory.WGT and not v["diagonal"] for v in loads)
     assert any(v["x_size"] == 0 for v in loads)
     assert any(v["y_size"] == 0 for v in loads)
     for transfers in (loads, stores):

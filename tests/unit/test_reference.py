@@ -76,16 +76,31 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
             return [int.from_bytes(w, "little", signed=True) for w in words]
         return [signed8(b) for b in raw]
 
+    def spread(diagonal: bytes, block: int) -> bytes:
+        """A WGT tile with a diagonal in one of its blocks, byte by byte."""
+        tile = []
+        for o in range(hw.block_out):
+            for i in range(hw.block_in):
+                here = o // len(diagonal) + i // len(diagonal) == block
+                meets = o % len(diagonal) == i % len(diagonal)
+                tile.append(diagonal[o % len(diagonal)] if here and meets else 0)
+        return bytes(tile)
+
     def load(v: dict[str, int]) -> None:
         kind, tile = Memory(v["memory"]), v["sram_base"]
+        small, large = sorted((hw.block_in, hw.block_out))
+        unit = small if v["diagonal"] else size[kind]
         for z in range(v["z_size"]):
             for y in range(-v["pad_top"], v["y_size"] + v["pad_bottom"]):
                 for x in range(-v["pad_left"], v["x_size"] + v["pad_right"]):
                     raw = bytes([v["pad_value"] % 256]) * size[kind]
                     if 0 <= y < v["y_size"] and 0 <= x < v["x_size"]:
                         step = z * v["z_stride"] + y * v["y_stride"] + x
-                        at = v["dram_offset"] + size[kind] * step
-                        raw = bytes(dram[at : at + size[kind]])
+                        at = v["dram_offset"] + unit * step
+                        raw = bytes(dram[at : at + unit])
+                        if v["diagonal"]:
+                            row = v["phase"] + z * v["y_size"] + y
+                            raw = spread(raw, row % (large // small))
                     sram[kind][tile] = decode(kind, raw)
                     tile += 1
 

@@ -7,7 +7,7 @@
 namespace tilewright {
 
 inline constexpr uint32_t kDeviceId = 0x54575231;
-inline constexpr uint32_t kIsaVersion = 1;
+inline constexpr uint32_t kIsaVersion = 2;
 
 inline constexpr uint32_t kRegId = 0x000;
 inline constexpr uint32_t kRegIsa = 0x004;

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast schedules become programs: lowering in Python and in C++ over the VTA schedule spaces.
+
+For each of ResNet-18's C2-C11: a random sample of the legal points of the ``vta`` space (all of
+them by default) is lowered natively in one call, and as many of them in Python as ``--seconds``
+allow, whose programs must be equal. Times are CPU seconds of this process, the best of
+``--repeat``, so that other work on the machine disturbs them little. The mean is over the sample
+as a search would meet it; the median program is one of the hundred whose length is nearest to the
+median.
+
+    python bench/lowering.py --quick
+    python bench/lowering.py --json build/lowering.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.lowering import lower
+from tilewright.host.networks import load_network
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Workload
+from tilewright.sim.native_lowering import NativeLowering, Points, encode_schedules
+from tilewright.sim.toolchain import find_compiler
+from tilewright.sim.twin_library import TOTALS
+from tilewright.tuner.rules import host_rules
+from tilewright.tuner.spaces import ScheduleSpace
+
+LENGTH = TOTALS.index("instruction_count")
+NEAR_MEDIAN = 100
+"""Programs that stand for the median one."""
+
+
+def cpu_seconds(work: Callable[[], object], repeat: int) -> float:
+    """CPU seconds of the fastest of several calls."""
+    times = []
+    for _ in range(repeat):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def all_schedules(hw: HwConfig, task: Workload) -> list[Schedule]:
+    """Every point of the ``vta`` space, legal or not."""
+    space = ScheduleSpace(task, hw, host_rules(), "vta")
+    sizes = (range(len(knob.values)) for knob in space.knobs)
+    return [space.decode(index) for index in itertools.product(*sizes)]
+
+
+def python_times(
+    native: NativeLowering, schedules: list[Schedule], seconds: float
+) -> tuple[int, int, float]:
+    """Programs, instructions and CPU seconds of lowering in Python; checks them on the way."""
+    programs = instructions = 0
+    spent = 0.0
+    for schedule in schedules:
+        started = time.process_time()
+        layer = lower(native.hw, native.workload, schedule)
+        spent += time.process_time() - started
+        programs += 1
+        instructions += layer.program.instruction_count
+        if native.lower(schedule) != layer:
+            raise SystemExit(f"{native.workload.name}: another program with {schedule}")
+        if spent > seconds:
+            break
+    return programs, instructions, spent
+
+
+def near_median(points: Points, lengths: npt.NDArray[np.int64]) -> Points:
+    """The points whose programs' lengths are nearest to the median."""
+    order = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+    return points[order[:NEAR_MEDIAN]]
+
+
+def measure(
+    hw: HwConfig, task: Workload, options: argparse.Namespace, rng: np.random.Generator
+) -> dict[str, Any]:
+    """One layer, as a flat record."""
+    schedules = all_schedules(hw, task)
+    every = encode_schedules(schedules)
+    native = NativeLowering(hw, task)
+    check = cpu_seconds(lambda: native.rules(every), options.repeat)
+    legal = np.flatnonzero(native.rules(every) == 0)
+    chosen = rng.permutation(legal)[: options.sample or None]
+    points = every[chosen]
+    lengths = native.totals(points)[:, LENGTH]
+    spent = cpu_seconds(lambda: native.totals(points), options.repeat)
+    middle = near_median(points, lengths)
+    median_spent = cpu_seconds(lambda: native.totals(middle), 10 * options.repeat)
+    programs, instructions, python_spent = python_times(
+        native, [schedules[index] for index in chosen], options.seconds
+    )
+    native.close()
+    return {
+        "hw": hw.name,
+        "layer": task.name,
+        "space": len(schedules),
+        "legal": len(legal),
+        "native_programs": len(points),
+        "native_instructions": int(lengths.sum()),
+        "native_seconds": spent,
+        "native_ns_per_instruction": round(spent / lengths.sum() * 1e9, 2),
+        "native_programs_per_s": round(len(points) / spent),
+        "native_median_programs_per_s": round(len(middle) / median_spent),
+        "median_instructions": int(np.median(lengths)),
+        "mean_instructions": round(float(lengths.mean())),
+        "largest_instructions": int(lengths.max()),
+        "check_ns": round(check / len(every) * 1e9),
+        "python_programs": programs,
+        "python_instructions": instructions,
+        "python_seconds": python_spent,
+        "python_ns_per_instruction": round(python_spent / instructions * 1e9),
+    }
+
+
+def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
+    """The figures over all layers."""
+
+    def total(name: str) -> float:
+        return float(sum(record[name] for record in records))
+
+    native = total("native_seconds") / total("native_instructions")
+    python = total("python_seconds") / total("python_instructions")
+    mean = total("native_instructions") / total("native_programs")
+    return {
+        "lowering_native_programs_per_s": round(total("native_programs") / total("native_seconds")),
+        "lowering_native_median_programs_per_s": min(
+            record["native_median_programs_per_s"] for record in records
+        ),
+        "lowering_native_ns_per_instruction": round(native * 1e9, 2),
+        "lowering_python_ns_per_instruction": round(python * 1e9),
+        "lowering_python_programs_per_s": round(1 / (python * mean), 2),
+        "lowering_native_over_python": round(python / native),
+        "lowering_check_ns": max(record["check_ns"] for record in records),
+    }
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="200 points and 1 s a layer")
+    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
+    parser.add_argument("--hw", default="pynq-16x16")
+    parser.add_argument("--sample", type=int, default=0, help="points a layer (default: all)")
+    parser.add_argument("--seconds", type=float, default=5, help="of Python lowering a layer")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.quick:
+        options.sample, options.seconds = options.sample or 200, min(options.seconds, 1)
+    hw = load_hwconfig(options.hw)
+    rng = np.random.default_rng(options.seed)
+    records = []
+    for task in load_network("vta-resnet18").workloads:
+        if task.name == "C1":
+            continue
+        record = measure(hw, task, options, rng)
+        records.append(record)
+        print(
+            f"{record['layer']:4} {record['legal']:5} legal of {record['space']:5}  "
+            f"{record['native_programs_per_s']:6,} programs/s "
+            f"({record['native_median_programs_per_s']:7,} of median size)  "
+            f"{record['native_ns_per_instruction']:6.1f} ns/instruction, Python "
+            f"{record['python_ns_per_instruction']:6,}",
+            flush=True,
+        )
+    summary = summarise(records)
+    conditions = {
+        "hw": hw.parameters(),
+        "space": "vta, legal points",
+        "time": f"CPU seconds of one process, best of {options.repeat}",
+        "sample_per_layer": options.sample or "all",
+        "python_seconds_per_layer": options.seconds,
+        "seed": options.seed,
+        "compiler": find_compiler().version,
+        "python": platform.python_version(),
+        "processor": platform.processor() or platform.machine(),
+    }
+    for name, value in summary.items():
+        print(f"{name} = {value:,}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        result = {"records": records, "summary": summary, "conditions": conditions}
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host sees of resets, registers and the watchdog of the RTL, at register level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
+from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
+
+from tilewright.host.board import MemoryModel
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.program import Program
+from tilewright.host.registers import Ctrl, ErrorCode, Status
+from tilewright.sim.build import build_model
+from tilewright.sim.randprog import random_program
+from tilewright.sim.reference import ReferenceDevice
+from tilewright.sim.status import DeviceStatusError
+from tilewright.sim.verilator_device import VerilatorDevice
+
+TINY = load_hwconfig("tiny-4x4")
+TRICKLE = replace(IDEAL, name="trickle", write_bytes_per_cycle=0.25)
+"""A beat every 32 cycles: within a burst nothing else moves."""
+DISTANT = replace(IDEAL, name="distant", read_latency=300, write_latency=300)
+SHORT = LONG_CYCLES // 2
+"""A watchdog shorter than any of the long instructions."""
+
+FIRST = random_program(TINY, np.random.default_rng(0), instructions=20)
+SECOND = random_program(TINY, np.random.default_rng(1), instructions=20)
+
+
+def expected(program, image):
+    return ReferenceDevice(TINY).run(program, image).memory
+
+
+@pytest.fixture(params=[IDEAL, ROUGH], ids=lambda memory: memory.name)
+def host(request):
+    opened = Host(build_model(TINY), TINY, request.param)
+    yield opened
+    opened.close()
+
+
+def values_of(host: Host) -> dict[str, int]:
+    return {name: host.read(name) for name in STORED}
+
+
+def fill(host: Host) -> dict[str, int]:
+    """Write ones to every register that keeps them; what it then reads."""
+    for name in STORED:
+        host.write(name, 2**32 - 1)
+    return dict(STORED)
+
+
+def test_every_register_reads_zero_after_a_hardware_reset(host):
+    zero = dict.fromkeys(STORED, 0)
+    assert values_of(host) == zero, "after power-on"
+    assert fill(host) == values_of(host), "ones are kept"
+    host.simulation.reset()
+    assert values_of(host) == zero, "after a reset that followed writes"
+
+
+def test_a_hardware_reset_in_mid_run_leaves_nothing_behind(host):
+    wanted = expected(*FIRST)
+    host.start(*FIRST)
+    host.finish(wanted)
+    counters = host.counters()
+    for cycles in range(1, 900, 113):
+        host.start(*SECOND)
+        host.run(cycles)
+        host.simulation.reset()
+        for name in ("STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE", "IRQ_STATUS", *STORED):
+            assert host.read(name) == 0, f"{name} after a reset in cycle {cycles}"
+        host.start(*FIRST)
+        host.finish(wanted, f"after a reset in cycle {cycles}")
+        assert host.counters() == counters, f"after a reset in cycle {cycles}"
+
+
+def test_a_soft_reset_keeps_the_settings_so_that_a_start_alone_runs_the_program(host):
+    wanted = expected(*FIRST)
+    host.start(*FIRST)
+    host.finish(wanted)
+    counters, settings = host.counters(), values_of(host)
+    host.start(*FIRST)
+    host.run(200)
+    host.soft_reset()
+    assert values_of(host) == settings
+    host.attach(FIRST[1])
+    host.write("CTRL", Ctrl.START)
+    host.finish(wanted)
+    assert host.counters() == counters
+
+
+def test_a_soft_reset_while_idle_keeps_every_register_and_clears_the_status(host):
+    host.start(*FIRST)
+    host.finish(expected(*FIRST))
+    kept = fill(host)
+    assert host.read("STATUS") == Status.DONE
+    host.soft_reset()
+    assert host.read("STATUS") == 0
+    assert values_of(host) == kept
+
+
+# -- watchdog -------------------------------------------------------------------------------
+
+
+def outcome(program: Program, memory: MemoryModel, watchdog: int) -> ErrorCode:
+    """How a run with a watchdog ends; the result of a run that ends well is checked."""
+    device = VerilatorDevice(TINY, memory, watchdog_cycles=watchdog)
+    image = data_image(program)
+    try:
+        result = device.run(program, image, max_cycles=MAX_CYCLES)
+    except DeviceStatusError as error:
+        return error.code
+    finally:
+        device.close()
+    assert np.array_equal(result.memory, expected(program, image))
+    assert result.counters.cycles > LONG_CYCLES, "the instruction must outlast the watchdog"
+    return ErrorCode.NONE
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_instruction_is_no_hang(name):
+    steps = legal_steps(TINY)
+    opcode, values = steps[name]
+    steps[name] = (opcode, {**values, **LONG[name]})
+    assert outcome(build(TINY, *steps.values()), IDEAL, SHORT) is ErrorCode.NONE
+
+
+def test_data_that_trickle_out_of_one_burst_are_no_hang():
+    steps = legal_steps(TINY)
+    opcode, values = steps["store"]
+    many = {"x_size": 16 * TINY.axi_bytes // TINY.out_tile_bytes}
+    for name in ("alu", "requant"):  # compute what is stored
+        steps[name] = (steps[name][0], {**steps[name][1], "iter_outer": many["x_size"]})
+    steps["requant"][1]["dst_outer"] = 1
+    steps["store"] = (opcode, {**values, **many})
+    program = build(TINY, *steps.values())
+    assert outcome(program, TRICKLE, SHORT) is ErrorCode.NONE
+    stuck = replace(TRICKLE, write_bytes_per_cycle=TINY.axi_bytes / (2 * SHORT))
+    assert outcome(program, stuck, SHORT) is ErrorCode.WATCHDOG
+
+
+def test_the_watchdog_counts_from_the_address_of_a_burst_to_its_first_data():
+    program = build(TINY, *legal_steps(TINY).values())
+    latency = DISTANT.read_latency
+    assert outcome(program, DISTANT, latency - 1) is ErrorCode.WATCHDOG
+    assert outcome(program, DISTANT, latency + 1) is ErrorCode.NONE

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin counts what the RTL counts: every counter, on random configurations and memories.
+
+A fresh sample in every run; a failure names the first instruction that takes or retires in another
+cycle. The slow part holds 5,000 (configuration, memory, program) triples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from e2e.drawing import any_hwconfig, generator, sample, where
+
+from tilewright.host.board import MemoryModel, load_memory
+from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.isa import Opcode, Unit
+from tilewright.host.lowering import default_schedule, legal, lower
+from tilewright.host.program import Program
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import conv2d
+from tilewright.sim.divergence import first_divergence
+from tilewright.sim.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.randprog import random_program
+from tilewright.sim.twin_device import COUNTER_NAMES, Refusal, Twin, TwinDevice
+from tilewright.sim.verilator_device import VerilatorDevice
+
+INSN_BYTES = 32
+TINY = load_hwconfig("tiny-4x4")
+IDEAL = load_memory("ideal")
+
+
+def any_memory(rng: np.random.Generator) -> MemoryModel:
+    """Any timing that the twin covers: slow, fast, narrow, shared, shallow."""
+    return MemoryModel(
+        name="random",
+        read_latency=int(rng.integers(1, 80)),
+        write_latency=int(rng.integers(1, 60)),
+        read_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
+        write_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
+        shared_bytes_per_cycle=float(rng.choice([0, 0, 1, 6, 12, 15.75])),
+        max_reads=int(rng.integers(1, 17)),
+        max_writes=int(rng.integers(1, 17)),
+    )
+
+
+def check(device: VerilatorDevice, twin: Twin, program: Program, image: np.ndarray) -> None:
+    """Equal counters, or the first instruction that differs."""
+    expected = device.run(program, image, max_cycles=10_000_000).counters.values
+    actual = twin.counters(program).values
+    if actual != expected:
+        wrong = {n: (expected[n], actual[n]) for n in expected if expected[n] != actual[n]}
+        place = first_divergence(device, twin, program, image)
+        facts = where(hw=device.hw.parameters(), memory=device.memory, rtl_and_twin=wrong)
+        pytest.fail(f"{place}; {facts}")
+
+
+def check_random(hw: HwConfig, rng: np.random.Generator, memories: int, programs: int) -> None:
+    """Random programs on random memories, the first of them `ideal`."""
+    for number in range(memories):
+        memory = any_memory(rng) if number else IDEAL
+        device, twin = VerilatorDevice(hw, memory), Twin(hw, memory)
+        for _ in range(programs):
+            program, image = random_program(hw, rng, instructions=int(rng.integers(3, 90)))
+            check(device, twin, program, image)
+        device.close()
+        twin.close()
+
+
+def test_random_programs_on_the_smallest_array() -> None:
+    check_random(TINY, generator("twin tiny"), 10, 8)
+
+
+@pytest.mark.parametrize("number", sample(1, 25))
+def test_random_programs_on_any_configuration(number: int) -> None:
+    rng = generator(f"twin {number}")
+    check_random(any_hwconfig(rng), rng, 5 if number == 0 else 10, 12 if number == 0 else 20)
+
+
+@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
+def test_lowered_layers_on_the_board_configuration(memory: str) -> None:
+    hw, rng = load_hwconfig("pynq-16x16"), generator(f"twin layers {memory}")
+    timing = load_memory(memory)
+    device, twin = VerilatorDevice(hw, timing), Twin(hw, timing)
+    layers = [
+        conv2d("3x3", 14, 64, 64, 3, 1, 1),
+        conv2d("1x1", 28, 128, 64, 1, 0, 2),
+        conv2d("residual", 14, 32, 64, 3, 1, 1, residual=True),
+    ]
+    for layer in layers:
+        schedules = [default_schedule(hw, layer)]
+        while len(schedules) < 4:
+            tile = {
+                "tile_h": int(rng.integers(1, layer.out_height + 1)),
+                "tile_w": int(rng.integers(1, layer.out_width + 1)),
+                "tile_ci": int(rng.integers(1, 4)),
+                "tile_co": int(rng.integers(1, 5)),
+                "h_threading": int(rng.integers(1, 3)),
+                "oc_threading": int(rng.integers(1, 3)),
+            }
+            if legal(hw, layer, Schedule(**tile)).ok:
+                schedules.append(Schedule(**tile))
+        for schedule in schedules:
+            program = lower(hw, layer, schedule).program
+            check(device, twin, program, program.image())
+        batch = twin.batch(NativeLowering(hw, layer), encode_schedules(schedules))
+        alone = [twin.counters(lower(hw, layer, s).program).values for s in schedules]
+        assert [dict(zip(COUNTER_NAMES, row, strict=True)) for row in batch.counters] == alone
+    device.close()
+
+
+def test_a_batch_names_the_rule_of_what_is_not_legal_and_the_limit_of_what_is_slow() -> None:
+    layer = conv2d("3x3", 14, 64, 64, 3, 1, 1)
+    twin, lowering = Twin(TINY, IDEAL), NativeLowering(TINY, layer)
+    small, huge = (Schedule(tile_h=tile, tile_w=2, tile_ci=1, tile_co=1) for tile in (2, 99))
+    batch = twin.batch(lowering, encode_schedules([small, huge]))
+    assert batch.rules[0] == 0 != batch.rules[1]
+    assert batch.cycles[0] == twin.counters(lower(TINY, layer, small).program).cycles
+    assert batch.cycles[1] == 0
+    slow = twin.batch(lowering, encode_schedules([small]), max_cycles=int(batch.cycles[0]) - 1)
+    assert slow.refusals[0] == Refusal.CYCLE_LIMIT
+    assert slow.cycles[0] == 0
+
+
+def test_the_twin_device_returns_the_memory_image_too() -> None:
+    program, image = random_program(TINY, generator("twin device"), instructions=30)
+    rtl, twin = VerilatorDevice(TINY, IDEAL), TwinDevice(TINY, IDEAL)
+    expected, actual = rtl.run(program, image), twin.run(program, image)
+    assert np.array_equal(actual.memory, expected.memory)
+    assert actual.counters == expected.counters
+    rtl.close()
+    twin.close()
+
+
+def test_the_divergence_names_the_first_instruction_that_differs() -> None:
+    """A twin of another configuration must be told apart, at the right instruction."""
+    program, image = random_program(TINY, generator("twin divergence"), instructions=60)
+    device = VerilatorDevice(TINY, IDEAL)
+    assert "no instruction" in first_divergence(device, Twin(TINY, IDEAL), program, image)
+    slower = replace(IDEAL, read_latency=IDEAL.read_latency + 1)
+    text = first_divergence(device, Twin(TINY, slower), program, image)
+    first = next(i for i, word in enumerate(_opcodes(program)) if word is not Opcode.FINISH)
+    assert text.startswith(f"instruction {first} ")
+    device.close()
+
+
+def _opcodes(program: Program) -> list[Opcode]:
+    return [Opcode(byte & 0xF) for byte in program.instructions[::INSN_BYTES]]
+
+
+def test_the_timeline_is_in_order_within_each_unit() -> None:
+    program, _ = random_program(TINY, generator("twin timeline"), instructions=60)
+    counters, events = Twin(TINY, IDEAL).timeline(program)
+    units = {Opcode.LOAD: Unit.LOAD, Opcode.GEMM: Unit.GEMM, Opcode.VECTOR: Unit.VECTOR}
+    units[Opcode.STORE] = Unit.STORE
+    opcodes = _opcodes(program)
+    for opcode in units:
+        mine = events[[i for i, o in enumerate(opcodes) if o is opcode]]
+        assert (np.diff(mine[:, 0].astype(np.int64)) > 0).all()
+        assert (np.diff(mine[:, 1].astype(np.int64)) >= 0).all()
+        assert (mine[:, 1] > mine[:, 0]).all()
+    assert events.max() < counters.cycles
+
+
+def test_refuses_what_it_does_not_cover() -> None:
+    with pytest.raises(ConfigError, match="stall"):
+        Twin(TINY, replace(IDEAL, stall_percent=20))
+    program, _ = random_program(TINY, generator("twin refusal"), instructions=20)
+    twin = Twin(TINY, IDEAL)
+    with pytest.raises(DeviceTimeoutError, match="max_cycles"):
+        twin.counters(program, max_cycles=10)
+    stream = bytearray(program.instructions)
+    endless = replace(program, instructions=bytes(stream[:-INSN_BYTES]))
+    with pytest.raises(DeviceError, match="FINISH"):
+        twin.counters(endless)
+    stream[0] |= 0xF0  # the first instruction waits for every unit's token
+    with pytest.raises(DeviceError, match="never comes"):
+        twin.counters(replace(program, instructions=bytes(stream)))
+    stream[0] = 0x0F
+    with pytest.raises(DeviceError, match="instruction 0: the opcode"):
+        twin.counters(replace(program, instructions=bytes(stream)))
+    twin.close()
+    with pytest.raises(DeviceError, match="closed"):
+        twin.counters(program)
