@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near the RTL comes to the bound of each layer, with the best schedule that a search finds.
+"""How near the accelerator comes to the bound of each layer, with the best schedule found.
 
-Every figure is a cycle count of the full RTL in Verilator, its output checked bit-exact. The
-schedule is the best of up to ``--budget`` measurements of the guided tuner a layer; the search of
-a layer also ends when it has simulated ``--cycles`` cycles, so that a layer of 30 M cycles gets one
-measurement and not sixteen. On `ideal` the memory moves a full bus word a cycle and direction,
+The schedule is searched on the twin, which has the counters of the RTL to the cycle: the space of
+divisors in random order until ``--search-cycles`` are simulated, then coordinate descent with every
+tile size from the best points. The best is then run on the full RTL with real operands: its output
+must be bit-exact and its cycles those of the twin. Layers above ``--confirm-cycles`` are left at the
+twin, and their records say so. On `ideal` the memory moves a full bus word a cycle and direction,
 whatever the width of the bus.
 
 ``--json`` is written after every record and read at the start: a stopped run goes on.
@@ -20,34 +21,37 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.errors import DeviceTimeoutError
 from tilewright.host.golden import conv2d_int8, random_tensors
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import lower
 from tilewright.host.networks import load_network
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Kind, Workload
-from tilewright.sim.build import build_model
+from tilewright.sim.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.synthesis import rtl_digest
+from tilewright.sim.twin_device import COUNTER_NAMES, Twin
 from tilewright.sim.verilator_device import VerilatorDevice
 from tilewright.tuner.rules import host_rules
-from tilewright.tuner.search import Result, make_tuner
 from tilewright.tuner.spaces import ScheduleSpace
 
 OFFLOADED = [f"C{number}" for number in range(2, 12)]
 THREE_BY_THREE = ["C2", "C3", "C5", "C6", "C8", "C9", "C11"]
 KEY = ("hw", "axi_data_bits", "memory", "network", "layer")
-LIMIT = 3
-"""A measurement is stopped at this multiple of the best so far."""
+LIMIT = 1.5
+"""A run is given up at this multiple of the best so far."""
+LINE = 24
+"""Values of a knob that descent tries in one line."""
+NEVER = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,47 +70,114 @@ class Case:
         return hw.name, hw.axi_data_bits, self.memory.name, self.network, self.task.name
 
 
-def measure(case: Case, budget: int, cycle_budget: int, seed: int) -> dict[str, Any]:
-    """The best of at most ``budget`` measurements of one layer, as a flat record."""
-    hw, memory, task, rules = case.hw, case.memory, case.task, host_rules()
-    bound = rules.bound(hw, task, memory)
-    space = ScheduleSpace(task, hw, rules, "full")
-    tuner = make_tuner(
-        "guided",
-        space,
-        seed=seed,
-        prior=lambda schedule: rules.predicted_cycles(hw, task, schedule, memory),
-    )
-    tensors = random_tensors(task, np.random.default_rng(seed))
-    golden = conv2d_int8(task, tensors)
-    device = VerilatorDevice(hw, memory)
-    best: tuple[int, Schedule, dict[str, int]] | None = None
-    measured = simulated = 0
-    while measured < budget and (best is None or simulated < cycle_budget):
-        candidates = tuner.ask(1)
-        if not candidates:
-            break
-        candidate = candidates[0]
-        layer = lower(hw, task, candidate.point)
-        limit = LIMIT * best[0] if best else 40 * bound.cycles + 100_000
-        measured += 1
-        try:
-            run = device.run(layer.program, layer.image(tensors), max_cycles=limit)
-        except DeviceTimeoutError:
-            simulated += limit
-            tuner.tell([Result(index=candidate.index, value=None)])
-            continue
-        if not np.array_equal(layer.output(run.memory), golden):
-            raise SystemExit(f"{task.name} on {hw.name}: wrong output with {candidate.point}")
-        cycles = run.counters.cycles
-        simulated += cycles
-        tuner.tell([Result(index=candidate.index, value=float(cycles))])
-        if best is None or cycles < best[0]:
-            best = (cycles, candidate.point, dict(run.counters.values))
+def chunks(order: npt.NDArray[np.int64], size: int = 32) -> Iterator[npt.NDArray[np.int64]]:
+    """Pieces of an array."""
+    return (order[at : at + size] for at in range(0, len(order), size))
+
+
+class Search:
+    """Minimises the cycles of a layer on the twin."""
+
+    def __init__(self, case: Case, search_cycles: int, seed: int) -> None:
+        rules = host_rules()
+        self.divisors = ScheduleSpace(case.task, case.hw, rules, "vta")
+        self.all = ScheduleSpace(case.task, case.hw, rules, "full")
+        self.twin = Twin(case.hw, case.memory)
+        self.lowering = NativeLowering(case.hw, case.task)
+        self.left = search_cycles
+        self.rng = np.random.default_rng(seed)
+        self.found: dict[Schedule, int] = {}
+        self.counters: dict[Schedule, dict[str, int]] = {}
+        self.evaluated = 0
+
+    @property
+    def best(self) -> Schedule | None:
+        """The schedule with the fewest cycles."""
+        return min(self.found, key=self.found.__getitem__, default=None)
+
+    def run(self) -> None:
+        """Divisors in random order, then descent from the three best."""
+        half = self.left // 2
+        for chunk in chunks(self.rng.permutation(self.divisors.raw_size)):
+            if self.left < half:
+                break
+            shape = tuple(len(knob) for knob in self.divisors.knobs)
+            self.evaluate(
+                self.divisors.decode(tuple(int(i) for i in np.unravel_index(flat, shape)))
+                for flat in chunk
+            )
+        for start in sorted(self.found, key=self.found.__getitem__)[:3]:
+            self.descend(start)
+
+    def descend(self, schedule: Schedule) -> None:
+        """Coordinate descent: the best value of one knob after the other."""
+        improved = True
+        while improved and self.left > 0:
+            improved = False
+            for knob in self.all.knobs:
+                values = knob.values
+                if len(values) > LINE:
+                    at = values.index(getattr(schedule, knob.name))
+                    near = range(max(0, at - 4), min(len(values), at + 5))
+                    far = self.rng.choice(len(values), size=LINE - 9, replace=False)
+                    values = tuple(values[i] for i in {*near, *(int(i) for i in far)})
+                line = [replace(schedule, **{knob.name: value}) for value in values]
+                self.evaluate(line)
+                best = min(line, key=lambda s: self.found.get(s, NEVER))
+                if self.found.get(best, NEVER) < self.found.get(schedule, NEVER):
+                    schedule, improved = best, True
+
+    def evaluate(self, schedules: Iterable[Schedule]) -> None:
+        """Measure what is new; a run that exceeds `LIMIT` times the best is given up."""
+        fresh = [s for s in dict.fromkeys(schedules) if s not in self.found]
+        if not fresh:
+            return
+        best = self.best
+        limit = int(LIMIT * self.found[best]) if best else 0
+        batch = self.twin.batch(self.lowering, encode_schedules(fresh), max_cycles=limit)
+        self.evaluated += int((batch.rules == 0).sum())
+        for schedule, rule, refusal, row in zip(
+            fresh, batch.rules, batch.refusals, batch.counters, strict=True
+        ):
+            if rule:
+                continue
+            self.left -= limit if refusal else int(row[0])
+            if not refusal:
+                self.found[schedule] = int(row[0])
+                self.counters[schedule] = dict(
+                    zip(COUNTER_NAMES, (int(value) for value in row), strict=True)
+                )
+
+
+def confirm(case: Case, schedule: Schedule, cycles: int, seed: int) -> None:
+    """Run a schedule on the full RTL: the twin's cycles and the golden output, or exit."""
+    tensors = random_tensors(case.task, np.random.default_rng(seed))
+    layer = lower(case.hw, case.task, schedule)
+    device = VerilatorDevice(case.hw, case.memory)
+    run = device.run(layer.program, layer.image(tensors), max_cycles=2 * cycles)
     device.close()
-    if best is None:
-        raise SystemExit(f"{task.name} on {hw.name}: no measurement within its limit")
-    cycles, schedule, counters = best
+    if not np.array_equal(layer.output(run.memory), conv2d_int8(case.task, tensors)):
+        raise SystemExit(f"{case.task.name} on {case.hw.name}: wrong output with {schedule}")
+    if run.counters.cycles != cycles:
+        raise SystemExit(
+            f"{case.task.name} on {case.hw.name}: {run.counters.cycles} cycles on the RTL, "
+            f"{cycles} on the twin, with {schedule}"
+        )
+
+
+def measure(case: Case, search_cycles: int, confirm_cycles: int, seed: int) -> dict[str, Any]:
+    """The best schedule of one layer, as a flat record."""
+    hw, memory, task = case.hw, case.memory, case.task
+    bound = host_rules().bound(hw, task, memory)
+    search = Search(case, max(search_cycles, 20 * bound.cycles), seed)
+    search.run()
+    schedule = search.best
+    if schedule is None:
+        raise SystemExit(f"{task.name} on {hw.name}: no legal schedule was found")
+    cycles, counters = search.found[schedule], search.counters[schedule]
+    confirmed = cycles <= confirm_cycles
+    if confirmed:
+        confirm(case, schedule, cycles, seed)
     stalls = {
         name: counters[name] / cycles
         for name in counters
@@ -124,7 +195,8 @@ def measure(case: Case, budget: int, cycle_budget: int, seed: int) -> dict[str, 
         "bound": bound.cycles,
         "limiter": bound.limiter,
         "ratio": round(bound.cycles / cycles, 4),
-        "measurements": measured,
+        "confirmed_on_rtl": confirmed,
+        "evaluations": search.evaluated,
         "utilisation": round(counters["macs_tiles"] / cycles, 4),
         **{name: round(share, 4) for name, share in stalls.items()},
         "schedule": json.dumps(schedule.to_mapping()),
@@ -195,7 +267,7 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
 def _resumed(path: Path, conditions: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of a stopped run with the same conditions."""
     stored = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("rtl", "budget_per_layer", "simulated_cycles_per_layer", "seed"):
+    for name in ("rtl", "search_cycles", "confirm_cycles", "seed"):
         if stored["conditions"][name] != conditions[name]:
             raise SystemExit(
                 f"{path}: its records were made with {name} = {stored['conditions'][name]}, "
@@ -224,9 +296,11 @@ def main() -> int:
     parser.add_argument(
         "--network", nargs="+", default=["vta-resnet18", "resnet18", "vgg16", "mobilenet_v2"]
     )
-    parser.add_argument("--budget", type=int, default=16, help="measurements a layer")
     parser.add_argument(
-        "--cycles", type=int, default=10_000_000, help="simulated cycles that end a search"
+        "--search-cycles", type=int, default=1_000_000_000, help="twin cycles that end a search"
+    )
+    parser.add_argument(
+        "--confirm-cycles", type=int, default=3_000_000, help="longest run on the full RTL"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
@@ -236,11 +310,10 @@ def main() -> int:
     else:
         work = cases(options.hw, options.axi, options.memory, options.network)
     conditions = {
-        "fidelity": "full RTL in Verilator, outputs bit-exact",
-        "tuner": "guided",
+        "fidelity": "twin; the best schedule on full RTL in Verilator where confirmed_on_rtl",
         "rtl": rtl_digest(),
-        "budget_per_layer": options.budget,
-        "simulated_cycles_per_layer": options.cycles,
+        "search_cycles": options.search_cycles,
+        "confirm_cycles": options.confirm_cycles,
         "seed": options.seed,
         "memories": {
             f"{case.memory.name}, {case.hw.axi_data_bits}-bit bus": asdict(case.memory)
@@ -252,11 +325,9 @@ def main() -> int:
         records = _resumed(options.json, conditions)
     known = {tuple(record[field] for field in KEY) for record in records}
     work = [case for case in work if case.key not in known]
-    for hw in {case.hw.config_hash: case.hw for case in work}.values():
-        build_model(hw)
     with ProcessPoolExecutor(options.workers) as pool:
         futures = [
-            pool.submit(measure, case, options.budget, options.cycles, options.seed)
+            pool.submit(measure, case, options.search_cycles, options.confirm_cycles, options.seed)
             for case in work
         ]
         for future in as_completed(futures):
