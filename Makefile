@@ -84,13 +84,13 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h')
+	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h')
 	@$(BIN)/python -m tilewright.host.codegen --check
 	@$(BIN)/python -m tilewright.sim.rtl_lint
 
 format: $(DEV_READY) ## reformat Python and C++
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
-	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h')
+	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h')
 
 generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and reference tables
 	@$(BIN)/python -m tilewright.host.codegen --write

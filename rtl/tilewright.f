@@ -1,5 +1,6 @@
 // Sources in dependency order; paths are relative to rtl/. Read by lint, simulation, synthesis.
 generated/tw_pkg.sv
+tw_geometry.sv
 generated/tw_legal.sv
 tw_fifo.sv
 tw_tokens.sv

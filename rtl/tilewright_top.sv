@@ -20,7 +20,8 @@ module tilewright_top #(
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
-    parameter int unsigned MacFast          = 0        // 1: the MAC array that simulates fast
+    parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
+    parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
     input  logic                     aclk,
     input  logic                     aresetn,
@@ -427,6 +428,7 @@ module tilewright_top #(
       .MacPacked    (MacPacked),
       .MacLutColumns(MacLutColumns),
       .MacFast      (MacFast),
+      .DataPath     (DataPath),
       .UopDepth     (UopDepth),
       .InpDepth     (InpDepth),
       .WgtDepth     (WgtDepth),
@@ -615,7 +617,8 @@ module tilewright_top #(
       .TileBytes (InpTile),
       .ReadBytes (InpTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(InpBytes)
+      .TotalBytes(InpBytes),
+      .DataPath  (DataPath)
   ) u_inp (
       .clk_i        (clk),
       .write_i      (write_mem[tw_pkg::MemInp]),
@@ -637,7 +640,8 @@ module tilewright_top #(
       .BeatBytes (BeatBytes),
       .TotalBytes(WgtBytes),
       .DiagBytes (Diagonal),
-      .RowBytes  (ChannelsIn)
+      .RowBytes  (ChannelsIn),
+      .DataPath  (DataPath)
   ) u_wgt (
       .clk_i        (clk),
       .write_i      (write_mem[tw_pkg::MemWgt]),
@@ -657,7 +661,8 @@ module tilewright_top #(
       .TileBytes (ParTile),
       .ReadBytes (ParRow),
       .BeatBytes (BeatBytes),
-      .TotalBytes(ParamBytes)
+      .TotalBytes(ParamBytes),
+      .DataPath  (DataPath)
   ) u_param (
       .clk_i        (clk),
       .write_i      (write_mem[tw_pkg::MemParam]),
@@ -677,7 +682,8 @@ module tilewright_top #(
       .TileBytes (OutTile),
       .ReadBytes (OutTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(ResBytes)
+      .TotalBytes(ResBytes),
+      .DataPath  (DataPath)
   ) u_res (
       .clk_i        (clk),
       .write_i      (write_mem[tw_pkg::MemRes]),
@@ -698,7 +704,8 @@ module tilewright_top #(
       .PartBytes (Lanes * 4),
       .BeatBytes (BeatBytes),
       .TotalBytes(AccBytes),
-      .Banks     (Banks)
+      .Banks     (Banks),
+      .DataPath  (DataPath)
   ) u_acc (
       .clk_i             (clk),
       .gemm_read_i       (gemm_acc_read),
@@ -724,7 +731,8 @@ module tilewright_top #(
       .TileBytes (OutTile),
       .PartBytes (Lanes),
       .BeatBytes (BeatBytes),
-      .TotalBytes(OutBytes)
+      .TotalBytes(OutBytes),
+      .DataPath  (DataPath)
   ) u_out (
       .clk_i       (clk),
       .write_i     (out_write),

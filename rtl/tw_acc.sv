@@ -7,6 +7,7 @@ module tw_acc #(
     parameter int unsigned BeatBytes  = 8,       // bytes of an AXI beat, at most a tile
     parameter int unsigned TotalBytes = 131072,  // bytes of the memory
     parameter int unsigned Banks      = 4,       // banks, a power of two
+    parameter int unsigned DataPath   = 1,       // 0: nothing is kept, every read is 0
     localparam int unsigned Depth = TotalBytes / TileBytes,
     localparam int unsigned AddrBits = $clog2(Depth),
     localparam int unsigned Parts = TileBytes / PartBytes,
@@ -37,6 +38,7 @@ module tw_acc #(
 );
   localparam int unsigned RowBits = AddrBits - $clog2(Banks);
   localparam int unsigned Rows = Depth / Banks;
+  localparam bit Used = DataPath != 0;
   localparam int unsigned BankBits = Banks > 1 ? $clog2(Banks) : 1;
   localparam int unsigned RowIndexBits = RowBits > 0 ? RowBits : 1;
   // Smallest unit with its own write enable.
@@ -67,35 +69,35 @@ module tw_acc #(
   for (genvar b = 0; b < Banks; b++) begin : gen_bank
     logic [TileBytes*8-1:0] mem[Rows];
     logic gemm_read, vec_read, gemm_write, vec_write, load_write;
-    assign gemm_read  = gemm_read_i && bank_of(gemm_read_addr_i) == BankBits'(b);
-    assign vec_read   = vec_read_i && bank_of(vec_read_addr_i) == BankBits'(b);
-    assign gemm_write = gemm_write_i && bank_of(gemm_write_addr_i) == BankBits'(b);
-    assign vec_write  = vec_write_i && bank_of(vec_write_addr_i) == BankBits'(b);
-    assign load_write = load_write_i && bank_of(load_write_addr_i) == BankBits'(b);
+    assign gemm_read  = Used && gemm_read_i && bank_of(gemm_read_addr_i) == BankBits'(b);
+    assign vec_read   = Used && vec_read_i && bank_of(vec_read_addr_i) == BankBits'(b);
+    assign gemm_write = Used && gemm_write_i && bank_of(gemm_write_addr_i) == BankBits'(b);
+    assign vec_write  = Used && vec_write_i && bank_of(vec_write_addr_i) == BankBits'(b);
+    assign load_write = Used && load_write_i && bank_of(load_write_addr_i) == BankBits'(b);
     logic [RowIndexBits-1:0] read_row, write_row;
     logic [Grains-1:0] grains;
-    logic [TileBytes*8-1:0] tile;
     assign read_row = row_of(gemm_read ? gemm_read_addr_i : vec_read_addr_i);
     always_comb begin
       if (gemm_write) begin
         write_row = row_of(gemm_write_addr_i);
         grains = '1;
-        tile = gemm_write_data_i;
       end else if (vec_write) begin
         write_row = row_of(vec_write_addr_i);
         grains = vec_grains;
-        tile = vec_tile;
       end else begin
         write_row = row_of(load_write_addr_i);
         grains = load_grains;
-        tile = load_tile;
       end
     end
+    // The data is chosen under the condition of the write: a simulator skips what does not happen.
     always_ff @(posedge clk_i) begin
       if (gemm_write || vec_write || load_write) begin
         for (int unsigned g = 0; g < Grains; g++) begin
           if (grains[g])
-            mem[write_row][g*GrainBytes*8+:GrainBytes*8] <= tile[g*GrainBytes*8+:GrainBytes*8];
+            mem[write_row][g*GrainBytes*8+:GrainBytes*8] <=
+                gemm_write ? gemm_write_data_i[g*GrainBytes*8+:GrainBytes*8] :
+                vec_write ? vec_tile[g*GrainBytes*8+:GrainBytes*8] :
+                load_tile[g*GrainBytes*8+:GrainBytes*8];
         end
       end
       if (gemm_read || vec_read) data_q[b] <= mem[read_row];

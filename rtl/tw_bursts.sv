@@ -32,8 +32,10 @@ module tw_bursts #(
   typedef logic [BeatBits-1:0] beat_t;  // address in beats
   typedef logic [PageBits-1:0] page_t;  // the same within 4 KiB
   // Bursts of the longest length that start in the last `BurstBeats` beats of a page end with it.
-  localparam page_t Offsets = page_t'(BurstBeats - 1);
-  localparam logic [7:0] Longest = 8'(BurstBeats - 1);
+  page_t offsets;
+  logic [7:0] longest;
+  assign offsets = page_t'(tw_geometry::burst_beats(BurstBeats) - 32'd1);
+  assign longest = 8'(tw_geometry::burst_beats(BurstBeats) - 32'd1);
 
   // ---------------------------------------------------------------------------------------
   // Rows: the first one comes with start_i, the others from the walker
@@ -77,7 +79,7 @@ module tw_bursts #(
 
   // A burst within the last `BurstBeats` beats of a page reaches its end, others are full.
   function automatic logic [7:0] room_of(page_t first, page_t last_start);
-    return (first | Offsets) == last_start ? ~8'(first) & Longest : Longest;
+    return (first | offsets) == last_start ? ~8'(first) & longest : longest;
   endfunction
 
   assign next_ends = left_q <= 28'(room_q);  // the row ends with this burst
@@ -94,8 +96,8 @@ module tw_bursts #(
       next_beat_q <= next_beat_q + beat_t'(room_q) + beat_t'(1);
       left_q      <= left_q + ~28'(room_q);  // less room_q + 1
       // After a page's end a full burst follows; else the one after a full one.
-      room_q      <= (next_beat_q[PageBits-1:0] | Offsets) == '1 ? Longest :
-                     room_of(next_beat_q[PageBits-1:0], ~(Offsets + page_t'(1)));
+      room_q      <= (next_beat_q[PageBits-1:0] | offsets) == '1 ? longest :
+                     room_of(next_beat_q[PageBits-1:0], ~(offsets + page_t'(1)));
     end
     skip_q <= start_i && !rst_i;
     if (rst_i) begin

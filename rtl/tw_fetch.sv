@@ -32,10 +32,13 @@ module tw_fetch #(
   localparam int unsigned InsnBytes = tw_pkg::InsnBits / 8;
   // A fetch burst: up to 4 instructions, limited by the longest burst; a power of two of bytes,
   // and the program is 4 KiB aligned, so it never crosses 4 KiB.
-  localparam int unsigned ChunkBytes = (BurstBeats * BeatBytes) < 128 ? BurstBeats * BeatBytes : 128;
-  localparam int unsigned ChunkBeats = ChunkBytes / BeatBytes;
+  localparam int unsigned LongestBeats = 128 / BeatBytes;
   localparam int unsigned FifoBeats = 1024 / BeatBytes;
   localparam int unsigned CountBits = $clog2(FifoBeats) + 1;
+
+  logic [31:0] burst_beats, chunk_beats;
+  assign burst_beats = tw_geometry::burst_beats(BurstBeats);
+  assign chunk_beats = burst_beats < LongestBeats ? burst_beats : LongestBeats;
 
   logic active_q;
   logic [39:0] fetch_q, end_q;               // next byte to ask for, end of the program
@@ -51,9 +54,9 @@ module tw_fetch #(
   logic req_fire;
 
   assign req_valid_o = active_q && (fetch_q < end_q) &&
-                       (reserved_q <= CountBits'(FifoBeats - ChunkBeats));
+                       (reserved_q <= CountBits'(FifoBeats - chunk_beats));
   assign req_addr_o = fetch_q;
-  assign req_len_o = 8'(ChunkBeats - 1);
+  assign req_len_o = 8'(chunk_beats - 32'd1);
   assign req_fire = req_valid_o && req_ready_i;
 
   tw_fifo #(
@@ -132,7 +135,7 @@ module tw_fetch #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (req_fire) fetch_q <= fetch_q + 40'(ChunkBytes);
+    if (req_fire) fetch_q <= fetch_q + 40'(chunk_beats * BeatBytes);
     if (insn_pop) begin
       left_q  <= left_q - 1'b1;
       index_q <= index_q + 1'b1;
@@ -149,7 +152,7 @@ module tw_fetch #(
     end else begin
       if (start_i) active_q <= 1'b1;
       else if (finish_o) active_q <= 1'b0;
-      reserved_q <= reserved_q + (req_fire ? CountBits'(ChunkBeats) : '0) - CountBits'(beat_pop);
+      reserved_q <= reserved_q + (req_fire ? CountBits'(chunk_beats) : '0) - CountBits'(beat_pop);
     end
   end
 

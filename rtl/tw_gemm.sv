@@ -13,6 +13,7 @@ module tw_gemm #(
     parameter int unsigned MacPacked     = 0,
     parameter int unsigned MacLutColumns = 0,
     parameter int unsigned MacFast       = 0,
+    parameter int unsigned DataPath      = 1,     // 0: control alone, every product is 0
     parameter int unsigned UopDepth      = 4096,  // micro-operations
     parameter int unsigned InpDepth      = 2048,  // tiles
     parameter int unsigned WgtDepth      = 1024,  // tiles
@@ -65,7 +66,6 @@ module tw_gemm #(
     output tw_pkg::error_e                        error_code_o,
     output logic          [                 23:0] error_index_o
 );
-  localparam int unsigned SumBits = 16 + $clog2(BlockIn);
   // Stages from the operand address to the write: operands, array, add.
   localparam int unsigned Tail = MacPipeline + 2;
 
@@ -106,7 +106,7 @@ module tw_gemm #(
   assign can_take   = (!cur_valid_q || issue_last) && !halt_i;
   assign take       = can_take && insn_valid_i && tokens_ok && banks_ok;
   assign uop_index  = 19'(cur_q.uop_begin) + 19'(uop_q);
-  assign uop_in_range = uop_index < 19'(UopDepth);
+  assign uop_in_range = uop_index < 19'(tw_geometry::uop_depth(UopDepth));
 
   assign insn_pop_o  = take;
   assign token_pop_o = take ? head.pop : '0;
@@ -200,9 +200,10 @@ module tw_gemm #(
   // ---------------------------------------------------------------------------------------
   // Stage 2: operand addresses, checks
   logic in_range, bank_ok, go2;
-  assign in_range = (acc2_q < offset_t'(AccDepth)) && (inp2_q < offset_t'(InpDepth)) &&
-                    (wgt2_q < offset_t'(WgtDepth)) && uop_ok2_q;
-  assign bank_ok = tag2_q.banks[2'(acc2_q >> AccBankShift)];
+  assign in_range = (acc2_q < offset_t'(tw_geometry::acc_depth(AccDepth))) &&
+                    (inp2_q < offset_t'(tw_geometry::inp_depth(InpDepth))) &&
+                    (wgt2_q < offset_t'(tw_geometry::wgt_depth(WgtDepth))) && uop_ok2_q;
+  assign bank_ok = tag2_q.banks[2'(acc2_q >> tw_geometry::acc_bank_shift(AccBankShift))];
   assign go2 = tag2_q.valid && in_range && bank_ok && !halt_i;
   assign inp_read_o = go2;
   assign wgt_read_o = go2;
@@ -218,20 +219,24 @@ module tw_gemm #(
 
   // ---------------------------------------------------------------------------------------
   // Stages 3 on: the array, with the accumulator's address travelling beside it
-  tag_t tag_q[Tail+1];  // [1] operands ... [Tail] write
+  tag_t tag_in, tag_q[Tail+1];  // [1] operands ... [Tail] write
   logic [AccAddrBits-1:0] addr_q[Tail+1];
   logic fresh_q[Tail+1];
-  logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] sum;
+  logic signed [Batch-1:0][BlockOut-1:0][31:0] sum;
+  // Where products enter: at 1 in hardware, later where a simulation has a shorter array.
+  logic [31:0] entry;
 
+  assign entry = MacPipeline + 32'd1 - tw_geometry::mac_pipeline(MacPipeline);
   always_comb begin
-    tag_q[0] = tag2_q;
-    tag_q[0].valid = go2;
+    tag_in = tag2_q;
+    tag_in.valid = go2;
+    tag_q[0] = '0;
     addr_q[0] = AccAddrBits'(acc2_q);
     fresh_q[0] = fresh2_q;
   end
   for (genvar s = 1; s <= Tail; s++) begin : gen_tail
     always_ff @(posedge clk_i) begin
-      tag_q[s]   <= tag_q[s-1];
+      tag_q[s]   <= entry == 32'(s) ? tag_in : tag_q[s-1];
       addr_q[s]  <= addr_q[s-1];
       fresh_q[s] <= fresh_q[s-1];
       if (rst_i) tag_q[s] <= '0;
@@ -245,7 +250,8 @@ module tw_gemm #(
       .Pipeline  (MacPipeline),
       .Packed    (MacPacked),
       .LutColumns(MacLutColumns),
-      .Fast      (MacFast)
+      .Fast      (MacFast),
+      .DataPath  (DataPath)
   ) u_mac (
       .clk_i,
       .valid_i(tag_q[1].valid),
@@ -269,14 +275,14 @@ module tw_gemm #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (tag_q[Tail-1].valid) begin
+    if (DataPath != 0 && tag_q[Tail-1].valid) begin
       for (int unsigned b = 0; b < Batch; b++) begin
         for (int unsigned o = 0; o < BlockOut; o++) begin
-          result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + 32'($signed(sum[b][o]));
+          result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + sum[b][o];
         end
       end
     end
-    if (tag_q[Tail].valid) begin
+    if (DataPath != 0 && tag_q[Tail].valid) begin
       older_q      <= result_q;
       older_addr_q <= addr_q[Tail];
     end

@@ -28,6 +28,7 @@ module tw_hold #(
   logic [$clog2(Depth):0] unused_count;
   logic [BeatBytes*8-1:0] held_data;
   logic [11:0] asked_q;  // beats asked for and not done, at most 17 bursts of 64
+  logic [11:0] longest, room;  // of the beats that fit, those that are used
   logic [3:0] active_q;  // LOADs between start and retirement
 
   tw_fifo #(
@@ -47,7 +48,9 @@ module tw_hold #(
 
   assign valid_o = held || beat_valid_i;
   assign data_o  = held ? held_data : beat_data_i;
-  assign room_o  = (active_q == '0) || (asked_q + 12'(asked_len_i) < 12'(Depth));
+  assign longest = 12'(tw_geometry::burst_beats(BurstBeats));
+  assign room    = longest > 12'd16 ? longest : 12'd16;
+  assign room_o  = (active_q == '0) || (asked_q + 12'(asked_len_i) < room);
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin

@@ -64,7 +64,6 @@ module tw_load #(
     output logic        [                23:0] issue_index_o  // instruction that asks for data
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
-  localparam int unsigned DiagShift = $clog2(DiagBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and retirement
 
   // Two bits wider than any legal index, so that an overrun shows before it wraps.
@@ -72,23 +71,29 @@ module tw_load #(
 
   // Geometry of each memory, by its number; entry 7 is unused.
   typedef logic [7:0][3:0] shifts_t;
-  localparam shifts_t TileShift = '{
-      0: 4'($clog2(InpTileBytes)),
-      1: 4'($clog2(WgtTileBytes)),
-      2: 4'($clog2(AccTileBytes)),
+  logic [3:0] diag_shift, head_shift;
+  assign diag_shift = 4'(tw_geometry::diag_shift($clog2(DiagBytes)));
+  shifts_t tile_shift;
+  assign tile_shift = '{
+      0: 4'(tw_geometry::inp_shift($clog2(InpTileBytes))),
+      1: 4'(tw_geometry::wgt_shift($clog2(WgtTileBytes))),
+      2: 4'(tw_geometry::acc_shift($clog2(AccTileBytes))),
       3: 4'd3,
-      4: 4'($clog2(ParTileBytes)),
-      5: 4'($clog2(ResTileBytes)),
+      4: 4'(tw_geometry::par_shift($clog2(ParTileBytes))),
+      5: 4'(tw_geometry::out_shift($clog2(ResTileBytes))),
       default: 4'd0
   };
+  logic [31:0] bank_shift;
+  assign bank_shift = tw_geometry::acc_bank_shift(AccBankShift);
   typedef logic [7:0][19:0] depths_t;
-  localparam depths_t Depth = '{
-      0: 20'(InpDepth),
-      1: 20'(WgtDepth),
-      2: 20'(AccDepth),
-      3: 20'(UopDepth),
-      4: 20'(ParDepth),
-      5: 20'(ResDepth),
+  depths_t depth;
+  assign depth = '{
+      0: 20'(tw_geometry::inp_depth(InpDepth)),
+      1: 20'(tw_geometry::wgt_depth(WgtDepth)),
+      2: 20'(tw_geometry::acc_depth(AccDepth)),
+      3: 20'(tw_geometry::uop_depth(UopDepth)),
+      4: 20'(tw_geometry::par_depth(ParDepth)),
+      5: 20'(tw_geometry::res_depth(ResDepth)),
       default: 20'd0
   };
 
@@ -144,11 +149,6 @@ module tw_load #(
   logic place;                          // a beat, or one diagonal of it, is placed
   logic [BeatBytes*8-1:0] place_data;
 
-  // Bytes, as a power of two, of what a LOAD counts as a tile in DRAM.
-  function automatic logic [3:0] unit_shift(logic [2:0] memory, logic diagonal);
-    return diagonal ? 4'(DiagShift) : TileShift[memory];
-  endfunction
-
   assign head = tw_pkg::load_t'(insn_i);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
   assign head_loadable = head.memory <= tw_pkg::MemRes;
@@ -158,11 +158,13 @@ module tw_load #(
                      (|{head.y_size, head.pad_top, head.pad_bottom}) &&
                      !(head_pads && head.memory == tw_pkg::MemParam) &&
                      !(head.diagonal && head.memory != tw_pkg::MemWgt);
+  // Bytes, as a power of two, of what a LOAD counts as a tile in DRAM.
+  assign head_shift = head.diagonal ? diag_shift : tile_shift[head.memory];
   // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
   always_comb begin
     aligned = 1'b1;
     for (int unsigned b = 0; b < BeatShift; b++) begin
-      if (b < 32'(unit_shift(head.memory, head.diagonal)) && head.dram_offset[b]) aligned = 1'b0;
+      if (b < 32'(head_shift) && head.dram_offset[b]) aligned = 1'b0;
     end
     if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
   end
@@ -175,7 +177,7 @@ module tw_load #(
 
   assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
   assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
-  assign shift = unit_shift(cur_q.memory, cur_q.diagonal);
+  assign shift = cur_q.diagonal ? diag_shift : tile_shift[cur_q.memory];
   assign y_step = 40'(cur_q.y_stride) << shift;
   assign z_step = 40'(cur_q.z_stride) << shift;
   assign row_bytes = 28'(cur_q.x_size) << shift;
@@ -244,7 +246,7 @@ module tw_load #(
       .addr_o      (pads_addr),
       .done_o      (pads_done)
   );
-  assign pads_full = pads_addr >= Depth[cur_q.memory];
+  assign pads_full = pads_addr >= depth[cur_q.memory];
 
   // Padding must not overtake data of an earlier instruction on its way to the same memory.
   logic [7:0][3:0] in_flight_q;  // instructions with data on the way, by memory
@@ -329,7 +331,7 @@ module tw_load #(
   logic in_range, bank_ok;
   tile_t addr_last;
 
-  assign act_shift = unit_shift(act_q.memory, act_q.diagonal);
+  assign act_shift = act_q.diagonal ? diag_shift : tile_shift[act_q.memory];
   assign wide = act_shift >= 4'(BeatShift);
   assign lanes = 5'(32'd1 << (4'(BeatShift) - act_shift));  // tiles in a beat, narrow tiles only
   assign one_by_one = wide || act_q.diagonal;  // a tile at a time
@@ -339,18 +341,19 @@ module tw_load #(
   assign row_done = last_slice && (left_q == 16'(count));
   assign all_done = row_done && row_last;
   assign addr_last = addr_q + tile_t'(count) - 20'd1;
-  assign in_range = addr_last < Depth[act_q.memory];
-  assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr_q >> AccBankShift)];
+  assign in_range = addr_last < depth[act_q.memory];
+  assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr_q >> bank_shift)];
   assign addr_next = addr_q + tile_t'(count) +
                      (!row_done ? '0 : row_last_y ? act_q.plane_jump : tile_t'(act_q.row_jump));
-  assign lane_first = lane_of(flight_out.base, unit_shift(flight_out.memory, flight_out.diagonal));
+  assign lane_first = lane_of(flight_out.base,
+                              flight_out.diagonal ? diag_shift : tile_shift[flight_out.memory]);
   assign lane_next = row_done ? lane_of(row_after, act_shift) : beat_done ? '0 : lane_q + 5'd1;
 
   // A beat of several diagonals is placed one of them a cycle.
   assign beat_done = !(act_q.diagonal && !wide) || row_done || (lane_q == lanes - 5'd1);
 
-  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] tile_shift);
-    return (tile_shift >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> tile_shift);
+  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] size);
+    return (size >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> size);
   endfunction
 
   assign retire_data = act_valid_q && (credit_q != '0) &&
@@ -416,14 +419,16 @@ module tw_load #(
     logic unused_done;
     assign unused_done = beat_done;
   end else begin : gen_hold
+    logic parts;  // a beat has several diagonals
+    assign parts = diag_shift < 4'(BeatShift);
     tw_hold #(
         .BeatBytes (BeatBytes),
         .BurstBeats(BurstBeats)
     ) u_hold (
         .clk_i,
         .rst_i,
-        .start_i     (flight_push && !halt_i && cur_q.diagonal),
-        .retire_i    (retire_data && act_q.diagonal),
+        .start_i     (flight_push && !halt_i && cur_q.diagonal && parts),
+        .retire_i    (retire_data && act_q.diagonal && parts),
         .asked_i     (req_valid_o && req_ready_i),
         .asked_len_i (req_len_o),
         .room_o      (bursts_room),
@@ -502,7 +507,7 @@ module tw_load #(
       error_code_o  = tw_pkg::ErrSramRange;
       error_index_o = index_q;
     end else if (pads_write && (cur_q.memory == tw_pkg::MemAcc) &&
-                 !cur_q.acc_banks[2'(pads_addr >> AccBankShift)]) begin
+                 !cur_q.acc_banks[2'(pads_addr >> bank_shift)]) begin
       error_valid_o = 1'b1;
       error_code_o  = tw_pkg::ErrAccBank;
       error_index_o = index_q;

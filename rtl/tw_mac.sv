@@ -15,13 +15,14 @@ module tw_mac #(
     parameter int unsigned Packed     = 0,   // 1: two products share a multiplier
     parameter int unsigned LutColumns = 0,   // output channels that multiply in LUTs
     parameter int unsigned Fast       = 0,   // 1: the form that simulates fast
+    parameter int unsigned DataPath   = 1,   // 0: nothing is computed, every sum is 0
     localparam int unsigned SumBits = 16 + $clog2(BlockIn)
 ) (
     input  logic                                            clk_i,
     input  logic                                            valid_i,
     input  logic        [                Batch*BlockIn*8-1:0] inp_i,  // [batch][block_in]
     input  logic        [             BlockOut*BlockIn*8-1:0] wgt_i,  // [block_out][block_in]
-    output logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] sum_o
+    output logic signed [Batch-1:0][BlockOut-1:0][31:0]     sum_o
 );
   localparam int unsigned Levels = $clog2(BlockIn);  // of the adder tree
   localparam int unsigned OperandStage = Pipeline >= 3 ? 1 : 0;
@@ -34,14 +35,28 @@ module tw_mac #(
   localparam bit Sound = BlockIn >= 4 && (BlockIn & (BlockIn - 1)) == 0 && Pipeline >= 1 &&
                          LutColumns <= BlockOut;
 
-  if (Fast != 0 || !Sound) begin : gen_fast
-    logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] line_q[Pipeline];
+  if (DataPath == 0) begin : gen_none
+    assign sum_o = '0;
+    logic unused;
+    assign unused = ^{clk_i, valid_i, inp_i, wgt_i};
+  end else if (Fast != 0 || !Sound) begin : gen_fast
+    // Sums of a * (w + 128) less 128 times the sum of a: a weight then needs no sign extension,
+    // which is most of what a simulator does for a product.
+    logic [Batch-1:0][BlockOut-1:0][31:0] line_q[Pipeline];
+    logic [BlockOut*BlockIn*8-1:0] lifted;
+    assign lifted = wgt_i ^ {BlockOut * BlockIn{8'h80}};
     for (genvar b = 0; b < Batch; b++) begin : gen_row
+      logic [31:0] element[BlockIn], excess;
+      always_comb begin
+        excess = '0;
+        for (int unsigned i = 0; i < BlockIn; i++) begin
+          element[i] = 32'($signed(inp_i[(b*BlockIn+i)*8+:8]));
+          excess += element[i] << 7;
+        end
+      end
       for (genvar o = 0; o < BlockOut; o++) begin : gen_column
         always_ff @(posedge clk_i) begin
-          if (valid_i) begin
-            line_q[0][b][o] <= dot(inp_i[b*BlockIn*8+:BlockIn*8], wgt_i[o*BlockIn*8+:BlockIn*8]);
-          end
+          if (valid_i) line_q[0][b][o] <= dot(element, lifted[o*BlockIn*8+:BlockIn*8]) - excess;
         end
       end
     end
@@ -174,7 +189,7 @@ module tw_mac #(
         for (genvar s = 1; s <= SumStages - TreeStages; s++) begin : gen_delay
           always_ff @(posedge clk_i) line[s] <= line[s-1];
         end
-        assign sum_o[b][o] = line[SumStages-TreeStages];
+        assign sum_o[b][o] = 32'(line[SumStages-TreeStages]);
       end
     end
   end
@@ -184,14 +199,12 @@ module tw_mac #(
     return level * TreeStages / Levels != (level - 1) * TreeStages / Levels;
   endfunction
 
-  function automatic logic signed [SumBits-1:0] dot(logic [BlockIn*8-1:0] row,
-                                                    logic [BlockIn*8-1:0] column);
-    logic signed [31:0] result;
+  typedef logic [31:0] row_t[BlockIn];
+  function automatic logic [31:0] dot(row_t row, logic [BlockIn*8-1:0] column);
+    logic [31:0] result;
     result = '0;
-    for (int unsigned i = 0; i < BlockIn; i++) begin
-      result += 32'($signed(row[i*8+:8])) * 32'($signed(column[i*8+:8]));
-    end
-    return SumBits'(result);
+    for (int unsigned i = 0; i < BlockIn; i++) result += row[i] * 32'(column[i*8+:8]);
+    return result;
   endfunction
 
   function automatic logic signed [24:0] pair(logic signed [7:0] low, logic signed [7:0] high);

@@ -8,6 +8,7 @@ module tw_out #(
     parameter int unsigned PartBytes = 16,     // bytes of a VECTOR write, divides the tile
     parameter int unsigned BeatBytes = 8,      // bytes of an AXI beat
     parameter int unsigned TotalBytes = 32768, // bytes of the memory
+    parameter int unsigned DataPath = 1,       // 0: nothing is kept, every read is 0
     localparam int unsigned Depth = TotalBytes / TileBytes,
     localparam int unsigned AddrBits = $clog2(Depth),
     localparam int unsigned Parts = TileBytes / PartBytes,
@@ -24,7 +25,12 @@ module tw_out #(
     input  logic [            4:0] read_lane_i,   // narrow: lane of the first tile
     output logic [BeatBytes*8-1:0] read_data_o    // one cycle after read_i
 );
-  if (TileBytes >= BeatBytes) begin : gen_wide
+  if (DataPath == 0) begin : gen_none
+    assign read_data_o = '0;
+    logic unused;
+    assign unused = ^{clk_i, write_i, write_addr_i, write_part_i, write_data_i, read_i, read_addr_i,
+                      read_slice_i, read_lane_i};
+  end else if (TileBytes >= BeatBytes) begin : gen_wide
     localparam int unsigned Slices = TileBytes / BeatBytes;
     logic [TileBytes*8-1:0] mem[Depth];
     logic [Slices-1:0][BeatBytes*8-1:0] row_q;

@@ -46,7 +46,8 @@ module tw_read #(
 
   assign pick      = !req_valid_i[0];  // requester that is served
   assign wanted    = |req_valid_i && !halt_i;
-  assign free      = (!valid_q || arready_i) && (in_flight_q < 5'(Outstanding));
+  assign free      = (!valid_q || arready_i) &&
+                    (in_flight_q < 5'(tw_geometry::read_outstanding(Outstanding)));
   assign last_beat = {1'b0, req_addr_i[pick][39:BeatShift]} + (41 - BeatShift)'(req_len_i[pick]);
   assign in_range  = last_beat < {1'b0, mem_size_i[39:BeatShift]};
   // A request outside the memory is taken and dropped: its error halts the requester, and the

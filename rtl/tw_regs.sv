@@ -123,7 +123,7 @@ module tw_regs #(
     unique case (read_word)
       tw_pkg::RegId: value = tw_pkg::DeviceId;
       tw_pkg::RegIsa: value = tw_pkg::IsaVersion;
-      tw_pkg::RegConfigHash: value = ConfigHash;
+      tw_pkg::RegConfigHash: value = tw_geometry::config_hash(ConfigHash);
       tw_pkg::RegStatus: value = 32'(status_i);
       tw_pkg::RegError: value = error_i;
       tw_pkg::RegErrorInsn: value = error_insn_i;

@@ -25,20 +25,22 @@ module tw_requant (
   // positions tells whether a bit under that one is set (sticky) and whether the quotient needs
   // more than ten bits. Each is folded to four bits here and to one in the next cycle.
   localparam int unsigned Folds = 4;
-  logic [10:0] scaled, scaled_q;  // ten bits of the quotient, the bit below (0 for a shift of 0)
-  logic [51:0] under, above;      // bits that count, by position; a multiple of Folds
+  logic [10:0] scaled_q;  // ten bits of the quotient, the bit below (0 for a shift of 0)
   logic [Folds-1:0] under_q, above_q;
   logic negative_q;
-  assign scaled = 11'($signed({total_q, 1'b0}) >>> param4_i.shift);
-  for (genvar i = 0; i < 52; i++) begin : gen_bit
-    if (i < 50) begin : gen_used
-      assign under[i] = total_q[i] && (7'(i) + 7'd1 < 7'(param4_i.shift));
-      assign above[i] = (total_q[i] != total_q[49]) && (7'(i) >= 7'(param4_i.shift) + 7'd9);
-    end else begin : gen_filler
-      assign under[i] = 1'b0;
-      assign above[i] = 1'b0;
-    end
-  end
+  // Bits that count, by position; a multiple of Folds. Functions: a simulator then skips them in
+  // cycles without a result.
+  typedef logic [51:0] bits_t;
+  function automatic bits_t bits_under(logic signed [49:0] total, logic [5:0] shift);
+    bits_under = '0;
+    for (int unsigned i = 0; i < 50; i++)
+      bits_under[i] = total[i] && (7'(i) + 7'd1 < 7'(shift));
+  endfunction
+  function automatic bits_t bits_above(logic signed [49:0] total, logic [5:0] shift);
+    bits_above = '0;
+    for (int unsigned i = 0; i < 50; i++)
+      bits_above[i] = (total[i] != total[49]) && (7'(i) >= 7'(shift) + 7'd9);
+  endfunction
 
   // Cycle 5: round half to even, up when the remainder is over a half, or exactly half and odd.
   // Ten bits are enough: with a zero point within 8 bits, a quotient saturated to 511 or -512
@@ -64,7 +66,10 @@ module tw_requant (
     end
     if (valid2_q) total_q <= 50'(product_q) + 50'(residual2_q);
     if (valid3_q) begin
-      scaled_q   <= scaled;
+      bits_t under, above;
+      under = bits_under(total_q, param4_i.shift);
+      above = bits_above(total_q, param4_i.shift);
+      scaled_q   <= 11'($signed({total_q, 1'b0}) >>> param4_i.shift);
       negative_q <= total_q[49];
       for (int unsigned f = 0; f < Folds; f++) begin
         under_q[f] <= |under[f*13+:13];

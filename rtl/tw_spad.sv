@@ -15,6 +15,7 @@ module tw_spad #(
     parameter int unsigned TotalBytes = 32768,  // bytes of the memory
     parameter int unsigned DiagBytes  = 0,      // bytes of a diagonal; 0: no diagonal writes
     parameter int unsigned RowBytes   = 16,     // bytes of a tile's row, of diagonal writes only
+    parameter int unsigned DataPath   = 1,      // 0: nothing is kept, every read is 0
     localparam int unsigned ReadDepth = TotalBytes / ReadBytes,
     localparam int unsigned ReadAddrBits = $clog2(ReadDepth)
 ) (
@@ -56,7 +57,13 @@ module tw_spad #(
     end
   endfunction
 
-  if (TileBytes >= BeatBytes) begin : gen_wide
+  if (DataPath == 0) begin : gen_none
+    assign read_data_o = '0;
+    logic unused;
+    assign unused = ^{clk_i, write_i, write_addr_i, write_slice_i, write_lane_i, write_count_i,
+                      write_pad_i, write_diag_i, write_phase_i, part, write_data_i, read_i,
+                      read_addr_i};
+  end else if (TileBytes >= BeatBytes) begin : gen_wide
     localparam int unsigned Slices = ReadBytes / BeatBytes;  // beats in a row
     localparam int unsigned TileShift = $clog2(TileBytes / BeatBytes);
     localparam int unsigned SliceShift = $clog2(Slices);

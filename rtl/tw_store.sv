@@ -56,13 +56,19 @@ module tw_store #(
     output logic        [                23:0] error_index_o
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
-  localparam int unsigned TileShift = $clog2(TileBytes);
-  localparam bit Wide = TileBytes >= BeatBytes;
-  localparam int unsigned Slices = Wide ? TileBytes / BeatBytes : 1;
-  localparam int unsigned LaneTiles = Wide ? 1 : BeatBytes / TileBytes;  // tiles in a beat
   localparam int unsigned InFlight = 8;  // instructions between issue and their last beat
 
   typedef logic [19:0] tile_t;
+
+  // Geometry of OUT.
+  logic [3:0] tile_shift;
+  logic wide;               // a tile has at least a beat
+  logic [9:0] final_slice;  // last beat of a wide tile
+  logic [4:0] lane_tiles;   // narrow tiles in a beat
+  assign tile_shift  = 4'(tw_geometry::out_shift($clog2(TileBytes)));
+  assign wide        = tile_shift >= 4'(BeatShift);
+  assign final_slice = 10'((32'd1 << (tile_shift - 4'(BeatShift))) - 32'd1);
+  assign lane_tiles  = 5'(32'd1 << (4'(BeatShift) - tile_shift));
 
   // ---------------------------------------------------------------------------------------
   // Issue stage
@@ -115,18 +121,18 @@ module tw_store #(
   assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
                      !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
-  if (Wide) begin : gen_aligned_wide
-    assign aligned = head.dram_offset[BeatShift-1:0] == '0;
-  end else if (TileShift > 0) begin : gen_aligned_narrow
-    assign aligned = head.dram_offset[TileShift-1:0] == '0;
-  end else begin : gen_aligned_byte
-    assign aligned = 1'b1;
+  // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
+  always_comb begin
+    aligned = 1'b1;
+    for (int unsigned b = 0; b < BeatShift; b++) begin
+      if (b < 32'(tile_shift) && head.dram_offset[b]) aligned = 1'b0;
+    end
   end
   assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && !flight_full && !halt_i;
   assign insn_pop_o = take;
   assign token_pop_o = take ? head.pop : '0;
-  assign y_step = 40'(cur_q.y_stride) << TileShift;
-  assign z_step = 40'(cur_q.z_stride) << TileShift;
+  assign y_step = 40'(cur_q.y_stride) << tile_shift;
+  assign z_step = 40'(cur_q.z_stride) << tile_shift;
   assign flight_push = issue_q == Setup;
   assign flight_in = '{
       index: index_q,
@@ -149,7 +155,7 @@ module tw_store #(
       .base_i     (cur_q.dram_offset),
       .y_step_i   (y_step),
       .z_step_i   (z_step),
-      .row_bytes_i(28'(cur_q.x_size) << TileShift),
+      .row_bytes_i(28'(cur_q.x_size) << tile_shift),
       .y_size_i   (cur_q.y_size),
       .z_size_i   (cur_q.z_size),
       .valid_o    (burst_valid),
@@ -165,7 +171,8 @@ module tw_store #(
   // A burst outside the memory is taken and dropped: its error halts the unit, and the grant does
   // not wait for the check.
   assign burst_ready = burst_valid && (!aw_valid_q || awready_i) &&
-                       (tag_count < 5'(Outstanding)) && !len_full && !halt_i;
+                       (tag_count < 5'(tw_geometry::write_outstanding(Outstanding))) &&
+                       !len_full && !halt_i;
   assign announce = burst_ready && burst_in_range;
 
   always_comb begin
@@ -264,17 +271,17 @@ module tw_store #(
   logic [2:0] fifo_count;
   logic [BeatBytes*9:0] fifo_out;
 
-  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr);
-    return Wide ? 5'd0 : 5'(addr >> TileShift);
+  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] size);
+    return (size >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> size);
   endfunction
 
-  assign count = Wide ? 5'd1 :
-                 ((16'(5'(LaneTiles) - lane_q) < left_q) ? 5'(LaneTiles) - lane_q : 5'(left_q));
-  assign last_slice = !Wide || (slice_q == 10'(Slices - 1));
+  assign count = wide ? 5'd1 :
+                 ((16'(lane_tiles - lane_q) < left_q) ? lane_tiles - lane_q : 5'(left_q));
+  assign last_slice = !wide || (slice_q == final_slice);
   assign row_done = last_slice && (left_q == 16'(count));
   assign all_done = row_done && row_last;
   assign addr_last = addr_q + tile_t'(count) - 20'd1;
-  assign in_range = addr_last < tile_t'(OutDepth);
+  assign in_range = addr_last < tile_t'(tw_geometry::out_depth(OutDepth));
   // A beat is read when its burst is announced and the FIFO will have room for it.
   assign read_beat = len_valid && (act_valid_q || halt_i) && (fifo_count + 3'(read1_q) < 3'd4);
   assign burst_end_beat = read_beat && (beats_q == len_out);
@@ -284,7 +291,7 @@ module tw_store #(
   always_comb begin
     strobe = '0;
     for (int unsigned b = 0; b < BeatBytes; b++) begin
-      if (Wide || ((b >> TileShift) >= 32'(lane_q) && (b >> TileShift) < 32'(lane_q + count)))
+      if (wide || ((b >> tile_shift) >= 32'(lane_q) && (b >> tile_shift) < 32'(lane_q + count)))
         strobe[b] = 1'b1;
     end
     if (halt_i) strobe = '0;
@@ -318,13 +325,13 @@ module tw_store #(
       addr_q  <= flight_out.sram_base;
       left_q  <= flight_out.x_size;
       slice_q <= '0;
-      lane_q  <= lane_of(flight_out.base);
+      lane_q  <= lane_of(flight_out.base, tile_shift);
     end else if (read_beat) begin
       if (last_slice) begin
         addr_q  <= addr_q + tile_t'(count);
         left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
         slice_q <= '0;
-        lane_q  <= row_done ? lane_of(row_after) : '0;
+        lane_q  <= row_done ? lane_of(row_after, tile_shift) : '0;
       end else begin
         slice_q <= slice_q + 1'b1;
       end

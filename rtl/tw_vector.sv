@@ -105,6 +105,7 @@ module tw_vector #(
   logic [15:0] param_q;
   logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
   logic signed [7:0] head_low, head_high;
+  logic [31:0] bank_shift;
   logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
@@ -121,7 +122,8 @@ module tw_vector #(
   assign requant = cur_q.op == tw_pkg::VecRequant;
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
 
-  assign part_last = (Parts == 1) || (part_q == PartBits'(Parts - 1));
+  assign part_last = (Parts == 1) ||
+                     (part_q == PartBits'(tw_geometry::vector_parts(Parts) - 32'd1));
   assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
   assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
   assign issue = (state_q == Run) && !halt_i;
@@ -134,13 +136,16 @@ module tw_vector #(
   assign acc_claim_o = take ? head.acc_banks : '0;
 
   // Checks of the current iteration.
-  assign dst_ok = dst_q < offset_t'(requant ? OutDepth : AccDepth);
-  assign src_ok = (cur_q.op == tw_pkg::VecMov) || (src_q < offset_t'(AccDepth));
-  assign opd_ok = !uses_opd || (opd_q < offset_t'(ResDepth));
+  assign dst_ok = dst_q < offset_t'(requant ? tw_geometry::out_depth(OutDepth) :
+                                               tw_geometry::acc_depth(AccDepth));
+  assign src_ok = (cur_q.op == tw_pkg::VecMov) ||
+                  (src_q < offset_t'(tw_geometry::acc_depth(AccDepth)));
+  assign opd_ok = !uses_opd || (opd_q < offset_t'(tw_geometry::res_depth(ResDepth)));
   assign in_range = dst_ok && src_ok && opd_ok;
-  assign bank_ok = ((cur_q.op == tw_pkg::VecMov) || cur_q.acc_banks[2'(src_q >> AccBankShift)]) &&
-                   (requant || cur_q.acc_banks[2'(dst_q >> AccBankShift)]);
-  assign param_ok = param_q < 16'(ParDepth);
+  assign bank_shift = tw_geometry::acc_bank_shift(AccBankShift);
+  assign bank_ok = ((cur_q.op == tw_pkg::VecMov) || cur_q.acc_banks[2'(src_q >> bank_shift)]) &&
+                   (requant || cur_q.acc_banks[2'(dst_q >> bank_shift)]);
+  assign param_ok = param_q < 16'(tw_geometry::par_depth(ParDepth));
   assign go = issue && in_range && bank_ok;
   assign issue_o = go && part_last;
 
@@ -148,7 +153,8 @@ module tw_vector #(
   assign acc_read_addr_o = AccAddrBits'(src_q);
   assign res_read_o = go && uses_opd;
   assign res_addr_o = ResAddrBits'(opd_q);
-  assign par_read_o = (state_q == Param) && (row_q < (RowBits + 1)'(ParRows)) && param_ok;
+  assign par_read_o = (state_q == Param) && param_ok &&
+                      (row_q < (RowBits + 1)'(tw_geometry::par_rows(ParRows)));
   assign par_addr_o = ParAddrBits'(32'(param_q) * ParRows + 32'(row_q));
 
   always_comb begin
@@ -156,7 +162,7 @@ module tw_vector #(
     unique case (state_q)
       Idle: ;
       Drain: if (!draining) state_d = Param;
-      Param: if (row_q == (RowBits + 1)'(ParRows)) state_d = Run;
+      Param: if (row_q == (RowBits + 1)'(tw_geometry::par_rows(ParRows))) state_d = Run;
       Run: begin
         if (issue_last) state_d = Idle;
         else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;

@@ -32,10 +32,13 @@ from tilewright.sim.build_cache import (
     digest,
     finished,
     install,
+    native_target,
     run_compiler,
     source_text,
     tool_failure,
 )
+from tilewright.sim.fidelity import Fidelity, elaborated, sources
+from tilewright.sim.pins import WRAPPER, clock_history, registered_top
 from tilewright.sim.toolchain import (
     find_compiler,
     find_verilator,
@@ -54,7 +57,10 @@ __all__ = [
     "build_memory_model",
     "build_model",
     "cache_dir",
+    "compiler_flags",
     "read_manifest",
+    "runtime_units",
+    "shared_object",
 ]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -89,6 +95,8 @@ _COMMON_FLAGS: Final = (
 )
 _HARNESS_WARNINGS: Final = ("-Wall", "-Wextra", "-Werror")
 _FAST: Final = "-O2"
+_DATA_PATH_FLAGS: Final = ("-O3", "-march=native")
+"""Arithmetic in C++ uses what the CPU has; the CPU is part of the key (`native_target`)."""
 _SLOW: Final = "-O1"
 """Optimisation of code that runs once (constructors, resets)."""
 _COUNTING: Final = "-O0"
@@ -146,6 +154,7 @@ def build_model(
     exact_mac: bool = False,
     coverage: bool = False,
     checks: bool = True,
+    fidelity: Fidelity = Fidelity.RTL,
     manifest: Path = MANIFEST,
     jobs: int = 2,
 ) -> Path:
@@ -158,7 +167,9 @@ def build_model(
             simulation is used: it gives the same results in the same cycles and runs faster.
         coverage: count executed lines, branches and toggles; each simulation
             writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see `sim.coverage`).
-        checks: assert the AXI rules on both ports (see `CHECKS`).
+        checks: assert the AXI rules on both ports (see `CHECKS`); only ``rtl`` can.
+        fidelity: what the model computes; all but ``rtl`` give a library that serves every
+            configuration with the bus width of ``hw``.
         manifest: RTL file list.
         jobs: compilers that may run at a time.
 
@@ -170,7 +181,13 @@ def build_model(
         ToolError: a tool is missing.
     """
     recipe = _recipe(
-        hw, waves=waves, exact_mac=exact_mac, coverage=coverage, checks=checks, manifest=manifest
+        hw,
+        waves=waves,
+        exact_mac=exact_mac,
+        coverage=coverage,
+        checks=checks,
+        fidelity=fidelity,
+        manifest=manifest,
     )
     target = cache_dir() / "models" / recipe.key
     if (library := finished(target)) is not None:
@@ -186,7 +203,8 @@ def build_model(
         record = {
             "bytes": (result / LIBRARY_NAME).stat().st_size,
             "parameters": dict(recipe.parameters),
-            "config_hash": hw.config_hash,
+            "fidelity": fidelity.value,
+            "config_hash": elaborated(hw, fidelity).config_hash,
             "waves": waves,
             "coverage": coverage,
             "verilator": find_verilator().version,
@@ -206,7 +224,7 @@ def build_memory_model() -> Path:
         ToolError: the compiler is missing.
     """
     names = ("memory_model.cpp", "memory_capi.cpp")
-    flags = (_FAST, *_compiler_flags(), *_HARNESS_WARNINGS, "-shared")
+    flags = (_FAST, *compiler_flags(), *_HARNESS_WARNINGS, "-shared")
     key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
     target = cache_dir() / "models" / key
     if (library := finished(target)) is not None:
@@ -234,6 +252,9 @@ class _Recipe:
     parameters: Mapping[str, str]
     waves: bool
     coverage: bool
+    fidelity: Fidelity
+    wrapper: str
+    """Text of the simulation's top; empty: the RTL's own."""
     compat: Sequence[str]
     """Include flags of the stand-ins for missing libraries."""
     libraries: Sequence[str]
@@ -247,8 +268,13 @@ def _recipe(
     manifest: Path,
     coverage: bool = False,
     checks: bool = True,
+    fidelity: Fidelity = Fidelity.RTL,
 ) -> _Recipe:
+    hw = elaborated(hw, fidelity)
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
+    if fidelity.general:
+        values["DataPath"] = "0"
+        checks = False
     if not exact_mac:
         values |= {"MacPacked": "0", "MacLutColumns": "0", "MacFast": "1"}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
@@ -260,26 +286,33 @@ def _recipe(
                 libraries.append(f"-l{library}")
             else:
                 compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
-    sources = [*read_manifest(manifest), *(CHECKS if checks else ())]
+    files = [*sources(read_manifest(manifest), fidelity), *(CHECKS if checks else ())]
+    # Waves and coverage show the design without the wrapper.
+    wrapper = "" if waves or coverage else registered_top(map(source_text, files), TOP)
     included = sorted(p for ext in ("*.svh", "*.vh") for p in manifest.parent.rglob(ext))
     inputs = [
-        *(f"{path.name}\0{source_text(path)}" for path in (*sources, *included, LINT_WAIVERS)),
+        *(f"{path.name}\0{source_text(path)}" for path in (*files, *included, LINT_WAIVERS)),
         *_harness_texts(),
         json.dumps(values, sort_keys=True),
         *_VERILATOR_FLAGS,
         *(_COVERAGE_FLAGS if coverage else ()),
-        *_compiler_flags(waves=waves, coverage=coverage),
-        *(_FAST, _SLOW, _COUNTING, *_HARNESS_WARNINGS),
+        *compiler_flags(waves=waves, coverage=coverage),
+        *(_FAST, _SLOW, _COUNTING, *_DATA_PATH_FLAGS, *_HARNESS_WARNINGS),
         *libraries,
+        wrapper,
+        fidelity.value,
+        *(native_target() if fidelity is Fidelity.DPI else ()),
         find_verilator().version,
         find_compiler().version,
     ]
     return _Recipe(
         key=digest([json.dumps(item) for item in inputs]),
-        sources=sources,
+        sources=files,
+        wrapper=wrapper,
         parameters=values,
         waves=waves,
         coverage=coverage,
+        fidelity=fidelity,
         compat=compat,
         libraries=libraries,
     )
@@ -287,6 +320,10 @@ def _recipe(
 
 def _verilate(recipe: _Recipe, folder: Path) -> None:
     verilator = find_verilator()
+    folder.mkdir()
+    wrapper = folder.parent / f"{WRAPPER}.sv"
+    if recipe.wrapper:
+        wrapper.write_text(recipe.wrapper, encoding="utf-8")
     command = [
         str(verilator.path),
         *_VERILATOR_FLAGS,
@@ -294,13 +331,14 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         *(_COVERAGE_FLAGS if recipe.coverage else ()),
         *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
         "--top-module",
-        TOP,
+        WRAPPER if recipe.wrapper else TOP,
         "--prefix",
         f"V{TOP}",
         "--Mdir",
         str(folder),
         str(LINT_WAIVERS),
         *(str(path) for path in recipe.sources),
+        *([str(wrapper)] if recipe.wrapper else []),
     ]
     done = subprocess.run(
         command,
@@ -319,7 +357,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     verilated = work / "verilated"
     include = verilator_include(find_verilator())
     common = [
-        *_compiler_flags(waves=recipe.waves, coverage=recipe.coverage),
+        *compiler_flags(waves=recipe.waves, coverage=recipe.coverage),
         # What the model prints goes to the harness: the text of an assertion becomes its error.
         "-DVL_PRINTF=tilewright_model_print",
         f"-include{HARNESS_DIR / 'model_print.h'}",
@@ -333,9 +371,17 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
         unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
         tasks.append(([_COUNTING if recipe.coverage else flag, "-w", *common], unit))
     simulation = HARNESS_DIR / "simulation.cpp"
-    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common], simulation))
+    forms = (
+        f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity.general)}",
+        f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
+        *([f"-DTILEWRIGHT_CLOCK_HISTORY={clock_history(verilated)}"] if recipe.wrapper else ()),
+    )
+    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], simulation))
+    if recipe.fidelity is Fidelity.DPI:
+        data = HARNESS_DIR / "data_path.cpp"
+        tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, *common], data))
 
-    shared = [(["-w"], include / f"{name}.cpp") for name in _runtime_units(verilated)]
+    shared = [(["-w"], include / f"{name}.cpp") for name in runtime_units(verilated)]
     shared += [
         ([*_HARNESS_WARNINGS], HARNESS_DIR / name) for name in ("memory_model.cpp", "capi.cpp")
     ]
@@ -349,7 +395,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
 
     def compile_shared(task: tuple[list[str], Path]) -> Path:
         flags, source = task
-        return _shared_object(source, [*runtime_flags, *flags], recipe.waves)
+        return shared_object(source, [*runtime_flags, *flags], recipe.waves)
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         own = [pool.submit(compile_own, task) for task in tasks]
@@ -383,9 +429,9 @@ def _unity_groups(verilated: Path, jobs: int) -> list[tuple[str, list[Path]]]:
     return [*((_FAST, group) for group in groups), *([(_SLOW, slow)] if slow else [])]
 
 
-def _runtime_units(verilated: Path) -> list[str]:
+def runtime_units(verilated: Path, prefix: str = f"V{TOP}") -> list[str]:
     """Names of the run-time sources that Verilator lists for the model."""
-    text = (verilated / f"V{TOP}_classes.mk").read_text(encoding="utf-8")
+    text = (verilated / f"{prefix}_classes.mk").read_text(encoding="utf-8")
     units: list[str] = []
     for variable in ("VM_GLOBAL_FAST", "VM_GLOBAL_SLOW"):
         match = re.search(rf"^{variable} \+= \\\n((?:[ \t]+\S+ \\\n)*)", text, re.MULTILINE)
@@ -394,7 +440,7 @@ def _runtime_units(verilated: Path) -> list[str]:
     return units
 
 
-def _shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
+def shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
     """An object file that every model of the same flags and tools links."""
     headers = (
         _harness_texts()
@@ -426,7 +472,8 @@ def _shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
     return target
 
 
-def _compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:
+def compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:
+    """Flags that every object of a model is compiled with."""
     flags = [
         *_COMMON_FLAGS,
         f"-DVM_COVERAGE={int(coverage)}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +30,8 @@ from tilewright.sim.toolchain import find_compiler
 LIBRARY_NAME: Final = "libtilewright.so"
 
 _ERROR_LINES: Final = 12
+_DEFAULT_LIMIT_MB: Final = 8000
+_KEPT_SECONDS: Final = 3600.0
 
 
 def cache_dir() -> Path:
@@ -37,14 +41,21 @@ def cache_dir() -> Path:
 
 
 def finished(folder: Path) -> Path | None:
-    """The library in a finished folder; None when it is missing or was truncated later."""
+    """The library in a finished folder; None when it is missing or was truncated later.
+
+    It counts as used now (see `trim`).
+    """
     library = folder / LIBRARY_NAME
     try:
         record = json.loads((folder / "build.json").read_text(encoding="utf-8"))
         whole = library.stat().st_size == record["bytes"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return library if whole else None
+    if not whole:
+        return None
+    with contextlib.suppress(OSError):  # a cache that cannot be written is not trimmed either
+        os.utime(folder / "build.json")
+    return library
 
 
 def install(result: Path, target: Path) -> None:
@@ -53,6 +64,75 @@ def install(result: Path, target: Path) -> None:
     if target.exists():  # damaged: `finished` refused it and this builder holds its lock
         shutil.rmtree(target)
     result.replace(target)
+    trim()
+
+
+def cache_limit() -> int:
+    """Bytes that finished builds may take: TILEWRIGHT_CACHE_MB, else 8 GB.
+
+    Raises:
+        BuildError: the variable is not a whole number of at least 1.
+    """
+    text = os.environ.get("TILEWRIGHT_CACHE_MB", "") or str(_DEFAULT_LIMIT_MB)
+    if not text.isdecimal() or int(text) < 1:
+        raise BuildError(
+            "must be a whole number of megabytes, at least 1",
+            field="TILEWRIGHT_CACHE_MB",
+            value=text,
+        )
+    return int(text) * 1_000_000
+
+
+def trim(limit: int | None = None) -> int:
+    """Remove finished builds, the least recently used first, until the limit holds.
+
+    What was used within the last hour stays, whatever it takes: another process may be about to
+    load it. One process trims at a time; others go on without.
+
+    Args:
+        limit: bytes; by default `cache_limit`.
+
+    Returns:
+        Bytes that were freed.
+
+    Raises:
+        BuildError: TILEWRIGHT_CACHE_MB is not a number.
+    """
+    limit = cache_limit() if limit is None else limit
+    locks = cache_dir() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / "trim.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return 0
+        entries = sorted(_entries())
+        excess, freed = sum(size for _, size, _ in entries) - limit, 0
+        for used, size, path in entries:
+            if freed >= excess or used > time.time() - _KEPT_SECONDS:
+                break
+            if path.is_dir():
+                # Renamed first, so that nobody finds half of it.
+                (cache_dir() / "work").mkdir(exist_ok=True)
+                rubbish = Path(tempfile.mkdtemp(prefix="trim.", dir=cache_dir() / "work"))
+                path.replace(rubbish / path.name)
+                shutil.rmtree(rubbish, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            freed += size
+        return freed
+
+
+def _entries() -> Iterator[tuple[float, int, Path]]:
+    """(time of the last use, bytes, path) of every finished build and shared object."""
+    for folder in (cache_dir() / "models").glob("*"):
+        with contextlib.suppress(OSError):
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            yield (folder / "build.json").stat().st_mtime, size, folder
+    for path in (cache_dir() / "objects").glob("*.o"):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            yield status.st_mtime, status.st_size, path
 
 
 @contextlib.contextmanager
@@ -87,8 +167,8 @@ def builder(key: str) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def run_compiler(arguments: Sequence[str]) -> None:
-    """Run the C++ compiler.
+def run_compiler(arguments: Sequence[str]) -> str:
+    """Run the C++ compiler and return its output.
 
     Raises:
         BuildError: it refuses; the text holds its first error lines.
@@ -104,6 +184,18 @@ def run_compiler(arguments: Sequence[str]) -> None:
     )
     if done.returncode != 0:
         raise tool_failure("the C++ compiler fails", done.stderr, r"error|undefined|cannot")
+    return done.stdout
+
+
+@functools.cache
+def native_target() -> tuple[str, ...]:
+    """What ``-march=native`` means to the compiler on this machine, one option a line.
+
+    Raises:
+        BuildError: the compiler refuses.
+        ToolError: it is missing.
+    """
+    return tuple(run_compiler(["-march=native", "-Q", "--help=target"]).splitlines())
 
 
 def tool_failure(rule: str, output: str, pattern: str) -> BuildError:

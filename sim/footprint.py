@@ -180,15 +180,16 @@ def transfer(v: Values, tile_bytes: int) -> Transfer:
 
 
 def transfer_fault(v: Values, pad: Scratchpad, axi_bytes: int, memory_bytes: int) -> ErrorCode:
-    """What is wrong with a LOAD's or STORE's addresses."""
+    """What is wrong with a LOAD's or STORE's addresses; of several faults what shows first."""
     planes, rows, columns = _region(v)
     if planes * rows * columns == 0:
         return ErrorCode.ILLEGAL_FIELD
+    has_data = v["x_size"] and v["y_size"]
+    if has_data and v["dram_offset"] % min(pad.tile_bytes, axi_bytes):
+        return ErrorCode.DRAM_ALIGNMENT
     if v["sram_base"] + planes * rows * columns > pad.depth:
         return ErrorCode.SRAM_RANGE
-    if v["x_size"] and v["y_size"]:
-        if v["dram_offset"] % min(pad.tile_bytes, axi_bytes):
-            return ErrorCode.DRAM_ALIGNMENT
+    if has_data:
         last = (planes - 1) * v["z_stride"] + (v["y_size"] - 1) * v["y_stride"] + v["x_size"]
         if v["dram_offset"] + pad.tile_bytes * last > memory_bytes:
             return ErrorCode.DRAM_RANGE

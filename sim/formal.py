@@ -80,7 +80,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="bursts",
-            units=("tw_rows", "tw_bursts"),
+            units=("tw_geometry", "tw_rows", "tw_bursts"),
             depth=2,
             claims="bursts as long as 4 KiB and length allow, adjoining, with the row's beats",
         ),
@@ -94,14 +94,14 @@ PROOFS: Final = {
         ),
         Proof(
             name="read",
-            units=("tw_fifo", "tw_read"),
+            units=("tw_geometry", "tw_fifo", "tw_read"),
             depth=2,
             slow=True,
             claims="AR held until taken, bursts in flight bounded, data to the right requester",
         ),
         Proof(
             name="store",
-            units=("tw_pkg", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
             depth=14,
             bounded=True,
             slow=True,

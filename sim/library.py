@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import BuildError, DeviceError
 
-ABI_VERSION: Final = 1
+ABI_VERSION: Final = 2
 
 _MAX_COUNT: Final = 2**32 - 1
 
@@ -144,19 +145,30 @@ class Simulation:
         library: path that `build_model` returned.
         max_burst_beats: longest AXI burst that the design may issue.
         memory: DRAM timing.
+        sizes: of the configuration (`sim.fidelity.geometry`), for a library that serves all.
 
     Raises:
         BuildError: the library cannot be loaded or has another ABI.
         SimulationError: the design fails during reset.
     """
 
-    def __init__(self, library: Path, *, max_burst_beats: int, memory: MemoryModel) -> None:
+    def __init__(
+        self,
+        library: Path,
+        *,
+        max_burst_beats: int,
+        memory: MemoryModel,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         self._handle = ctypes.c_void_p()
         self._image: npt.NDArray[np.uint8] | None = None
         self._library = _load(library)
         timing = CMemoryTiming.of(memory)
         status = self._library.tw_create(
-            max_burst_beats, ctypes.byref(timing), ctypes.byref(self._handle)
+            max_burst_beats,
+            ctypes.byref(timing),
+            (ctypes.c_uint32 * len(sizes))(*sizes.values()) if sizes else None,
+            ctypes.byref(self._handle),
         )
         if status != Status.OK:
             text = self._error_text()
@@ -285,7 +297,7 @@ def _load(path: Path) -> ctypes.CDLL:
         )
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[list[Any], Any]] = {
-        "tw_create": ([u32, handle, handle], ctypes.c_int32),
+        "tw_create": ([u32, handle, handle, handle], ctypes.c_int32),
         "tw_destroy": ([handle], None),
         "tw_error_text": ([handle], ctypes.c_char_p),
         "tw_violation": ([handle], u32),

@@ -27,6 +27,7 @@ from tilewright.host.registers import (
     WaitState,
 )
 from tilewright.sim.build import build_model
+from tilewright.sim.fidelity import Fidelity, geometry
 from tilewright.sim.library import AxiResponseCode, Simulation, SimulationError, StopReason
 from tilewright.sim.status import DeviceStatusError
 
@@ -46,7 +47,7 @@ _WORD: Final = 0xFFFF_FFFF
 
 
 class VerilatorDevice:
-    """A `Device` that runs the verilated RTL (fidelity ``rtl``).
+    """A `Device` that runs the verilated RTL.
 
     Equal programs and memory images give equal counters, whatever ran before.
 
@@ -55,6 +56,8 @@ class VerilatorDevice:
         memory: DRAM timing.
         waves: FST file that records everything until `close`; slow.
         exact_mac: simulate the MAC array as a device gets it, not its equivalent fast form.
+        fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory
+            image that it was given.
         watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
         library: simulate this library instead of building one.
 
@@ -71,6 +74,7 @@ class VerilatorDevice:
         *,
         waves: Path | None = None,
         exact_mac: bool = False,
+        fidelity: Fidelity = Fidelity.RTL,
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
         library: Path | None = None,
     ) -> None:
@@ -81,7 +85,10 @@ class VerilatorDevice:
         self._hw = hw
         self._memory = memory
         self._watchdog_cycles = watchdog_cycles
-        self._library = library or build_model(hw, waves=waves is not None, exact_mac=exact_mac)
+        self._fidelity = fidelity
+        self._library = library or build_model(
+            hw, waves=waves is not None, exact_mac=exact_mac, fidelity=fidelity
+        )
         self._simulation: Simulation | None = self._create()
         try:
             self._check_identity()
@@ -95,6 +102,11 @@ class VerilatorDevice:
     def hw(self) -> HwConfig:
         """The configuration that the device implements."""
         return self._hw
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """What is simulated."""
+        return self._fidelity
 
     @property
     def memory(self) -> MemoryModel:
@@ -124,7 +136,7 @@ class VerilatorDevice:
         if max_cycles < 0:
             raise ProgramError("must not be negative", field="max_cycles", value=max_cycles)
         limit = max_cycles or DEFAULT_MAX_CYCLES
-        image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
+        image = self._image_of(memory)
         started = time.perf_counter()
         try:
             simulation.attach(image, MEMORY_BASE)
@@ -164,6 +176,12 @@ class VerilatorDevice:
             self._hard_reset(simulation)
             simulation.detach()
 
+    def _image_of(self, memory: Bytes) -> Bytes:
+        """The bytes that a run works on; without data, no beat that it writes has a strobe."""
+        if not self._fidelity.computes and memory.flags.c_contiguous and memory.flags.writeable:
+            return memory
+        return np.array(memory, dtype=np.uint8, order="C", copy=True)
+
     def close(self) -> None:
         """Release the simulation and complete the wave file. Idempotent."""
         if self._simulation is not None:
@@ -191,7 +209,10 @@ class VerilatorDevice:
 
     def _create(self) -> Simulation:
         return Simulation(
-            self._library, max_burst_beats=self._hw.axi_burst_beats, memory=self._memory
+            self._library,
+            max_burst_beats=self._hw.axi_burst_beats,
+            memory=self._memory,
+            sizes=geometry(self._hw) if self._fidelity.general else None,
         )
 
     def _open_simulation(self) -> Simulation:

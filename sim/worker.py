@@ -28,6 +28,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import ConfigError, DeviceError, TilewrightError
 from tilewright.host.hwconfig import HwConfig
+from tilewright.sim.fidelity import Fidelity
 from tilewright.sim.verilator_device import VerilatorDevice
 
 _P = ParamSpec("_P")
@@ -83,6 +84,7 @@ class _Job:
     job_id: Hashable
     payload: bytes
     started: float = 0.0
+    crashes: int = 0
 
 
 @dataclass(kw_only=True)
@@ -103,6 +105,7 @@ class WorkerPool:
     Args:
         workers: processes, at least 1.
         wall_limit_s: seconds that a job may take, builds included.
+        retries: how often a job is run again after a crash of its worker.
         on_outcome: called in the parent with each outcome before `results` yields it, together
             with the number of jobs that are still pending: for progress displays.
 
@@ -115,6 +118,7 @@ class WorkerPool:
         workers: int = 2,
         *,
         wall_limit_s: float = 600.0,
+        retries: int = 0,
         on_outcome: Callable[[Outcome, int], None] | None = None,
     ) -> None:
         if workers < 1:
@@ -123,6 +127,7 @@ class WorkerPool:
             raise ConfigError("must be above 0 seconds", field="wall_limit_s", value=wall_limit_s)
         self._size = workers
         self._wall_limit_s = wall_limit_s
+        self._retries = retries
         self._on_outcome = on_outcome
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
@@ -287,6 +292,10 @@ class WorkerPool:
                 )
         if job is None:
             return None
+        job.crashes += 1
+        if job.crashes <= self._retries:
+            self._queue.appendleft(job)
+            return None
         return Outcome(
             job_id=job.job_id,
             status=OutcomeStatus.CRASHED,
@@ -334,19 +343,40 @@ def run_on_device(
     return function(_DEVICES.get(hw, memory), *args, **kwargs)
 
 
+def run_on_fidelity(
+    fidelity: Fidelity,
+    hw: HwConfig,
+    memory: MemoryModel,
+    function: Callable[Concatenate[VerilatorDevice, _P], _T],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> _T:
+    """`run_on_device` with another fidelity than ``rtl``.
+
+    Raises:
+        BuildError, ToolError: the device cannot be built.
+        Exception: what ``function`` raises.
+    """
+    return function(_DEVICES.get(hw, memory, fidelity), *args, **kwargs)
+
+
 class DeviceCache:
-    """Simulated devices by configuration and memory model, least recently used out first."""
+    """Simulated devices by configuration, memory model and fidelity, least recently used first."""
 
     def __init__(self, capacity: int = KEPT_DEVICES) -> None:
         self._capacity = capacity
-        self._devices: OrderedDict[tuple[int, MemoryModel], VerilatorDevice] = OrderedDict()
+        self._devices: OrderedDict[tuple[int, MemoryModel, Fidelity], VerilatorDevice] = (
+            OrderedDict()
+        )
 
-    def get(self, hw: HwConfig, memory: MemoryModel) -> VerilatorDevice:
+    def get(
+        self, hw: HwConfig, memory: MemoryModel, fidelity: Fidelity = Fidelity.RTL
+    ) -> VerilatorDevice:
         """The device, created if there is none."""
-        key = (hw.config_hash, memory)
+        key = (hw.config_hash, memory, fidelity)
         device = self._devices.get(key)
         if device is None:
-            device = VerilatorDevice(hw, memory)
+            device = VerilatorDevice(hw, memory, fidelity=fidelity)
             self._devices[key] = device
             if len(self._devices) > self._capacity:
                 self._devices.popitem(last=False)[1].close()
@@ -373,10 +403,11 @@ def _work(connection: Connection) -> None:
             payload = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        connection.send_bytes(_answer(payload))
+        connection.send_bytes(run_payload(payload))
 
 
-def _answer(payload: bytes) -> bytes:
+def run_payload(payload: bytes) -> bytes:
+    """Run a pickled job; the answer (status, value, error, detail) is pickled too."""
     try:
         function, args, kwargs = pickle.loads(payload)
         value = function(*args, **kwargs)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`RtlOracle`: cycle counts of the RTL in Verilator, each output compared with the golden model."""
+"""`DeviceOracle`: measures at one fidelity on an executor, outputs compared with the golden model.
+
+The lookup of what is already measured is not here: `claims` answers equal requests from the store
+of all studies, under `DeviceOracle.identity`.
+"""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import time
-from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
@@ -15,47 +17,48 @@ import numpy as np
 
 from tilewright.host.errors import DeviceTimeoutError, TilewrightError
 from tilewright.host.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
-from tilewright.host.hwconfig import ISA_VERSION, HwConfig
+from tilewright.host.hwconfig import HwConfig
 from tilewright.host.lowering import lower
 from tilewright.host.workload import Workload
-from tilewright.sim.build import HARNESS_DIR, build_model, read_manifest
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.sim.worker import Outcome, WorkerPool, run_on_device
+from tilewright.sim.executor import Executor
+from tilewright.sim.worker import Outcome
+from tilewright.tuner.fidelity import fidelity_of, identity_of
 from tilewright.tuner.measurement import Measurement, Request, Status, hw_key
-
-FIDELITY: Final = "rtl"
 
 WALL_LIMIT_S: Final = 300.0
 """Seconds after which a job (a build or a trial) counts as hung."""
+
+RETRIES: Final = 1
+"""How often a trial is run again after its worker died: a machine may fail, the trial may not."""
 
 DATA_SEED: Final = 0x7E57
 """Seed of the operands; every trial of a workload computes on the same data."""
 
 
-@functools.lru_cache(maxsize=1)
 def rtl_identity() -> str:
-    """Fidelity and a digest of every RTL and memory-model source: what cycle counts depend on.
+    """What cycle counts of the RTL depend on (`identity_of`).
 
     Raises:
         BuildError: the RTL cannot be read.
     """
-    digest = hashlib.sha256(f"isa{ISA_VERSION}".encode())
-    for path in (*read_manifest(), *sorted(HARNESS_DIR.glob("memory_model.*"))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{FIDELITY}-{digest.hexdigest()[:16]}"
+    return identity_of("rtl")
 
 
-class RtlOracle:
-    """Measures in worker processes; a crash or a hang costs one trial.
+class DeviceOracle:
+    """Measures in the workers of an executor; a crash or a hang costs one trial.
 
     Args:
-        workers: processes.
-        wall_limit_s: seconds after which a job counts as hung.
+        fidelity: a name of `FIDELITIES`.
+        executor: where the workers are; closed with the oracle.
+
+    Raises:
+        ConfigError: no such fidelity.
     """
 
-    def __init__(self, *, workers: int, wall_limit_s: float = WALL_LIMIT_S) -> None:
-        self._identity: Final = rtl_identity()
-        self._pool: Final = WorkerPool(workers, wall_limit_s=wall_limit_s)
+    def __init__(self, fidelity: str, executor: Executor) -> None:
+        self._fidelity: Final = fidelity_of(fidelity)
+        self._identity: Final = identity_of(fidelity)
+        self._executor: Final = executor
         self._outcomes: Iterator[Outcome] = iter(())
         self._numbers: Final = itertools.count()
         self._builds: dict[str, str | None] = {}
@@ -64,12 +67,12 @@ class RtlOracle:
 
     @property
     def fidelity(self) -> str:
-        """``rtl``: data and cycles of every gate."""
-        return FIDELITY
+        """Name of the fidelity."""
+        return self._fidelity.name
 
     @property
     def identity(self) -> str:
-        """Fidelity and digest of the RTL and the memory model."""
+        """Fidelity and digest of all that its cycles depend on besides the request."""
         return self._identity
 
     def prepare(self, hw: HwConfig) -> None:
@@ -79,34 +82,32 @@ class RtlOracle:
             job = f"build-{next(self._numbers)}"
             self._builds[key] = None
             self._build_jobs[job] = key
-            self._pool.submit(job, build_job, hw)
+            self._executor.submit(job, build_job, self.fidelity, hw)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Measure; trials start as soon as their configuration is built."""
-        waiting: dict[str, deque[int]] = {}
-        running: dict[Hashable, int] = {}
+        waiting: dict[str, list[int]] = {}
         for position, request in enumerate(requests):
-            key = hw_key(request.hw)
             self.prepare(request.hw)
-            if self._builds[key] is None:
-                waiting.setdefault(key, deque()).append(position)
-            elif self._builds[key]:
-                yield position, self._unbuilt(request)
-            else:
-                self._start(position, request, running)
+            waiting.setdefault(hw_key(request.hw), []).append(position)
+        running: dict[Hashable, list[int]] = {}
+        for key in list(waiting):
+            if self._builds[key] is not None:
+                yield from self._start(requests, waiting.pop(key), running)
         while waiting or running:
             outcome = self._next_outcome()
             if outcome.job_id in self._build_jobs:
                 key = self._build_jobs.pop(outcome.job_id)
                 self._builds[key] = _build_failure(outcome)
-                for position in waiting.pop(key, ()):
-                    if self._builds[key]:
-                        yield position, self._unbuilt(requests[position])
-                    else:
-                        self._start(position, requests[position], running)
+                yield from self._start(requests, waiting.pop(key, []), running)
             elif outcome.job_id in running:
-                position = running.pop(outcome.job_id)
-                yield position, _answer(requests[position], outcome)
+                positions = running.pop(outcome.job_id)
+                if not outcome.ok and len(positions) > 1:  # which of them was it?
+                    for position in positions:
+                        self._submit(requests, [position], running)
+                    continue
+                for number, position in enumerate(positions):
+                    yield position, self._answer(requests[position], outcome, number)
 
     def _next_outcome(self) -> Outcome:
         """The next outcome of any job.
@@ -116,25 +117,52 @@ class RtlOracle:
         """
         outcome = next(self._outcomes, None)
         if outcome is None:
-            self._outcomes = self._pool.results()
+            self._outcomes = self._executor.results()
             outcome = next(self._outcomes)
         return outcome
 
     def close(self) -> None:
         """End the workers."""
-        self._pool.close()
+        self._executor.close()
 
-    def _start(self, position: int, request: Request, running: dict[Hashable, int]) -> None:
+    def _start(
+        self, requests: Sequence[Request], positions: list[int], running: dict[Hashable, list[int]]
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Submit trials of one configuration, or fail them with its build."""
+        failure = self._builds[hw_key(requests[positions[0]].hw)] if positions else ""
+        if failure:
+            for position in positions:
+                yield (
+                    position,
+                    self._failed(
+                        requests[position], f"build of {requests[position].hw.name}: {failure}"
+                    ),
+                )
+            return
+        size = self._fidelity.batch
+        for first in range(0, len(positions), size):
+            self._submit(requests, positions[first : first + size], running)
+
+    def _submit(
+        self, requests: Sequence[Request], positions: list[int], running: dict[Hashable, list[int]]
+    ) -> None:
         job = f"trial-{next(self._numbers)}"
-        running[job] = position
-        self._pool.submit(job, trial_job, request)
+        running[job] = positions
+        self._executor.submit(job, trial_jobs, self.fidelity, [requests[p] for p in positions])
 
-    def _unbuilt(self, request: Request) -> Measurement:
+    def _answer(self, request: Request, outcome: Outcome, number: int) -> Measurement:
+        if outcome.ok:
+            answer: Measurement = outcome.value[number]
+            return answer
+        return self._failed(request, _failure_text(outcome), outcome.seconds)
+
+    def _failed(self, request: Request, failure: str, seconds: float = 0.0) -> Measurement:
         return Measurement(
             status=Status.FAILED,
-            fidelity=FIDELITY,
-            failure=f"build of {request.hw.name}: {self._builds[hw_key(request.hw)]}",
+            fidelity=self.fidelity,
+            failure=failure,
             limit_cycles=request.max_cycles,
+            host_seconds=seconds,
         )
 
 
@@ -142,18 +170,6 @@ def _build_failure(outcome: Outcome) -> str:
     if not outcome.ok:
         return _failure_text(outcome)
     return str(outcome.value)
-
-
-def _answer(request: Request, outcome: Outcome) -> Measurement:
-    if outcome.ok and isinstance(outcome.value, Measurement):
-        return outcome.value
-    return Measurement(
-        status=Status.FAILED,
-        fidelity=FIDELITY,
-        failure=_failure_text(outcome),
-        limit_cycles=request.max_cycles,
-        host_seconds=outcome.seconds,
-    )
 
 
 def _failure_text(outcome: Outcome) -> str:
@@ -167,23 +183,29 @@ def _failure_text(outcome: Outcome) -> str:
 # -- in the workers ---------------------------------------------------------------------------
 
 
-def build_job(hw: HwConfig) -> str:
-    """Build a configuration; returns why it failed, or an empty text."""
+def build_job(fidelity: str, hw: HwConfig) -> str:
+    """Prepare a configuration; returns why that failed, or an empty text."""
     try:
-        build_model(hw, jobs=1)
+        fidelity_of(fidelity).prepare(hw)
     except TilewrightError as error:
         return str(error)
     return ""
 
 
-def trial_job(request: Request) -> Measurement:
-    """Lower, run on the RTL, and compare the output with the golden model."""
+def trial_jobs(fidelity: str, requests: Sequence[Request]) -> list[Measurement]:
+    """Measure one request after the other."""
+    return [trial_job(fidelity, request) for request in requests]
+
+
+def trial_job(fidelity: str, request: Request) -> Measurement:
+    """Lower, run, and, if the fidelity has data, compare the output with the golden model."""
     started = time.perf_counter()
+    how = fidelity_of(fidelity)
 
     def answer(status: Status, failure: str = "") -> Measurement:
         return Measurement(
             status=status,
-            fidelity=FIDELITY,
+            fidelity=fidelity,
             failure=failure,
             limit_cycles=request.max_cycles,
             host_seconds=time.perf_counter() - started,
@@ -192,10 +214,9 @@ def trial_job(request: Request) -> Measurement:
     try:
         lowered = lower(request.hw, request.workload, request.schedule)
         tensors, expected = golden(request.workload)
-        result = run_on_device(
+        result = how.run(
             request.hw,
             request.memory,
-            VerilatorDevice.run,
             lowered.program,
             lowered.image(tensors),
             max_cycles=request.max_cycles,
@@ -204,18 +225,16 @@ def trial_job(request: Request) -> Measurement:
         return answer(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
     except TilewrightError as error:
         return answer(Status.FAILED, f"{type(error).__name__}: {error}")
-    actual = lowered.output(result.memory)
-    difference = compare(actual, expected)
-    if difference:
+    if how.data and (difference := compare(lowered.output(result.memory), expected)):
         return answer(Status.MISMATCH, difference)
     return Measurement(
         status=Status.OK,
-        fidelity=FIDELITY,
+        fidelity=fidelity,
         cycles=result.counters.cycles,
         counters=dict(result.counters.values),
         limit_cycles=request.max_cycles,
         host_seconds=time.perf_counter() - started,
-        output_checked=True,
+        output_checked=how.data,
     )
 
 

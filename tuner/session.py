@@ -18,10 +18,17 @@ from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
+from tilewright.tuner.claims import Claims
 from tilewright.tuner.measurement import Measurement, Oracle, Request, hw_key
 from tilewright.tuner.rules import Rules
 from tilewright.tuner.settings import StudySettings
-from tilewright.tuner.store import Store, StoredConfig, StoredStudy
+from tilewright.tuner.store import (
+    DuplicateTrialError,
+    Store,
+    StoredConfig,
+    StoredStudy,
+    StoredTrial,
+)
 
 BOUND_LIMIT: Final = 20
 """A trial is stopped at this multiple of its bound ..."""
@@ -97,6 +104,7 @@ class Session:
         self._study: Final = study
         self._oracle: Final = oracle
         self._listener: Final = listener
+        self._claims: Final = Claims(store, oracle)
         self._stored: Final = {
             (t.task, t.config_hash, _schedule_text(t.schedule)): t for t in store.trials(study.id)
         }
@@ -128,6 +136,10 @@ class Session:
     def network_bound(self, hw: HwConfig) -> int:
         """Lower bound of the network's cycles on a configuration."""
         return sum(self.bound(hw, task) * task.count for task in self.settings.tasks)
+
+    def close(self) -> None:
+        """Give up what was going to be measured."""
+        self._claims.close()
 
     def note(self, text: str) -> None:
         """Tell the listener."""
@@ -176,17 +188,17 @@ class Session:
         open_positions, requests = [], []
         for position, proposal in enumerate(proposals):
             request = self._request(proposal)
-            answer = self._known(first + position, proposal, request)
+            answer = self._replayed(first + position, proposal, request)
             if answer is None:
                 open_positions.append(position)
                 requests.append(request)
             else:
                 answers[position] = answer
-        if requests:
-            for number, measurement in self._oracle.measure(requests):
-                position = open_positions[number]
-                self._commit(first + position, proposals[position], requests[number], measurement)
-                answers[position] = measurement
+        for number, measurement in self._claims.measure(requests):
+            position = open_positions[number]
+            answers[position] = self._commit(
+                first + position, proposals[position], requests[number], measurement
+            )
         if len(answers) != len(proposals):
             raise StudyError("the oracle left requests without an answer")
         return [answers[position] for position in range(len(proposals))]
@@ -203,38 +215,50 @@ class Session:
             max_cycles=limit + LIMIT_SLACK,
         )
 
-    def _known(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
-        """The answer from this study's former run or from an earlier study."""
-        key = (proposal.task.name, hw_key(proposal.hw), request.key[2])
-        stored = self._stored.get(key)
-        if stored is not None:
-            if stored.sequence != sequence:
-                raise StudyError(
-                    f"the stored trials do not follow from the settings (trial {sequence} "
-                    f"is stored as {stored.sequence})",
-                    field=self._study.name,
-                    remedy="the software has changed since: start another study with --name",
-                )
-            self._listener.trial(sequence, proposal, stored.measurement, replayed=True)
-            return stored.measurement
-        earlier = self._store.earlier(self._study.id, request, self._oracle.identity)
-        if earlier is not None:
-            self._commit(sequence, proposal, request, earlier)
-        return earlier
+    def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
+        """The answer from this study's former run."""
+        stored = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
+        return None if stored is None else self._take(sequence, proposal, stored)
+
+    def _take(self, sequence: int, proposal: Proposal, stored: StoredTrial) -> Measurement:
+        """Answer from a trial that this study already holds."""
+        if stored.sequence != sequence:
+            raise StudyError(
+                f"the stored trials do not follow from the settings (trial {sequence} "
+                f"is stored as {stored.sequence})",
+                field=self._study.name,
+                remedy="the software has changed since: start another study with --name",
+            )
+        self._listener.trial(sequence, proposal, stored.measurement, replayed=True)
+        return stored.measurement
 
     def _commit(
         self, sequence: int, proposal: Proposal, request: Request, measurement: Measurement
-    ) -> None:
-        self._store.add_trial(
-            self._study.id,
-            sequence=sequence,
-            task=proposal.task.name,
-            origin=proposal.origin,
-            request=request,
-            measurement=measurement,
-            oracle=self._oracle.identity,
-        )
+    ) -> Measurement:
+        """Store a trial; if another process of this study was first, what it stored counts."""
+        try:
+            self._store.add_trial(
+                self._study.id,
+                sequence=sequence,
+                task=proposal.task.name,
+                origin=proposal.origin,
+                request=request,
+                measurement=measurement,
+                oracle=self._oracle.identity,
+                owner=self._claims.owner,
+            )
+        except DuplicateTrialError:
+            found = [t for t in self._store.trials(self._study.id) if _is(t, proposal, request)]
+            if not found:
+                raise
+            return self._take(sequence, proposal, found[0])
         self._listener.trial(sequence, proposal, measurement, replayed=False)
+        return measurement
+
+
+def _is(trial: StoredTrial, proposal: Proposal, request: Request) -> bool:
+    found = (trial.task, trial.config_hash, _schedule_text(trial.schedule))
+    return found == (proposal.task.name, hw_key(proposal.hw), request.key[2])
 
 
 def _schedule_text(schedule: object) -> str:

@@ -75,6 +75,8 @@ def run_study(
     except BaseException:
         store.set_status(study.id, "interrupted")
         raise
+    finally:
+        session.close()
     if session.replaying:
         raise StudyError(
             "the stored trials do not follow from the settings (more are stored than the "

@@ -4,6 +4,7 @@
 // A Model is one simulated top module. The calls are resolved at compile time, so that they cost
 // nothing. It provides
 //   static constexpr bool kHasWaves           whether OpenWaves can work
+//   static constexpr bool kRegistersSlave     the slave's pins reach the design at the next Rise
 //   uint32_t beat_bytes() const               width of the data bus
 //   const uint8_t* write_data() const         the bytes of WDATA, in place, little end first
 //   void SetReset(bool asserted)              drives aresetn
@@ -12,7 +13,7 @@
 //   void Settle()                             lets combinational outputs follow the inputs
 //   bool irq() const
 //   bool requests() const                     ARVALID, AWVALID or WVALID
-//   void Sample(AxiRequest*) const            the master's pins; payloads where valid
+//   void Sample(AxiRequest*)                  the master's pins; payloads where valid
 //   void Drive(const AxiResponse&, bool read_ended)
 //                                             the slave's pins; read_ended: RVALID fell
 //   AXI4-Lite: ReleaseRegisterPins(), PutWriteAddress(uint32_t), PutWriteData(uint32_t),
@@ -47,8 +48,10 @@ class RtlStop : public std::runtime_error {
 template <typename Model>
 class BusSimulation final : public Simulation {
  public:
-  BusSimulation(uint32_t max_burst_beats, const MemoryTiming& timing)
-      : memory_(model_.beat_bytes(), max_burst_beats, timing) {
+  // arguments: of the model's constructor.
+  template <typename... Arguments>
+  BusSimulation(uint32_t max_burst_beats, const MemoryTiming& timing, Arguments... arguments)
+      : model_(arguments...), memory_(model_.beat_bytes(), max_burst_beats, timing) {
     request_.w_data = model_.write_data();
     const Status status = Reset(kResetCycles);
     if (status != Status::kOk) throw ResetError(status, error_);
@@ -292,8 +295,9 @@ class BusSimulation final : public Simulation {
     const bool had_read = memory_.response().r_valid;
     model_.Sample(&request_);
     const AxiResponse& response = memory_.Step(request_);
-    model_.Rise();
+    if (!Model::kRegistersSlave) model_.Rise();
     model_.Drive(response, had_read && !response.r_valid);
+    if (Model::kRegistersSlave) model_.Rise();
     model_.Fall();
   }
 

@@ -49,6 +49,7 @@ void Put(cxxrtl::value<Bits>& port, uint32_t value) {
 class CxxrtlModel {
  public:
   static constexpr bool kHasWaves = false;
+  static constexpr bool kRegistersSlave = false;
 
   uint32_t beat_bytes() const { return decltype(top_.p_m__axi__rdata)::bits / 8; }
   const uint8_t* write_data() const {
@@ -175,7 +176,8 @@ class CxxrtlModel {
 
 }  // namespace
 
-std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing) {
+std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
+                                             const Geometry*) {
   return std::make_unique<BusSimulation<CxxrtlModel>>(max_burst_beats, timing);
 }
 

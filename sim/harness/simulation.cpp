@@ -9,6 +9,16 @@
 #include "Vtilewright_top.h"
 #include "bus_simulation.h"
 #include "verilated.h"
+#ifdef TILEWRIGHT_CLOCK_HISTORY
+#include "Vtilewright_top___024root.h"
+#endif
+#if TILEWRIGHT_GEOMETRY
+#include "geometry.h"
+#endif
+#if TILEWRIGHT_DATA
+#include "data_path.h"
+#include "svdpi.h"
+#endif
 #if VM_COVERAGE
 #include <unistd.h>
 
@@ -29,6 +39,14 @@ constexpr uint64_t kHalfPeriod = 5;  // time units (ns) of the wave file: a cycl
 // Message of the assertion that is about to stop the simulation; the RTL prints it, then stops.
 thread_local std::string assertion_text;
 
+// What the model that is being made in this thread asks for in its initial blocks.
+#if TILEWRIGHT_GEOMETRY
+thread_local const Geometry* elaborated_geometry = nullptr;
+#endif
+#if TILEWRIGHT_DATA
+thread_local DataPath* elaborated_data = nullptr;
+#endif
+
 [[noreturn]] void ThrowStop(const char* what, const char* file, int line, const char* scope) {
   std::string text = std::string(what) + " at " + (file ? file : "?") + ":" + std::to_string(line);
   if (scope != nullptr && *scope != '\0') text += std::string(" in ") + scope;
@@ -47,20 +65,39 @@ uint8_t* PortBytes(Port& port) {
 class VerilatedModel {
  public:
   static constexpr bool kHasWaves = VM_TRACE_FST != 0;
+#ifdef TILEWRIGHT_CLOCK_HISTORY
+  static constexpr bool kRegistersSlave = true;
+#else
+  static constexpr bool kRegistersSlave = false;
+#endif
 
-  VerilatedModel() : context_(std::make_unique<VerilatedContext>()) {
+  // A model of one configuration takes no geometry.
+  explicit VerilatedModel(const Geometry* geometry)
+      : context_(std::make_unique<VerilatedContext>()) {
     context_->traceEverOn(kHasWaves);
     context_->timeunit(-9);
     context_->timeprecision(-9);
     top_ = std::make_unique<Vtilewright_top>(context_.get());
+    Elaborate(geometry);
   }
 
   uint32_t beat_bytes() const { return sizeof(top_->m_axi_rdata); }
   const uint8_t* write_data() const { return PortBytes(top_->m_axi_wdata); }
 
   void SetReset(bool asserted) { top_->aresetn = !asserted; }
+#ifdef TILEWRIGHT_CLOCK_HISTORY
+  // One evaluation a cycle: the clock stays high, and the model is told that it was low. No input
+  // but a register access changes what is combinational (see sim/pins.py).
+  void Rise() {
+    top_->aclk = 1;
+    top_->rootp->TILEWRIGHT_CLOCK_HISTORY = 0;
+    top_->eval();
+  }
+  void Fall() {}
+#else
   void Rise() { HalfStep(1); }
   void Fall() { HalfStep(0); }
+#endif
   void Settle() { top_->eval(); }
   void Finish(bool stopped) {
     if (!stopped) top_->final();
@@ -70,7 +107,7 @@ class VerilatedModel {
   bool irq() const { return top_->irq_o; }
   bool requests() const { return top_->m_axi_arvalid || top_->m_axi_awvalid || top_->m_axi_wvalid; }
 
-  void Sample(AxiRequest* request) const {
+  void Sample(AxiRequest* request) {
     const Vtilewright_top& top = *top_;
     request->ar_valid = top.m_axi_arvalid;
     request->aw_valid = top.m_axi_awvalid;
@@ -88,11 +125,13 @@ class VerilatedModel {
     if (request->w_valid) {
       request->w_last = top.m_axi_wlast;
       request->w_strobe = top.m_axi_wstrb;
+      SampleData(request);
     }
   }
 
   void Drive(const AxiResponse& response, bool read_ended) {
     Vtilewright_top& top = *top_;
+    DropData();
     top.m_axi_arready = response.ar_ready;
     top.m_axi_awready = response.aw_ready;
     top.m_axi_wready = response.w_ready;
@@ -167,7 +206,7 @@ class VerilatedModel {
 #endif
 
  private:
-  void HalfStep(uint8_t clock) {
+  [[maybe_unused]] void HalfStep(uint8_t clock) {
     top_->aclk = clock;
     top_->eval();
 #if VM_TRACE_FST
@@ -175,6 +214,43 @@ class VerilatedModel {
     wave_time_ += kHalfPeriod;
 #endif
   }
+
+  // Models with the geometry as an input read it in their initial blocks.
+#if TILEWRIGHT_GEOMETRY
+  void Elaborate(const Geometry* geometry) {
+    if (geometry == nullptr) throw std::invalid_argument("this model needs a geometry");
+    elaborated_geometry = geometry;
+#if TILEWRIGHT_DATA
+    data_ = std::make_unique<DataPath>(*geometry, beat_bytes());
+    elaborated_data = data_.get();
+#endif
+    top_->eval();
+    elaborated_geometry = nullptr;
+  }
+#else
+  void Elaborate(const Geometry*) {}
+#endif
+
+  // The bytes of a write: those of the model's WDATA, of its data path, or none: without data, a
+  // beat without a strobe takes its time and changes nothing.
+#if TILEWRIGHT_DATA
+  void SampleData(AxiRequest* request) {
+    request->w_data = data_->FrontBeat();
+    beat_taken_ = top_->m_axi_wready;
+  }
+  void DropData() {
+    if (beat_taken_) data_->PopBeat();
+    beat_taken_ = false;
+  }
+  std::unique_ptr<DataPath> data_;
+  bool beat_taken_ = false;
+#elif TILEWRIGHT_GEOMETRY
+  void SampleData(AxiRequest* request) { request->w_strobe = 0; }
+  void DropData() {}
+#else
+  void SampleData(AxiRequest*) {}
+  void DropData() {}
+#endif
 
   // Leaves the counts of this simulation as a file of its own in TILEWRIGHT_COVERAGE_DIR.
   void WriteCoverage() {
@@ -199,11 +275,58 @@ class VerilatedModel {
 
 }  // namespace
 
-std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing) {
-  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing);
+std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
+                                             const Geometry* geometry) {
+  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing, geometry);
 }
 
 }  // namespace tilewright
+
+#if TILEWRIGHT_GEOMETRY
+// What sim/runtime/*.sv import. The words of a Geometry are read by index.
+extern "C" uint32_t tilewright_geometry(uint32_t index) {
+  const auto* words = reinterpret_cast<const uint32_t*>(tilewright::elaborated_geometry);
+  return words[index];
+}
+#endif
+#if TILEWRIGHT_DATA
+extern "C" void* tilewright_data() { return tilewright::elaborated_data; }
+
+extern "C" void tilewright_load(void* data, uint32_t memories, uint32_t tile, uint32_t slice,
+                                uint32_t lane, uint32_t count, svBit pad, svBit diagonal,
+                                uint32_t phase, const svBitVecVal* beat) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(beat);
+  auto* path = static_cast<tilewright::DataPath*>(data);
+  if (diagonal) {
+    path->LoadDiagonal(tile, slice, lane, phase, bytes);
+  } else {
+    path->Load(memories, tile, slice, lane, count, pad, bytes);
+  }
+}
+
+extern "C" void tilewright_gemm(void* data, uint32_t inp, uint32_t wgt, uint32_t acc, svBit fresh) {
+  static_cast<tilewright::DataPath*>(data)->Gemm(inp, wgt, acc, fresh);
+}
+
+extern "C" void tilewright_param(void* data, uint32_t tile, uint32_t row) {
+  static_cast<tilewright::DataPath*>(data)->ReadParameters(tile, row);
+}
+
+extern "C" void tilewright_vector(void* data, uint32_t operation, uint32_t destination,
+                                  uint32_t source, uint32_t operand, svBit has_operand,
+                                  int32_t immediate, uint32_t part) {
+  static_cast<tilewright::DataPath*>(data)->Vector(
+      {operation, destination, source, operand, has_operand != 0, immediate, part});
+}
+
+extern "C" void tilewright_out(void* data, uint32_t tile, uint32_t slice, uint32_t lane) {
+  static_cast<tilewright::DataPath*>(data)->ReadOut(tile, slice, lane);
+}
+
+extern "C" void tilewright_clear(void* data) {
+  static_cast<tilewright::DataPath*>(data)->ClearBeats();
+}
+#endif
 
 // "[time] %Error: file.sv:12: Assertion failed in scope: text" is kept as "text"; the rest is
 // output.

@@ -92,8 +92,13 @@ class ResetError : public std::runtime_error {
   Status status_;
 };
 
-// Throws std::invalid_argument on a bad limit or timing, and ResetError.
-std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing);
+// The sizes of a configuration (geometry.h).
+struct Geometry;
+
+// geometry: for models that serve every configuration; others do not look at it. Throws
+// std::invalid_argument on a bad limit, timing or geometry, and ResetError.
+std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
+                                             const Geometry* geometry);
 
 }  // namespace tilewright
 

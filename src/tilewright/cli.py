@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.host.networks import NetworkTable
     from tilewright.host.schedule import Schedule
     from tilewright.host.workload import Workload
+    from tilewright.sim.executor import Executor
     from tilewright.tuner.settings import StudySettings
 
 EXIT_USER_ERROR: Final = 2
@@ -100,6 +102,14 @@ class SpaceName(StrEnum):
 
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="Folder of the trial store and the reports.")
+]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="PATH|URL",
+        help=f"Trial store: SQLite file or postgresql:// URL; default: {STORE_FILE} in --runs.",
+    ),
 ]
 
 
@@ -281,7 +291,15 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
     ] = None,
+    ray: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
+        ),
+    ] = "",
     runs: RunsOption = DEFAULT_RUNS,
+    store: StoreOption = "",
     name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
 ) -> None:
     """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
@@ -305,7 +323,14 @@ def tune(
         base=load_hwconfig(base if hw is None else hw),
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
     )
-    _tune(settings, name or settings.default_name(), runs, workers)
+    _tune(
+        settings,
+        name or settings.default_name(),
+        runs,
+        _store(store, runs),
+        ray=ray,
+        workers=workers,
+    )
 
 
 @app.command()
@@ -364,6 +389,7 @@ def report(
         str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")
     ] = "",
     runs: RunsOption = DEFAULT_RUNS,
+    store: StoreOption = "",
     output: Annotated[
         Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
     ] = None,
@@ -371,15 +397,15 @@ def report(
     """Print the summary of a study and write its HTML report, from the store alone."""
     from tilewright.tuner.store import Store
 
-    with Store(runs / STORE_FILE, must_exist=True) as store:
-        names = [study.name for study in store.studies()]
+    with Store(_store(store, runs), must_exist=True) as opened:
+        names = [study.name for study in opened.studies()]
         if not run and not names:
             raise UsageError(
                 "the trial store holds no study",
-                field=str(runs),
+                field=opened.name,
                 remedy="run `tilewright tune` first",
             )
-        _report(store, run or names[-1], output, runs)
+        _report(opened, run or names[-1], output, runs)
 
 
 # -- behind the commands ----------------------------------------------------------------------
@@ -492,18 +518,46 @@ def _print_sim(
     console.print(", ".join(rest), highlight=False, soft_wrap=True)
 
 
-def _tune(settings: StudySettings, name: str, runs: Path, workers: int | None) -> None:
-    import os
+def _store(location: str, runs: Path) -> Path | str:
+    """A store's URL, or the path of its SQLite file."""
+    if "://" in location:
+        return location
+    return Path(location) if location else runs / STORE_FILE
 
-    from tilewright.tuner.oracle import RtlOracle
+
+def _executor(ray: str, workers: int | None) -> Executor:
+    """Processes of this machine, or a cluster whose machines must run the same sources."""
+    from tilewright.tuner.oracle import RETRIES, WALL_LIMIT_S, rtl_identity
+
+    if ray:
+        from tilewright.sim.ray_executor import RayExecutor
+
+        return RayExecutor(
+            ray, workers, wall_limit_s=WALL_LIMIT_S, retries=RETRIES, fingerprint=rtl_identity
+        )
+    from tilewright.sim.worker import WorkerPool
+
+    return WorkerPool(workers or os.cpu_count() or 1, wall_limit_s=WALL_LIMIT_S, retries=RETRIES)
+
+
+def _tune(
+    settings: StudySettings,
+    name: str,
+    runs: Path,
+    location: Path | str,
+    *,
+    ray: str,
+    workers: int | None,
+) -> None:
+    from tilewright.tuner.oracle import DeviceOracle
     from tilewright.tuner.progress import ProgressDisplay
     from tilewright.tuner.rules import host_rules
     from tilewright.tuner.store import Store
     from tilewright.tuner.study import run_study
 
     console = _console()
-    with Store(runs / STORE_FILE) as store:
-        oracle = RtlOracle(workers=workers or os.cpu_count() or 1)
+    with Store(location) as store:
+        oracle = DeviceOracle("rtl", _executor(ray, workers))
         try:
             with ProgressDisplay(settings, console) as display:
                 run_study(

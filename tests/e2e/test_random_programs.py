@@ -29,8 +29,8 @@ from tilewright.sim.verilator_device import VerilatorDevice
 INSN_BYTES = 32
 MAX_CYCLES = 200_000
 WATCHDOG = 20_000
-INDEX_FAULTS = (ErrorCode.SRAM_RANGE, ErrorCode.ACC_BANK)
-"""Of an instruction with both, the hardware names the one of the tile that it meets first."""
+INDEX_FAULTS = (ErrorCode.SRAM_RANGE, ErrorCode.ACC_BANK, ErrorCode.DRAM_RANGE)
+"""Of an instruction with several, the hardware names the one of the tile that it meets first."""
 MEMORIES = 5
 """Memory timings a configuration is tried with."""
 

@@ -65,15 +65,15 @@ module formal_bursts #(
   beat_t first_beat, last_beat, offered_end, after_q;
   logic [27:0] bytes;
   logic ends;
-  logic [9:0] page_left, next_page_left;
+  logic [10:0] page_left, next_page_left;
 
   assign load = start_i || dut.row_load;
   assign bytes = start_i ? row_bytes_i : row_bytes_q;
   assign first_beat = addr[39:Shift];
   assign last_beat = first_beat + beat_t'(len);
   assign ends = last_beat == offered_row_q.to;
-  assign page_left = 10'(PageBeats) - 10'(first_beat % PageBeats);
-  assign next_page_left = 10'(PageBeats) - 10'(dut.next_beat_q % PageBeats);
+  assign page_left = 11'(PageBeats) - 11'(first_beat % PageBeats);
+  assign next_page_left = 11'(PageBeats) - 11'(dut.next_beat_q % PageBeats);
 
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
@@ -116,11 +116,11 @@ module formal_bursts #(
       if (valid) begin
         assert (!done);
         assert (32'(len) < BurstBeats);
-        assert (10'(len) < page_left);
+        assert (11'(len) < page_left);
         assert (starts_q ? first_beat == offered_row_q.from : first_beat == after_q);
         assert (last_beat <= offered_row_q.to);
         // No shorter than the rules ask for.
-        assert (ends || 32'(len) == BurstBeats - 1 || 10'(len) == page_left - 10'd1);
+        assert (ends || 32'(len) == BurstBeats - 1 || 11'(len) == page_left - 11'd1);
         assert (last == (offered_row_q.last && ends));
       end
       if (waits_q) assert (valid && held_q == {last, addr, len});
@@ -139,8 +139,8 @@ module formal_bursts #(
         assert (dut.next_beat_q <= row_q.to);
         assert (dut.next_last_q == row_q.last);
         assert (dut.rows_q == !row_q.last);
-        assert (10'(dut.room_q) + 10'd1 ==
-                (next_page_left < 10'(BurstBeats) ? next_page_left : 10'(BurstBeats)));
+        assert (11'(dut.room_q) + 11'd1 ==
+                (next_page_left < 11'(BurstBeats) ? next_page_left : 11'(BurstBeats)));
         if (fresh_q) assert (dut.next_beat_q == row_q.from);
         if (fresh_q && valid) assert (ends && !offered_row_q.last);
         if (!fresh_q) assert (valid ? !ends && row_q == offered_row_q &&

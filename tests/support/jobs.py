@@ -3,9 +3,35 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from pathlib import Path
+
 from tilewright.host.hwconfig import HwConfig
 
 
-def refuse_other(hw: HwConfig) -> str:
+def refuse_other(fidelity: str, hw: HwConfig) -> str:
     """A build job that fails for every configuration labelled ``other``."""
     return "made to fail" if hw.name == "other" else ""
+
+
+def die_once(mark: Path) -> str:
+    """Kill the worker on the first call, leaving a mark; answer on the second."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "second life"
+
+
+def node_after(seconds: float) -> str:
+    """The Ray node that this runs on, after some seconds of work."""
+    import ray  # noqa: PLC0415
+
+    time.sleep(seconds)
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def own_pid() -> str:
+    """A fingerprint that no two processes share."""
+    return str(os.getpid())

@@ -9,13 +9,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.analytic import RULES, AnalyticOracle
+from support.postgres import new_database
 from typer.testing import CliRunner
 
 from tilewright.cli import app
 from tilewright.host import golden
+from tilewright.sim import ray_executor
 from tilewright.tuner import oracle, rules
 
 TINY_LAYERS = ["tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2"]
@@ -26,16 +29,17 @@ def call(arguments: Sequence[str]):
 
 
 @pytest.fixture
-def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, AnalyticOracle]:
+def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """`tune` on the analytic accelerator; the mapping holds the latest oracle."""
-    made: dict[str, AnalyticOracle] = {}
+    made: dict[str, Any] = {}
 
-    def make(*, workers: int) -> AnalyticOracle:
-        assert workers >= 1
+    def make(fidelity: str, executor: object) -> AnalyticOracle:
+        assert fidelity == "rtl"
+        made["executor"] = executor
         made["oracle"] = made.get("next") or AnalyticOracle()
         return made["oracle"]
 
-    monkeypatch.setattr(oracle, "RtlOracle", make)
+    monkeypatch.setattr(oracle, "DeviceOracle", make)
     monkeypatch.setattr(rules, "host_rules", lambda: RULES)
     return made
 
@@ -203,3 +207,69 @@ def test_errors_show_no_traceback_in_the_real_command(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("error: ")
+
+
+def test_tune_and_report_take_a_store_by_path_or_url(analytic, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.db"
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path / "runs"), "--store", str(path)])
+    assert result.exit_code == 0, result.output
+    assert path.is_file()
+    assert not (tmp_path / "runs" / "studies.sqlite").exists()
+    again = call(["report", "--runs", str(tmp_path / "runs"), "--store", f"sqlite:///{path}"])
+    assert again.exit_code == 0, again.output
+    nothing = call(["report", "--runs", str(tmp_path / "runs")])
+    assert nothing.exit_code == 2
+
+
+def test_tune_on_a_server(analytic, tmp_path: Path) -> None:
+    url = new_database()
+    arguments = [*TINY_LAYERS, "--runs", str(tmp_path), "--store", url]
+    result = call(arguments)
+    assert result.exit_code == 0, result.output
+    again = call(arguments)
+    assert again.exit_code == 0, again.output
+    assert "12 trials are already in the store" in again.output
+    assert call(["report", "--runs", str(tmp_path), "--store", url]).exit_code == 0
+
+
+def test_a_server_out_of_reach_is_one_line(tmp_path: Path) -> None:
+    url = "postgresql://me:secret@127.0.0.1:9/trials"
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--store", url])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "127.0.0.1" in result.stderr
+    assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "size"),
+    [(["--workers", "3"], "WorkerPool", 3), ([], "WorkerPool", os.cpu_count())],
+)
+def test_workers_of_this_machine(analytic, tmp_path: Path, words, kind, size) -> None:
+    assert call([*TINY_LAYERS, "--runs", str(tmp_path), *words]).exit_code == 0
+    executor = analytic["executor"]
+    assert (type(executor).__name__, executor._size) == (kind, size)
+
+
+def test_ray_goes_to_the_cluster_of_its_address(
+    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        ray_executor, "RayExecutor", lambda *words, **limits: asked.append((words, limits))
+    )
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--ray", "head:6379", "--workers", "9"])
+    assert result.exit_code == 0, result.output
+    ((words, limits),) = asked
+    assert words == ("head:6379", 9)
+    assert limits["fingerprint"]() == oracle.rtl_identity()
+
+
+def test_ray_that_is_not_installed_is_named_with_its_extra(
+    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--ray", "local"])
+    assert result.exit_code == 2
+    assert "pip install 'tilewright[ray]'" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -18,7 +18,7 @@ from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.networks import load_network
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.workload import Workload, conv2d, dense
+from tilewright.host.workload import Workload, conv2d, dense, depthwise
 from tilewright.sim.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.twin_library import RULES, TOTALS
 
@@ -164,6 +164,55 @@ def test_every_loop_order_fusion_and_threading_prefetches_alike():
                     )  # fmt: skip
                     if legal(hw, workload, schedule).ok:
                         assert_equal(native, schedule)
+
+
+@pytest.mark.parametrize("blocks", [(4, 16), (16, 4), (64, 4), (8, 8)])
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("fusion", list(Fusion))
+def test_depthwise_is_the_same_for_every_ratio_of_blocks_and_tile(blocks, kernel, fusion):
+    hw = TINY.with_(
+        block_in=blocks[0], block_out=blocks[1], inp_bytes=65536, wgt_bytes=65536,
+        acc_bytes=65536, out_bytes=65536, param_bytes=8192, vector_lanes=4,
+    )  # fmt: skip
+    workload = replace(depthwise("d", 5, 12 * blocks[1] - 1, kernel, kernel // 2, 1), n=2)
+    native = NativeLowering(hw, workload)
+    for tile_co in range(1, 13):
+        for rows in (2, 5):
+            schedule = Schedule(
+                tile_h=rows, tile_w=5, tile_ci=1, tile_co=tile_co, fusion=fusion,
+                loop_order=list(LoopOrder)[tile_co % 2], oc_threading=1 + rows % 2,
+            )  # fmt: skip
+            assert_equal(native, schedule)
+
+
+ROOMY = TINY.with_(inp_bytes=1 << 20, acc_bytes=1 << 20, out_bytes=1 << 20)
+PADDED = conv2d("w", 8, 4, 4, 1, 0, 1)
+LIMITS = {
+    "field_pad_rows": (ROOMY, lambda n: (replace(PADDED, pad_top=n), (n, 1, 1)), 63),
+    "field_pad_columns": (ROOMY, lambda n: (replace(PADDED, pad_left=n), (1, n, 1)), 63),
+    "field_pixels": (
+        ROOMY, lambda n: (Workload(name="w", height=n, width=255, channels_in=4, channels_out=4),
+                          (n, 255, 1)), 257,
+    ),
+    "uop_capacity": (
+        ROOMY.with_(uop_bytes=1024), lambda n: (conv2d("w", 1, 4 * n, 4, 1, 0, 1), (1, 1, n)), 128,
+    ),
+}  # fmt: skip
+"""Rule, configuration, layer and (tile_h, tile_w, tile_ci) of a number, the last legal number."""
+
+
+@pytest.mark.parametrize("rule", list(LIMITS))
+def test_the_last_legal_schedule_is_the_same_and_the_next_is_refused(rule):
+    hw, case, limit = LIMITS[rule]
+    for number in (limit, limit + 1):
+        workload, (rows, columns, blocks) = case(number)
+        schedule = Schedule(tile_h=rows, tile_w=columns, tile_ci=blocks, tile_co=1)
+        verdict = legal(hw, workload, schedule).rule
+        assert verdict == ("" if number == limit else rule)
+        native = NativeLowering(hw, workload)
+        assert RULES[native.rules(encode_schedules([schedule]))[0]] == verdict
+        if number == limit:
+            assert_equal(native, schedule)
 
 
 def test_tokens_that_others_imply_are_left_out_alike(monkeypatch):

@@ -10,14 +10,17 @@ import pytest
 from support.analytic import MEMORY
 from support.jobs import refuse_other
 
-from tilewright.host.errors import DeviceTimeoutError, StoreError
+from tilewright.host.device import Counters, RunResult
+from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, StoreError
 from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.lowering import default_schedule
+from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import conv2d
+from tilewright.sim.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.tuner import fidelity
 from tilewright.tuner import oracle as module
 from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.oracle import RtlOracle, compare, golden, rtl_identity, trial_job
+from tilewright.tuner.oracle import DeviceOracle, compare, golden, trial_job, trial_jobs
 
 TINY = load_hwconfig("tiny-4x4")
 LAYER = conv2d("L", 6, 8, 8, 3, 1, 1)
@@ -39,8 +42,8 @@ ILLEGAL = Schedule(tile_h=6, tile_w=6, tile_ci=2, tile_co=2, h_threading=2, oc_t
 
 
 @pytest.fixture
-def rtl() -> Iterator[RtlOracle]:
-    opened = RtlOracle(workers=1)
+def rtl() -> Iterator[DeviceOracle]:
+    opened = DeviceOracle("rtl", WorkerPool(1))
     yield opened
     opened.close()
 
@@ -72,8 +75,8 @@ def test_a_timeout_is_recorded_with_its_limit(monkeypatch: pytest.MonkeyPatch) -
     def late(*_: object, **__: object) -> None:
         raise DeviceTimeoutError("the cycle limit was reached")
 
-    monkeypatch.setattr(module, "run_on_device", late)
-    answer = trial_job(request(max_cycles=77))
+    monkeypatch.setattr(fidelity, "run_on_device", late)
+    answer = trial_job("rtl", request(max_cycles=77))
     assert (answer.status, answer.limit_cycles, answer.cycles) == (Status.TIMEOUT, 77, None)
     assert "77" in answer.failure
     assert not answer.valid
@@ -83,24 +86,13 @@ def test_a_known_error_is_a_failed_trial_with_its_text(monkeypatch: pytest.Monke
     def broken(*_: object, **__: object) -> None:
         raise StoreError("a rule", field="somewhere")
 
-    monkeypatch.setattr(module, "run_on_device", broken)
-    answer = trial_job(request())
+    monkeypatch.setattr(fidelity, "run_on_device", broken)
+    answer = trial_job("rtl", request())
     assert answer.status is Status.FAILED
     assert "StoreError: somewhere: a rule" in answer.failure
 
 
-def test_identity_follows_the_rtl_sources(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    before = rtl_identity()
-    assert before.startswith("rtl-")
-    changed = tmp_path / "tw_gemm.sv"
-    changed.write_text("// another accelerator\n")
-    rtl_identity.cache_clear()
-    monkeypatch.setattr(module, "read_manifest", lambda: [changed])
-    assert rtl_identity() != before
-    rtl_identity.cache_clear()
-
-
-def test_measures_the_rtl_bit_exact_and_alike_each_time(rtl: RtlOracle) -> None:
+def test_measures_the_rtl_bit_exact_and_alike_each_time(rtl: DeviceOracle) -> None:
     schedules = [
         default_schedule(TINY, LAYER),
         Schedule(tile_h=2, tile_w=3, tile_ci=1, tile_co=1, oc_threading=2),
@@ -118,7 +110,7 @@ def test_measures_the_rtl_bit_exact_and_alike_each_time(rtl: RtlOracle) -> None:
     assert len({answers[p].cycles for p in range(3)}) > 1
 
 
-def test_failures_come_back_beside_measurements(rtl: RtlOracle) -> None:
+def test_failures_come_back_beside_measurements(rtl: DeviceOracle) -> None:
     requests = [
         request(schedule=Schedule(tile_h=999, tile_w=999, tile_ci=99, tile_co=99)),
         request(max_cycles=50),
@@ -136,7 +128,7 @@ def test_a_wrong_expectation_is_a_mismatch_not_a_measurement(
     wrong = output.copy()
     wrong[0, 0, 0, 0] ^= 1
     monkeypatch.setattr(module, "golden", lambda _: (tensors, wrong))
-    answer = trial_job(request())
+    answer = trial_job("rtl", request())
     assert answer.status is Status.MISMATCH
     assert answer.cycles is None
     assert not answer.valid
@@ -144,7 +136,7 @@ def test_a_wrong_expectation_is_a_mismatch_not_a_measurement(
 
 
 def test_a_build_failure_fails_its_trials_and_no_others(
-    rtl: RtlOracle, monkeypatch: pytest.MonkeyPatch
+    rtl: DeviceOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = TINY.with_(name="other", mac_pipeline=3)
     monkeypatch.setattr(module, "build_job", refuse_other)
@@ -156,3 +148,86 @@ def test_a_build_failure_fails_its_trials_and_no_others(
 def test_a_measurement_without_a_checked_output_is_not_valid() -> None:
     answer = Measurement(status=Status.OK, fidelity="rtl", cycles=5)
     assert not answer.valid
+
+
+@pytest.mark.parametrize(("name", "valid"), [("rtl", False), ("dpi", False), ("twin", True)])
+def test_only_fidelities_without_data_need_no_check(name: str, valid: bool) -> None:
+    assert Measurement(status=Status.OK, fidelity=name, cycles=5).valid is valid
+    assert not Measurement(status=Status.TIMEOUT, fidelity=name, cycles=5).valid
+
+
+class Inline:
+    """An executor in this process; a job of several requests crashes when one of them is bad."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[object, object, tuple[object, ...]]] = []
+        self.sizes: list[int] = []
+
+    @property
+    def pending(self) -> int:
+        return len(self.jobs)
+
+    def submit(self, job_id: object, function: object, *arguments: object) -> None:
+        self.jobs.append((job_id, function, arguments))
+
+    def results(self) -> Iterator[Outcome]:
+        while self.jobs:
+            job, function, arguments = self.jobs.pop(0)
+            if function is trial_jobs:
+                self.sizes.append(len(arguments[1]))
+                if any(r.max_cycles == 13 for r in arguments[1]):
+                    error = DeviceError("the worker process was killed by SIGSEGV")
+                    yield Outcome(job_id=job, status=OutcomeStatus.CRASHED, error=error)
+                    continue
+            yield Outcome(job_id=job, status=OutcomeStatus.OK, value=function(*arguments))
+
+    def close(self) -> None:
+        self.jobs.clear()
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Inline:
+    """Fidelity ``twin`` answers with the program's length, three requests a job."""
+
+    def run(hw, memory, program, image, *, max_cycles):
+        counters = Counters(values={"cycles": program.instruction_count})
+        return RunResult(memory=image, counters=counters, host_seconds=0.0)
+
+    monkeypatch.setitem(
+        fidelity.FIDELITIES,
+        "twin",
+        fidelity.Fidelity(
+            name="twin", run=run, prepare=lambda hw: None, sources=list, data=False, batch=3
+        ),
+    )
+    fidelity.identity_of.cache_clear()
+    return Inline()
+
+
+SCHEDULES = [Schedule(tile_h=h, tile_w=w, tile_ci=1, tile_co=1) for h in (1, 2) for w in (1, 2, 3)]
+
+
+def test_a_fidelity_may_take_requests_in_batches_and_have_no_data(counting: Inline) -> None:
+    oracle = DeviceOracle("twin", counting)
+    requests = [request(schedule=s) for s in [*SCHEDULES, SCHEDULES[0]]]
+    answers = dict(oracle.measure(requests))
+    assert counting.sizes == [3, 3, 1]
+    expected = [lower(TINY, LAYER, r.schedule).program.instruction_count for r in requests]
+    assert [answers[p].cycles for p in range(7)] == expected
+    assert all(answers[p].valid and not answers[p].output_checked for p in range(7))
+    assert oracle.identity.startswith("twin-")
+
+
+def test_a_crash_of_a_batch_costs_only_the_request_that_caused_it(counting: Inline) -> None:
+    oracle = DeviceOracle("twin", counting)
+    requests = [request(schedule=s) for s in SCHEDULES]
+    requests[1] = request(schedule=SCHEDULES[1], max_cycles=13)
+    answers = dict(oracle.measure(requests))
+    assert counting.sizes == [3, 3, 1, 1, 1]
+    assert [p for p in range(6) if not answers[p].valid] == [1]
+    assert "SIGSEGV" in answers[1].failure
+
+
+def test_an_unknown_fidelity_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"model.*rtl"):
+        DeviceOracle("model", Inline())

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store keeps every acknowledged trial and refuses files that it cannot trust."""
+"""The store gives back what it was given, on SQLite and on PostgreSQL alike."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.analytic import BASE, MEMORY, SMALL, counters_of
+from support.analytic import MEMORY, counters_of
+from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import StoreError
@@ -21,46 +18,29 @@ from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.store import SCHEMA_VERSION, Store, StoredConfig
-
-SETTINGS = {"budget": 10, "seed": 0, "tasks": [SMALL.to_mapping()]}
-
-
-def request(tile_h: int = 1, *, memory: MemoryModel = MEMORY, max_cycles: int = 1000) -> Request:
-    schedule = Schedule(tile_h=tile_h, tile_w=1, tile_ci=1, tile_co=1)
-    return Request(hw=BASE, workload=SMALL, schedule=schedule, memory=memory, max_cycles=max_cycles)
+from tilewright.tuner.store import DuplicateTrialError, Store, StoredConfig
+from tilewright.tuner.store_records import request_key, reused
 
 
-def measured(cycles: int = 500) -> Measurement:
-    return Measurement(
-        status=Status.OK,
-        fidelity="test",
-        cycles=cycles,
-        counters=counters_of(cycles),
-        limit_cycles=1000,
-        host_seconds=0.25,
-        output_checked=True,
-    )
-
-
-def add(store: Store, study: int, sequence: int, request: Request, answer: Measurement) -> None:
-    store.add_trial(
-        study,
-        sequence=sequence,
-        task="S",
-        origin="random",
-        request=request,
-        measurement=answer,
-        oracle="oracle-1",
-    )
+@pytest.fixture(params=DIALECTS)
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    return new_location(request.param, tmp_path)
 
 
 @pytest.fixture
-def store(tmp_path: Path):
-    with Store(tmp_path / "runs" / "s.sqlite") as opened:
+def store(location: Path | str):
+    with Store(location) as opened:
         yield opened
 
 
+def earlier(store: Store, asked: Request, oracle: str = "oracle-1") -> Measurement | None:
+    """What an equal request may take from the store."""
+    found = store.measured([request_key(asked, oracle)])
+    usable = [reused(m, asked.max_cycles) for ms in found.values() for m in ms]
+    return next((m for m in usable if m is not None), None)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=30, deadline=None)
 @given(
     status=st.sampled_from(list(Status)),
@@ -71,7 +51,7 @@ def store(tmp_path: Path):
     tile=st.integers(1, 10_000),
 )
 def test_a_trial_comes_back_as_it_went_in(
-    tmp_path_factory, status, cycles, failure, seconds, checked, tile
+    tmp_path_factory, dialect, status, cycles, failure, seconds, checked, tile
 ) -> None:
     answer = Measurement(
         status=status,
@@ -83,13 +63,16 @@ def test_a_trial_comes_back_as_it_went_in(
         host_seconds=seconds,
         output_checked=checked,
     )
-    path = tmp_path_factory.mktemp("s") / "s.sqlite"
-    with Store(path) as store:
+    location = new_location(dialect, tmp_path_factory.mktemp("s"))
+    with Store(location) as store:
         study = store.open_study("a", SETTINGS, {})
         add(store, study.id, 0, request(tile), answer)
-    with Store(path) as store:
+    with Store(location) as store:
         (trial,) = store.trials(study.id)
-    assert trial.measurement == answer
+        assert store.trial(study.id, 0) == trial
+        assert store.trial(study.id, 1) is None
+    expected = replace(answer, failure=failure.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+    assert trial.measurement == expected
     hw = HwConfig.from_mapping(trial.hw)
     rebuilt = Request(
         hw=hw,
@@ -99,6 +82,20 @@ def test_a_trial_comes_back_as_it_went_in(
         max_cycles=1000,
     )
     assert rebuilt == request(tile)
+
+
+def test_names_have_no_length(store: Store) -> None:
+    study = store.open_study("a" * 300, SETTINGS, {})
+    store.add_trial(
+        study.id,
+        sequence=0,
+        task="t" * 300,
+        origin="random",
+        request=request(),
+        measurement=measured(),
+        oracle="o" * 300,
+    )
+    assert [t.task for t in store.trials(store.study("a" * 300).id)] == ["t" * 300]
 
 
 def test_equal_settings_resume_and_other_settings_are_refused(store: Store) -> None:
@@ -121,35 +118,33 @@ def test_trials_come_in_proposal_order_whatever_the_order_of_commits(store: Stor
 @pytest.mark.parametrize(("sequence", "tile"), [(0, 2), (1, 1)])
 def test_refuses_the_same_trial_or_number_twice(store: Store, sequence: int, tile: int) -> None:
     study = store.open_study("a", SETTINGS, {})
-    add(store, study.id, 0, request(1), measured())
-    with pytest.raises(StoreError, match="another process"):
-        add(store, study.id, sequence, request(tile), measured())
-    assert len(store.trials(study.id)) == 1
+    add(store, study.id, 0, request(1), measured(500))
+    with pytest.raises(DuplicateTrialError):
+        add(store, study.id, sequence, request(tile), measured(600))
+    assert [t.measurement.cycles for t in store.trials(study.id)] == [500]
 
 
 def test_a_measurement_of_an_earlier_study_is_found_and_marked(store: Store) -> None:
     old = store.open_study("old", SETTINGS, {})
     add(store, old.id, 0, request(1), measured(500))
-    new = store.open_study("new", SETTINGS, {})
-    found = store.earlier(new.id, request(1), "oracle-1")
+    found = earlier(store, request(1))
     assert found is not None
     assert (found.cycles, found.cached, found.valid) == (500, True, True)
-    assert store.earlier(old.id, request(1), "oracle-1") is None
-    assert store.earlier(new.id, request(2), "oracle-1") is None
-    assert store.earlier(new.id, request(1), "oracle-2") is None
+    assert earlier(store, request(2)) is None
+    assert earlier(store, request(1), "oracle-2") is None
     slow = MemoryModel(**{**vars(MEMORY), "read_latency": 99})
-    assert store.earlier(new.id, request(1, memory=slow), "oracle-1") is None
+    assert earlier(store, request(1, memory=slow)) is None
     renamed = MemoryModel(**{**vars(MEMORY), "name": "label"})
-    assert store.earlier(new.id, request(1, memory=renamed), "oracle-1") is not None
+    assert earlier(store, request(1, memory=renamed)) is not None
 
 
 def test_an_earlier_measurement_above_the_limit_is_a_timeout(store: Store) -> None:
     old = store.open_study("old", SETTINGS, {})
     add(store, old.id, 0, request(1), measured(500))
-    new = store.open_study("new", SETTINGS, {})
-    found = store.earlier(new.id, request(1, max_cycles=499), "oracle-1")
+    found = earlier(store, request(1, max_cycles=499))
     assert found is not None
     assert (found.status, found.cycles, found.valid) == (Status.TIMEOUT, None, False)
+    assert found.limit_cycles == 499
 
 
 @pytest.mark.parametrize(("now", "known"), [(1000, True), (900, True), (1001, False)])
@@ -157,17 +152,14 @@ def test_an_earlier_timeout_counts_up_to_its_limit(store: Store, now: int, known
     old = store.open_study("old", SETTINGS, {})
     late = Measurement(status=Status.TIMEOUT, fidelity="test", limit_cycles=1000)
     add(store, old.id, 0, request(1), late)
-    new = store.open_study("new", SETTINGS, {})
-    found = store.earlier(new.id, request(1, max_cycles=now), "oracle-1")
-    assert (found is not None) is known
+    assert (earlier(store, request(1, max_cycles=now)) is not None) is known
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.MISMATCH])
 def test_earlier_failures_are_tried_again(store: Store, status: Status) -> None:
     old = store.open_study("old", SETTINGS, {})
     add(store, old.id, 0, request(1), Measurement(status=status, fidelity="test"))
-    new = store.open_study("new", SETTINGS, {})
-    assert store.earlier(new.id, request(1), "oracle-1") is None
+    assert earlier(store, request(1)) is None
 
 
 def test_a_configuration_is_replaced_in_place(store: Store) -> None:
@@ -181,90 +173,34 @@ def test_a_configuration_is_replaced_in_place(store: Store) -> None:
     assert found == [("one", "incomplete"), ("two", "pruned")]
 
 
-def test_kill_nine_loses_no_acknowledged_trial(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from unit.test_store import SETTINGS, add, measured, request
-from tilewright.tuner.store import Store
-store = Store(Path(sys.argv[1]))
-study = store.open_study("a", SETTINGS, {})
-for n in range(100_000):
-    add(store, study.id, n, request(n + 1), measured())
-    print(n, flush=True)
-"""
-    path = tmp_path / "s.sqlite"
-    tests = str(Path(__file__).resolve().parents[1])
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": tests},
-    ) as child:
-        assert child.stdout is not None
-        last = -1
-        while last < 20:
-            last = int(child.stdout.readline())
-        child.send_signal(signal.SIGKILL)
-        rest = child.stdout.read().split("\n")
-        last = max([last, *(int(line) for line in rest[:-1])])
-    with Store(path) as store:
-        kept = [t.sequence for t in store.trials(store.study("a").id)]
-    assert kept[: last + 1] == list(range(last + 1))
-    assert len(kept) <= last + 2
-
-
-def test_a_missing_store_is_refused_when_it_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such trial store"):
-        Store(tmp_path / "none.sqlite", must_exist=True)
-    assert not (tmp_path / "none.sqlite").exists()
-
-
-def test_a_newer_store_is_refused_untouched(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    Store(path).close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE schema_version SET version = ?", (SCHEMA_VERSION + 1,))
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION}, not {SCHEMA_VERSION + 1}"):
-        Store(path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "content", [b"this is text, no database" * 100, b"SQLite format 3\0" + b"x" * 5000]
-)
-def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "s.sqlite"
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match="cannot be used") as caught:
-        Store(path)
-    assert str(path) in str(caught.value)
-    assert path.read_bytes() == content
-
-
-def test_another_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    with sqlite3.connect(path) as raw:
-        raw.execute("CREATE TABLE music (title TEXT)")
-    with pytest.raises(StoreError, match="not a trial store"):
-        Store(path)
-
-
-def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    with Store(path) as store:
-        study = store.open_study("a", SETTINGS, {})
-        for n in range(60):
-            add(store, study.id, n, request(n + 1), measured())
-    data = bytearray(path.read_bytes())
-    data[3 * 4096 :] = b"\xff" * (len(data) - 3 * 4096)
-    path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match=r"damaged|cannot be used"):
-        Store(path)
-
-
 def test_an_unknown_study_is_refused_with_the_known_ones(store: Store) -> None:
     store.open_study("known", SETTINGS, {})
     with pytest.raises(StoreError, match="known"):
         store.study("other")
+
+
+def test_claims_go_to_one_owner_until_they_are_released(store: Store) -> None:
+    assert store.claim(["b", "a"], "one", seconds=60) == {"a", "b"}
+    assert store.claim(["a", "c"], "two", seconds=60) == {"c"}
+    assert store.claim(["a"], "one", seconds=60) == {"a"}
+    assert store.claimants(["a", "b", "c", "d"]) == {"one", "two"}
+    store.release("one", ["a"])
+    assert store.claim(["a", "b"], "two", seconds=60) == {"a"}
+    store.release("one")
+    assert store.claim(["b"], "two", seconds=60) == {"b"}
+    assert store.claim([], "two", seconds=60) == set()
+
+
+def test_a_claim_that_nobody_renews_is_free_after_its_lease(store: Store) -> None:
+    assert store.claim(["a", "b"], "one", seconds=-5) == {"a", "b"}
+    assert store.claim(["a"], "two", seconds=60) == {"a"}
+    store.renew("one", seconds=60)
+    assert store.claim(["a", "b"], "three", seconds=60) == set()
+
+
+def test_a_trial_ends_the_claim_on_it(store: Store) -> None:
+    study = store.open_study("a", SETTINGS, {})
+    keys = [request_key(request(n), "oracle-1") for n in (1, 2)]
+    store.claim(keys, "one", seconds=60)
+    add(store, study.id, 0, request(1), measured(), owner="one")
+    assert store.claim(keys, "two", seconds=60) == {keys[0]}

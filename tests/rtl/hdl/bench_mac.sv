@@ -15,7 +15,6 @@ module bench_mac #(
     input  logic [           BlockOut*BlockIn*8-1:0] wgt_i,
     output logic [Pipeline*Styles*Elements*32-1:0] sums_o
 );
-  localparam int unsigned SumBits = 16 + $clog2(BlockIn);
   // The order is that of STYLES in cocotb_mac.py.
   localparam int unsigned Fast[Styles] = '{1, 0, 0, 0, 0, 0, 0};
   localparam int unsigned Packed[Styles] = '{0, 0, 1, 0, 1, 1, 1};
@@ -23,7 +22,7 @@ module bench_mac #(
 
   for (genvar p = 0; p < Pipeline; p++) begin : gen_latency
     for (genvar s = 0; s < Styles; s++) begin : gen_style
-      logic signed [Batch-1:0][BlockOut-1:0][SumBits-1:0] sum;
+      logic signed [Batch-1:0][BlockOut-1:0][31:0] sum;
       tw_mac #(
           .Batch     (Batch),
           .BlockIn   (BlockIn),
@@ -41,7 +40,7 @@ module bench_mac #(
       );
       for (genvar b = 0; b < Batch; b++) begin : gen_row
         for (genvar o = 0; o < BlockOut; o++) begin : gen_column
-          assign sums_o[(((p*Styles+s)*Batch+b)*BlockOut+o)*32+:32] = 32'($signed(sum[b][o]));
+          assign sums_o[(((p*Styles+s)*Batch+b)*BlockOut+o)*32+:32] = sum[b][o];
         end
       end
     end

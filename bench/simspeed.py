@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast the simulations are: cycles a second of every fidelity, side by side in one run.
+
+Each configuration runs the same layer on every fidelity in turn, several times; a figure is the
+median over the rounds, with the lowest and the highest beside it. Seconds are those of the CPU, not
+of the wall, so that other work on the machine disturbs less; ``load`` says how much there was.
+Counters must be equal, and results bit-exact where a fidelity computes any.
+
+    python bench/simspeed.py --quick
+    python bench/simspeed.py --json build/simspeed.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.host.board import load_memory
+from tilewright.host.golden import conv2d_int8, random_tensors
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.lowering import lower
+from tilewright.host.networks import load_network
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Workload
+from tilewright.sim import interactive
+from tilewright.sim.build import build_model
+from tilewright.sim.fidelity import Fidelity
+from tilewright.sim.synthesis import rtl_digest
+from tilewright.sim.toolchain import find_compiler, find_verilator
+from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.tuner.rules import host_rules
+from tilewright.tuner.search import make_tuner
+from tilewright.tuner.spaces import ScheduleSpace
+
+CONFIGS = {8: "edge-8x8", 16: "pynq-16x16", 32: "zu-32x32"}
+NETWORK = "vta-resnet18"
+OFFLOADED = [f"C{number}" for number in range(2, 12)]
+LAYER = "C9"
+MEMORY = "ideal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """Something that simulates: called for one round, it gives (cycles, CPU seconds)."""
+
+    name: str
+    array: int
+    round: Callable[[], tuple[int, float]]
+    close: Callable[[], None]
+    notes: dict[str, Any]
+
+
+def first_schedule(hw: HwConfig, task: Workload) -> Schedule:
+    """The schedule that the cost model likes best: no measurement decides it."""
+    rules, memory = host_rules(), load_memory(MEMORY)
+    tuner = make_tuner(
+        "guided",
+        ScheduleSpace(task, hw, rules, "full"),
+        seed=0,
+        prior=lambda schedule: rules.predicted_cycles(hw, task, schedule, memory),
+    )
+    return tuner.ask(1)[0].point
+
+
+def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity) -> Subject:
+    """A layer on a fidelity; the first round checks its results."""
+    layer = lower(hw, task, first_schedule(hw, task))
+    tensors = random_tensors(task, np.random.default_rng(0))
+    image, golden = layer.image(tensors), conv2d_int8(task, tensors)
+    started = time.process_time(), time.perf_counter()
+    # Like a tuner's: without the assertions on the bus, which the memory model checks as well.
+    library = build_model(hw, fidelity=fidelity, checks=False)
+    build_s = time.perf_counter() - started[1]
+    device = VerilatorDevice(hw, load_memory(MEMORY), fidelity=fidelity, library=library)
+    checked = False
+
+    def once() -> tuple[int, float]:
+        nonlocal checked
+        begin = time.process_time()
+        run = device.run(layer.program, image)
+        seconds = time.process_time() - begin
+        if fidelity.computes and not checked:
+            if not np.array_equal(layer.output(run.memory), golden):
+                raise SystemExit(f"{hw.name} {fidelity}: wrong output")
+            checked = True
+        return run.counters.cycles, seconds
+
+    notes = {"layer": task.name, "build_seconds": round(build_s, 2)}
+    return Subject(name=fidelity.value, array=array, round=once, close=device.close, notes=notes)
+
+
+def stepped_subject(array: int, hw: HwConfig, cycles: int) -> Subject:
+    """The idle top, stepped cycle by cycle from Python."""
+    simulation = interactive.load("tilewright_top", AxiDataBits=hw.axi_data_bits)
+
+    def once() -> tuple[int, float]:
+        begin = time.process_time()
+        simulation.clock.tick(cycles)
+        return cycles, time.process_time() - begin
+
+    notes = {"layer": "idle"}
+    return Subject(name="interactive", array=array, round=once, close=simulation.close, notes=notes)
+
+
+def measure(subjects: list[Subject], rounds: int) -> list[dict[str, Any]]:
+    """Rounds of all subjects in turn; one record a subject."""
+    speeds: list[list[float]] = [[] for _ in subjects]
+    seen: dict[tuple[int, Any], int] = {}
+    for _ in range(rounds):
+        for subject, speed in zip(subjects, speeds, strict=True):
+            cycles, seconds = subject.round()
+            speed.append(cycles / seconds)
+            if seen.setdefault((subject.array, subject.notes["layer"]), cycles) != cycles:
+                raise SystemExit(f"{subject.name} at {subject.array}: another number of cycles")
+    records = []
+    for subject, speed in zip(subjects, speeds, strict=True):
+        records.append(
+            {
+                "fidelity": subject.name,
+                "array": subject.array,
+                "cycles": seen[subject.array, subject.notes["layer"]],
+                "cycles_per_s": round(statistics.median(speed)),
+                "lowest": round(min(speed)),
+                "highest": round(max(speed)),
+                **subject.notes,
+            }
+        )
+        subject.close()
+    return records
+
+
+def resnet18(hw: HwConfig) -> dict[str, Any]:
+    """CPU seconds of the offloaded ResNet-18 on full RTL: each layer once, times its count."""
+    device = VerilatorDevice(hw, load_memory(MEMORY), library=build_model(hw, checks=False))
+    cycles, seconds = 0, 0.0
+    for task in load_network(NETWORK).workloads:
+        if task.name not in OFFLOADED:
+            continue
+        layer = lower(hw, task, first_schedule(hw, task))
+        tensors = random_tensors(task, np.random.default_rng(0))
+        image = layer.image(tensors)
+        begin = time.process_time()
+        run = device.run(layer.program, image)
+        seconds += task.count * (time.process_time() - begin)
+        cycles += task.count * run.counters.cycles
+        if not np.array_equal(layer.output(run.memory), conv2d_int8(task, tensors)):
+            raise SystemExit(f"{task.name}: wrong output")
+    device.close()
+    return {"fidelity": "rtl", "array": 16, "layer": "C2-C11 times count", "cycles": cycles,
+            "seconds": round(seconds, 2), "cycles_per_s": round(cycles / seconds)}  # fmt: skip
+
+
+def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
+    """The figures that the project's targets name, of what was measured."""
+    speed = {(r["fidelity"], r["array"]): r["cycles_per_s"] for r in records if r["layer"] == LAYER}
+    summary: dict[str, float] = {}
+    for array in (16, 32):
+        if ("rtl", array) in speed:
+            summary[f"rtl_cycles_per_s_{array}"] = speed["rtl", array]
+    if ("timing", 16) in speed:
+        summary["timing_cycles_per_s_16"] = speed["timing", 16]
+    for array in (16, 32):
+        if {("dpi", array), ("timing", array)} <= speed.keys():
+            ratio = speed["dpi", array] / speed["timing", array]
+            summary[f"dpi_over_timing_{array}"] = round(ratio, 3)
+    for record in records:
+        if record["layer"] == "C2-C11 times count" and record["fidelity"] == "rtl":
+            summary["resnet18_rtl_seconds"] = record["seconds"]
+    return summary
+
+
+def show(record: dict[str, Any]) -> None:
+    """One line of a record."""
+    spread = f" ({record['lowest']:,} to {record['highest']:,})" if "lowest" in record else ""
+    print(
+        f"{record['array']:3} {record['fidelity']:12} {record['layer']:20} "
+        f"{record['cycles']:>10,} cycles {record['cycles_per_s']:>12,} cycles/s{spread}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="16x16 alone, 3 rounds")
+    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each simulation")
+    parser.add_argument("--array", nargs="+", type=int, default=[8, 16, 32], choices=[8, 16, 32])
+    options = parser.parse_args()
+    arrays, rounds = ([16], 3) if options.quick else (options.array, options.rounds)
+    tasks = {task.name: task for task in load_network(NETWORK).workloads}
+    records: list[dict[str, Any]] = []
+    before = os.getloadavg()[0]
+    for array in arrays:
+        hw = load_hwconfig(CONFIGS[array])
+        subjects = [device_subject(array, hw, tasks[LAYER], each) for each in Fidelity]
+        if array == 16:
+            subjects.append(stepped_subject(array, hw, 2000))
+        for record in measure(subjects, rounds):
+            records.append(record)
+            show(record)
+    if 16 in arrays:
+        records.append(resnet18(load_hwconfig(CONFIGS[16])))
+        show(records[-1])
+    summary = summarise(records)
+    for name, value in summary.items():
+        print(f"{name} = {value}")
+    if options.json:
+        conditions = {
+            "rtl": rtl_digest(),
+            "memory": asdict(load_memory(MEMORY)),
+            "rounds": rounds,
+            "seconds": "CPU time of the process",
+            "load_before_after": [before, os.getloadavg()[0]],
+            "verilator": find_verilator().version,
+            "compiler": find_compiler().version,
+        }
+        result = {"records": records, "summary": summary, "conditions": conditions}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shared_dram.h"
+
+#include <algorithm>
+
+namespace tilewright::twin {
+
+SharedDram::SharedDram(const MemoryCosts& costs) : costs_(costs), cost_(costs.shared_cost) {}
+
+void SharedDram::Reset(DramPort* reads, DramPort* writes) {
+  read_port_ = reads;
+  write_port_ = writes;
+  reads_.Clear();
+  writes_.Clear();
+  read_.Reset(costs_.read_cost);
+  write_.Reset(costs_.write_cost);
+  free_at_ = cycle_ = 0;
+  write_denied_ = write_waited_ = write_owed_ = read_withheld_ = false;
+}
+
+void SharedDram::AddRead(uint64_t burst, uint64_t accepted, uint32_t beats) {
+  reads_.Push({burst, accepted, kForever, beats, 0});
+}
+
+void SharedDram::AddWrite(uint64_t burst, uint64_t announced, uint32_t beats, uint64_t valid_from) {
+  writes_.Push({burst, announced, kForever, beats, valid_from});
+}
+
+SharedDram::Burst* SharedDram::FrontRead() {
+  if (reads_.empty()) return nullptr;
+  Burst& burst = reads_.front();
+  if (burst.from >= kForever) {
+    burst.from = read_port_->AddressedAt(burst.number, burst.accepted) + costs_.read_latency;
+  }
+  return &burst;
+}
+
+SharedDram::Burst* SharedDram::FrontWrite() {
+  if (writes_.empty()) return nullptr;
+  Burst& burst = writes_.front();
+  if (burst.from >= kForever) {
+    burst.from = write_port_->AddressedAt(burst.number, burst.accepted) + 1;
+  }
+  return &burst;
+}
+
+// Beats of the front burst move from this cycle on, one a cycle.
+void SharedDram::Move(Channel& channel, Fifo<Burst>& queue, DramPort& port, uint64_t beats) {
+  const Burst burst = queue.front();
+  for (uint64_t beat = 0; beat < beats; beat++) {
+    channel.Place(cycle_ + beat, 1);
+    free_at_ = Start(cycle_ + beat) + cost_;
+  }
+  queue.front().left -= static_cast<uint32_t>(beats);
+  if (burst.left == beats) queue.Pop();
+  port.Moved(burst.number, cycle_, beats);
+  if (burst.left == beats) port.Completed(burst.number, cycle_ + beats - 1);
+}
+
+// One cycle, by the rules of memory_model.h.
+void SharedDram::Step() {
+  const Burst* write = FrontWrite();
+  const bool addressed = write != nullptr && write->from <= cycle_;
+  const bool open = addressed && write_.free_at() <= Fixed(cycle_);
+  const bool valid = write != nullptr && write->valid_from <= cycle_;
+  if (read_withheld_ || !addressed) write_owed_ = false;
+  if (write_denied_ && write_waited_) write_owed_ = true;
+  read_withheld_ = false;
+  bool shown = false;
+  const Burst* read = FrontRead();
+  if (read != nullptr && read->from <= cycle_ && read_.free_at() <= Fixed(cycle_) &&
+      Room(cycle_, 1)) {
+    read_withheld_ = write_owed_ && open && !Room(cycle_, 2);
+    shown = !read_withheld_;
+  }
+  if (shown) Move(read_, reads_, *read_port_, 1);
+  const bool ready = open && Room(cycle_, 1);
+  write_denied_ = shown && open && !ready;
+  write_waited_ = valid && !ready;
+  if (ready && valid) Move(write_, writes_, *write_port_, 1);
+  ++cycle_;
+}
+
+// Moves as many beats of one direction as nothing holds up, before a cycle.
+bool SharedDram::MoveAlone(Channel& channel, Fifo<Burst>& queue, DramPort& port, uint64_t end) {
+  if (channel.cost() != kOne || cost_ > kOne ||
+      std::max(channel.free_at(), free_at_) > Fixed(cycle_)) {
+    return false;
+  }
+  const uint64_t beats = std::min<uint64_t>(queue.front().left, end - cycle_);
+  Move(channel, queue, port, beats);
+  cycle_ += beats;
+  write_denied_ = write_waited_ = false;
+  return true;
+}
+
+void SharedDram::CatchUp(uint64_t end) {
+  while (cycle_ < end) {
+    const Burst* read = FrontRead();
+    const Burst* write = FrontWrite();
+    const uint64_t read_from = read == nullptr ? kForever : read->from;
+    const uint64_t write_from =
+        write == nullptr ? kForever : std::max(write->from, write->valid_from);
+    if (!write_owed_ && !read_withheld_ && !(write_denied_ && write_waited_)) {
+      const uint64_t next = std::min({read_from, write_from, end});
+      if (next > cycle_) {
+        cycle_ = next;
+        write_denied_ = write_waited_ = false;
+        continue;
+      }
+      if (write_from > cycle_) {
+        if (MoveAlone(read_, reads_, *read_port_, std::min(end, write_from))) continue;
+      } else if (read_from > cycle_) {
+        if (MoveAlone(write_, writes_, *write_port_, std::min(end, read_from))) continue;
+      }
+    }
+    Step();
+  }
+}
+
+uint64_t SharedDram::NextNews() {
+  uint64_t next = kForever;
+  const auto look = [&](const Burst* burst, const DramPort& port) {
+    if (burst == nullptr) return;
+    const uint64_t beat = std::max({cycle_, burst->from, burst->valid_from});
+    next = std::min(next, port.NeedsEveryBeat(burst->number) ? beat : beat + burst->left - 1);
+  };
+  look(FrontRead(), *read_port_);
+  look(FrontWrite(), *write_port_);
+  return next;
+}
+
+}  // namespace tilewright::twin

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ray cluster of two nodes keeps the contract of executors, and studies on it take one course."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from contract.executor_contract import ExecutorContract, by_id
+from support.analytic import BOARD, MEMORY, Silent
+from support.jobs import node_after, own_pid
+
+from tilewright.host.errors import DeviceError
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.workload import conv2d
+from tilewright.sim.executor import Executor
+from tilewright.sim.ray_executor import RayExecutor
+from tilewright.sim.worker import WorkerPool
+from tilewright.tuner.oracle import DeviceOracle, rtl_identity
+from tilewright.tuner.rules import host_rules
+from tilewright.tuner.settings import StudySettings
+from tilewright.tuner.store import Store
+from tilewright.tuner.study import run_study
+
+ray = pytest.importorskip("ray", reason="Ray has no package for this platform")
+
+TESTS = str(Path(__file__).resolve().parents[1])
+OBJECT_STORE_BYTES = 80 << 20
+TASKS = (conv2d("A", 6, 8, 8, 3, 1, 1), conv2d("B", 6, 8, 12, 1, 0, 1, count=2))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one CPU each; this process is their driver."""
+    from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, *filter(None, sys.path)]))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        node = {"num_cpus": 1, "object_store_memory": OBJECT_STORE_BYTES}
+        made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+        made.add_node(**node)
+        ray.init(address=made.address, logging_level="ERROR", log_to_driver=False)
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+class TestRayExecutor(ExecutorContract):
+    def make(self, workers: int, **limits: Any) -> Executor:
+        return RayExecutor("auto", workers, **limits)
+
+    def test_uses_both_nodes(self) -> None:
+        with RayExecutor("auto") as executor:
+            assert executor.size == 2
+            for number in range(8):
+                executor.submit(number, node_after, 0.2)
+            nodes = {outcome.value for outcome in executor.results()}
+        assert len(nodes) == 2
+
+    def test_a_worker_with_other_sources_is_refused(self) -> None:
+        with RayExecutor("auto", 1, fingerprint=own_pid) as executor:
+            executor.submit("never", pow, 2, 2)
+            with pytest.raises(DeviceError, match="same Tilewright"):
+                list(executor.results())
+
+
+def settings() -> StudySettings:
+    return StudySettings(
+        model="net",
+        tasks=TASKS,
+        board=BOARD,
+        memory=MEMORY,
+        base=load_hwconfig("tiny-4x4"),
+        configs=1,
+        budget=24,
+        batch=6,
+        tuner="random",
+        seed=3,
+    )
+
+
+def course(folder: Path, executor: Executor, listener: Silent | None = None) -> list[Any]:
+    """What a study on the RTL does, times left out."""
+    oracle = DeviceOracle("rtl", executor)
+    try:
+        with Store(folder / "s.sqlite") as store:
+            run_study(
+                "s",
+                settings(),
+                store=store,
+                oracle=oracle,
+                rules=host_rules(),
+                listener=listener or Silent(),
+            )
+            trials = store.trials(store.study("s").id)
+    finally:
+        oracle.close()
+    return [
+        (t.sequence, t.task, t.schedule, t.measurement.status, t.measurement.counters)
+        for t in trials
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> list[Any]:
+    """The study with one worker of this machine."""
+    found = course(tmp_path_factory.mktemp("alone"), WorkerPool(1))
+    assert len(found) == 24
+    assert len({str(counters) for *_, counters in found}) > 5
+    return found
+
+
+def test_a_study_takes_one_course_with_any_number_of_workers(tmp_path: Path, alone) -> None:
+    assert course(tmp_path, WorkerPool(2, retries=1)) == alone
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_study_takes_the_same_course_on_a_cluster(tmp_path: Path, alone) -> None:
+    assert course(tmp_path, RayExecutor("auto", 2, fingerprint=rtl_identity)) == alone
+
+
+class Killer(Silent):
+    """Kills a busy worker after some trials."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.killed: list[int] = []
+        self._after = after
+
+    def trial(self, sequence, proposal, measurement, *, replayed) -> None:
+        super().trial(sequence, proposal, measurement, replayed=replayed)
+        if len(self.trials) == self._after:
+            workers = [p for p in psutil.process_iter(["name"]) if RUNNING in p.info["name"]]
+            for worker in [w for w in workers if _is_ours(w)][:1]:
+                worker.kill()
+                self.killed.append(worker.pid)
+
+
+RUNNING = "ray::_Runner.run"
+"""How Ray names a worker while it runs a job."""
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    """Whether a process descends from this one: other tests may have clusters of their own."""
+    return os.getpid() in {parent.pid for parent in process.parents()}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_worker_killed_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path, alone) -> None:
+    killer = Killer(after=7)
+    found = course(tmp_path, RayExecutor("auto", 2, fingerprint=rtl_identity), killer)
+    assert killer.killed
+    assert found == alone
+
+
+@pytest.mark.slow
+def test_a_node_that_is_lost_costs_no_job(cluster: Any) -> None:
+    extra = cluster.add_node(
+        num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, resources={"extra": 1}
+    )
+    try:
+        with RayExecutor("auto", 3, retries=2) as executor:
+            for number in range(12):
+                executor.submit(number, node_after, 0.5)
+            loss = threading.Timer(2.0, cluster.remove_node, [extra], {"allow_graceful": False})
+            loss.start()
+            outcomes = by_id(executor)
+            loss.join()
+    finally:
+        if extra in cluster.worker_nodes:
+            cluster.remove_node(extra, allow_graceful=False)
+    assert len(outcomes) == 12
+    assert all(outcome.ok for outcome in outcomes.values())

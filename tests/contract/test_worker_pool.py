@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of this machine keep the contract of executors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.executor_contract import ExecutorContract
+
+from tilewright.sim.executor import Executor
+from tilewright.sim.worker import WorkerPool
+
+
+class TestWorkerPool(ExecutorContract):
+    def make(self, workers: int, **limits: Any) -> Executor:
+        return WorkerPool(workers, **limits)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fidelities that an oracle can measure at: what runs a program, and what its cycles rest on.
+
+A new fidelity is one entry of `FIDELITIES` with functions that worker processes can import.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from tilewright.host.board import MemoryModel
+from tilewright.host.device import Bytes, RunResult
+from tilewright.host.errors import ConfigError
+from tilewright.host.hwconfig import ISA_VERSION, HwConfig
+from tilewright.host.program import Program
+from tilewright.sim.build import HARNESS_DIR, build_model, read_manifest
+from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.sim.worker import run_on_device
+
+LOWERING: Final = "tilewright.host.lowering"
+"""What makes programs of schedules; it counts with every module of `host` that it imports."""
+
+
+class Run(Protocol):
+    """Runs a program in this process, on a device that may stay open for the next one."""
+
+    def __call__(
+        self, hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+    ) -> RunResult:
+        """Run to FINISH; see `Device.run`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fidelity:
+    """One way to measure.
+
+    Attributes:
+        name: as stored with each measurement (DESIGN section 1).
+        run: runs a program in a worker.
+        prepare: does in a worker, once, what a configuration needs (a build).
+        sources: files that decide how many cycles a program takes.
+        data: memory after a run is the program's result, and is compared with the golden model;
+            a fidelity without data counts cycles alone (`measurement.CYCLES_ONLY`).
+        batch: requests that travel to a worker together; more than 1 pays off when a trial takes
+            less time than a round trip.
+    """
+
+    name: str
+    run: Run
+    prepare: Callable[[HwConfig], None]
+    sources: Callable[[], Sequence[Path]]
+    data: bool = True
+    batch: int = 1
+
+
+def rtl_sources() -> list[Path]:
+    """The RTL and the memory model.
+
+    Raises:
+        BuildError: the RTL cannot be read.
+    """
+    return [*read_manifest(), *sorted(HARNESS_DIR.glob("memory_model.*"))]
+
+
+def build_rtl(hw: HwConfig) -> None:
+    """Verilate and compile a configuration."""
+    build_model(hw, jobs=1)
+
+
+def run_rtl(
+    hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+) -> RunResult:
+    """Run on the RTL in Verilator; see `Run`."""
+    return run_on_device(hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles)
+
+
+FIDELITIES: Final[dict[str, Fidelity]] = {
+    "rtl": Fidelity(name="rtl", run=run_rtl, prepare=build_rtl, sources=rtl_sources),
+}
+
+
+def fidelity_of(name: str) -> Fidelity:
+    """A fidelity by name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        return FIDELITIES[name]
+    except KeyError as error:
+        raise ConfigError(
+            "no fidelity of that name that measures",
+            field="fidelity",
+            value=name,
+            remedy=f"use one of {', '.join(FIDELITIES)}",
+        ) from error
+
+
+@functools.cache
+def identity_of(name: str) -> str:
+    """Name and digest of everything besides a request that its cycles depend on.
+
+    The sources of the fidelity and of the lowering: measurements made before one of them changed
+    are not taken for measurements of today.
+    """
+    digest = hashlib.sha256(f"isa{ISA_VERSION}".encode())
+    for path in (*fidelity_of(name).sources(), *_module_files(LOWERING)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{name}-{digest.hexdigest()[:16]}"
+
+
+def _module_files(name: str) -> list[Path]:
+    """The file of a module and those of the modules of its layer that it needs, in order."""
+    layer = name.rpartition(".")[0]
+    found: dict[str, Path] = {}
+    pending = [name]
+    while pending:
+        module = pending.pop()
+        spec = None if module in found else importlib.util.find_spec(module)
+        if spec is None or not spec.has_location or spec.origin is None:
+            continue
+        found[module] = Path(spec.origin)
+        pending += [
+            wanted
+            for wanted in _imports(found[module])
+            if wanted.startswith(f"{layer}.") and _is_module(wanted)
+        ]
+    return [found[module] for module in sorted(found)]
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Modules, and names that may be modules, that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a name inside a module that is no package
+        return False
