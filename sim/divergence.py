@@ -15,13 +15,17 @@ from tilewright.host.program import Program
 from tilewright.sim.twin_device import Twin
 from tilewright.sim.verilator_device import VerilatorDevice
 
+CHECKPOINTS: Final = 64
+"""Instructions that are looked at first; then all since the last one that agreed."""
+
 _OPCODE_MASK: Final = 0xF
 
 
 def first_divergence(device: VerilatorDevice, twin: Twin, program: Program, memory: Bytes) -> str:
     """Name the first instruction, in time, that the RTL retires earlier or later than the twin.
 
-    Bisects over cycles: each probe runs the RTL from the start, so use it on failures only.
+    Every probe runs the RTL from the start, two for each instruction that is looked at: use it on
+    failures only.
 
     Args:
         device: full RTL on the twin's configuration and memory.
@@ -32,34 +36,35 @@ def first_divergence(device: VerilatorDevice, twin: Twin, program: Program, memo
     Returns:
         One line: index, unit, cycle on both sides; or that no instruction differs.
     """
-    counters, events = twin.timeline(program)
+    _, events = twin.timeline(program)
     by_unit = _instructions(program)
     retired = {unit: np.sort(events[indices, 1]) for unit, indices in by_unit.items()}
-    last = max(counters.cycles, device.run(program, memory).counters.cycles)
+    unit_of = {int(index): unit for unit, indices in by_unit.items() for index in indices}
+    order = sorted(unit_of, key=lambda index: int(events[index, 1]))
+    delay = _probe(device, program, memory, 1)[0] - 1
 
-    def disagrees(cycle: int) -> bool:
-        ran, seen = _probe(device, program, memory, cycle)
-        return any(seen[unit] != int(np.searchsorted(retired[unit], ran)) for unit in Unit)
+    def problem(index: int) -> str:
+        """What is wrong with the instruction, from the cycles before and after it retires."""
+        cycle = int(events[index, 1])
+        for end in (cycle, cycle + 1):
+            ran, seen = _probe(device, program, memory, end - delay)
+            for unit in Unit:
+                expected = int(np.searchsorted(retired[unit], ran))
+                if seen[unit] != expected:
+                    other = int(by_unit[unit][min(seen[unit], expected)])
+                    side = "already" if seen[unit] > expected else "not yet"
+                    return (
+                        f"instruction {other} ({unit.name}): after {ran} cycles {side} retired in "
+                        f"the RTL; in the twin taken in cycle {events[other, 0]}, retired in cycle "
+                        f"{events[other, 1]}"
+                    )
+        return ""
 
-    low, high = 0, last + 1  # agrees after `low` cycles; `high` is past the end
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if disagrees(middle) else (middle, high)
-    if high > last:
-        return "no instruction differs"
-    ran, seen = _probe(device, program, memory, high)
-    for unit in Unit:
-        expected = int(np.searchsorted(retired[unit], ran))
-        if seen[unit] == expected:
-            continue
-        first = min(seen[unit], expected)
-        index = by_unit[unit][first]
-        taken, ended = events[index]
-        side = "already retired" if seen[unit] > expected else "not yet retired"
-        return (
-            f"instruction {index} ({unit.name}): after {ran} cycles {side} in the RTL; "
-            f"in the twin taken in cycle {taken}, retired in cycle {ended}"
-        )
+    step = max(1, len(order) // CHECKPOINTS)
+    for start in range(0, len(order), step):
+        part = order[start : start + step]
+        if problem(part[-1]):
+            return next(found for index in part if (found := problem(index)))
     return "no instruction differs"
 
 
@@ -77,6 +82,6 @@ def _instructions(program: Program) -> dict[Unit, npt.NDArray[np.int64]]:
 def _probe(
     device: VerilatorDevice, program: Program, memory: Bytes, cycles: int
 ) -> tuple[int, dict[Unit, int]]:
-    """Cycles that really ran, about ``cycles``, and instructions retired by then."""
+    """Cycles that really ran, a few more than ``cycles``, and instructions retired by then."""
     counters = device.counters_after(program, memory, cycles)
     return counters.cycles, {u: counters[f"{u.name.lower()}_instructions"] for u in Unit}

@@ -56,9 +56,8 @@ int32_t tw_pipeline_run(tw_pipeline* handle, const uint8_t* instructions, int64_
                         twin::Event* events) {
   return Guarded(handle, [&] {
     handle->pipeline.set_trace(events != nullptr);
-    const twin::Outcome outcome =
-        handle->pipeline.Run(instructions, static_cast<uint32_t>(count),
-                             static_cast<uint64_t>(max_cycles));
+    const twin::Outcome outcome = handle->pipeline.Run(instructions, static_cast<uint32_t>(count),
+                                                       static_cast<uint64_t>(max_cycles));
     *counters = handle->pipeline.counters();
     *where = outcome.instruction;
     if (events != nullptr) {
