@@ -71,6 +71,10 @@ cxxrtl: $(DEV_READY) ## compare a second simulator (Yosys CXXRTL) with Verilator
 coverage: $(DEV_READY) ## measure line, branch, toggle and functional coverage of the RTL
 	@$(BIN)/python -m tilewright.sim.coverage $(ARGS)
 
+bench: $(DEV_READY) ## speed of every fidelity, lowering and execution, side by side (minutes)
+	@$(BIN)/python bench/simspeed.py --json build/bench/simspeed.json $(ARGS)
+	@$(BIN)/python bench/lowering.py --json build/bench/lowering.json $(ARGS)
+
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(BIN)/python -m tilewright.sim.place_route $(HW) $(ARGS)
 
@@ -98,4 +102,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage pnr mutate pins lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench pnr mutate pins lint format generate clean

@@ -17,6 +17,7 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -37,7 +38,9 @@ from tilewright.sim.build import build_model
 from tilewright.sim.fidelity import Fidelity
 from tilewright.sim.synthesis import rtl_digest
 from tilewright.sim.toolchain import find_compiler, find_verilator
+from tilewright.sim.twin_device import Twin
 from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.tuner.exhaust import exhaust
 from tilewright.tuner.rules import host_rules
 from tilewright.tuner.search import make_tuner
 from tilewright.tuner.spaces import ScheduleSpace
@@ -47,6 +50,7 @@ NETWORK = "vta-resnet18"
 OFFLOADED = [f"C{number}" for number in range(2, 12)]
 LAYER = "C9"
 MEMORY = "ideal"
+TWIN_REPEATS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +101,22 @@ def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity)
 
     notes = {"layer": task.name, "build_seconds": round(build_s, 2)}
     return Subject(name=fidelity.value, array=array, round=once, close=device.close, notes=notes)
+
+
+def twin_subject(array: int, hw: HwConfig, task: Workload) -> Subject:
+    """A layer on the twin, often enough in a round to be timed."""
+    program = lower(hw, task, first_schedule(hw, task)).program
+    twin = Twin(hw, load_memory(MEMORY))
+
+    def once() -> tuple[int, float]:
+        begin = time.process_time()
+        for _ in range(TWIN_REPEATS):
+            cycles = twin.counters(program).cycles
+        return cycles, (time.process_time() - begin) / TWIN_REPEATS
+
+    return Subject(
+        name="twin", array=array, round=once, close=twin.close, notes={"layer": task.name}
+    )
 
 
 def stepped_subject(array: int, hw: HwConfig, cycles: int) -> Subject:
@@ -160,6 +180,34 @@ def resnet18(hw: HwConfig) -> dict[str, Any]:
             "seconds": round(seconds, 2), "cycles_per_s": round(cycles / seconds)}  # fmt: skip
 
 
+def twin_layers(hw: HwConfig, rounds: int) -> list[dict[str, Any]]:
+    """Twin cycles a second on each offloaded layer, with the schedule the model likes best."""
+    records = []
+    for task in load_network(NETWORK).workloads:
+        if task.name in OFFLOADED and task.name != LAYER:
+            records += measure([twin_subject(16, hw, task)], rounds)
+    return records
+
+
+def twin_spaces(hw: HwConfig) -> dict[str, Any]:
+    """Every schedule of the VTA spaces of C2-C11 on the twin, one thread, lowering included."""
+    memory, rules, trials, cycles = load_memory(MEMORY), host_rules(), 0, 0
+    begin, wall = time.process_time(), time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for task in load_network(NETWORK).workloads:
+            if task.name not in OFFLOADED:
+                continue
+            space = ScheduleSpace(task, hw, rules, "vta")
+            legal = exhaust(space, memory, Path(folder), identity="bench", workers=1).legal
+            trials += len(legal)
+            cycles += int(legal.sum())
+    seconds = time.process_time() - begin
+    return {"fidelity": "twin", "array": 16, "layer": "spaces of C2-C11", "cycles": cycles,
+            "trials": trials, "seconds": round(seconds, 2),
+            "wall_seconds": round(time.perf_counter() - wall, 2),
+            "cycles_per_s": round(cycles / seconds)}  # fmt: skip
+
+
 def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
     """The figures that the project's targets name, of what was measured."""
     speed = {(r["fidelity"], r["array"]): r["cycles_per_s"] for r in records if r["layer"] == LAYER}
@@ -173,9 +221,20 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
         if {("dpi", array), ("timing", array)} <= speed.keys():
             ratio = speed["dpi", array] / speed["timing", array]
             summary[f"dpi_over_timing_{array}"] = round(ratio, 3)
+    twin = [
+        r["cycles_per_s"]
+        for r in records
+        if (r["fidelity"], r["array"]) == ("twin", 16) and r["layer"] in OFFLOADED
+    ]
+    if twin and ("timing", 16) in speed:
+        summary["twin_cycles_per_s_16"] = statistics.median(twin)
+        summary["twin_over_timing_16"] = round(statistics.median(twin) / speed["timing", 16], 1)
     for record in records:
-        if record["layer"] == "C2-C11 times count" and record["fidelity"] == "rtl":
+        if record["layer"] == "C2-C11 times count":
             summary["resnet18_rtl_seconds"] = record["seconds"]
+        if record["layer"] == "spaces of C2-C11":
+            summary["twin_trials_per_s"] = round(record["trials"] / record["seconds"], 1)
+            summary["exhaust_resnet18_seconds"] = record["wall_seconds"]
     return summary
 
 
@@ -204,14 +263,17 @@ def main() -> int:
     for array in arrays:
         hw = load_hwconfig(CONFIGS[array])
         subjects = [device_subject(array, hw, tasks[LAYER], each) for each in Fidelity]
+        subjects.append(twin_subject(array, hw, tasks[LAYER]))
         if array == 16:
             subjects.append(stepped_subject(array, hw, 2000))
         for record in measure(subjects, rounds):
             records.append(record)
             show(record)
     if 16 in arrays:
-        records.append(resnet18(load_hwconfig(CONFIGS[16])))
-        show(records[-1])
+        hw = load_hwconfig(CONFIGS[16])
+        for record in [*twin_layers(hw, rounds), resnet18(hw), twin_spaces(hw)]:
+            records.append(record)
+            show(record)
     summary = summarise(records)
     for name, value in summary.items():
         print(f"{name} = {value}")

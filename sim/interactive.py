@@ -24,7 +24,7 @@ import re
 import subprocess
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -61,9 +61,8 @@ _FLAGS: Final = ("--cc", "--assert", "--no-timing", "-Wall", "--x-initial", "fas
 _PREFIX: Final = "Vunit"
 _CLOCKS: Final = ("clk_i", "aclk", "clk", "clock")
 _HALF_PERIOD: Final = 5
-_PORT: Final = re.compile(
-    r"VL_(IN|OUT)(?:8|16|64|W)?\(\(?&(\w+)\)?(?:\[(\d+)\])?,(\d+),(\d+)(?:,\d+)?\);"
-)
+_PIN: Final = re.compile(r"VL_(IN|OUT)(?:8|16|64|W)?\(&(\w+),(\d+),(\d+)(?:,\d+)?\);")
+_ARRAY: Final = re.compile(r"VlUnpacked<\w+(?:<\d+>)?/\*(\d+):(\d+)\*/, (\d+)> &(\w+);")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,8 @@ class Port:
         name: as in the RTL.
         bits: of an element.
         elements: of an unpacked array; 0: not an array.
-        is_input: driven from outside.
+        is_input: driven from outside; of an array, whose direction the generated code does not
+            tell, that its name does not end in ``_o``.
     """
 
     name: str
@@ -312,6 +312,24 @@ def load(
     return Interactive(library, ports, pins[0])
 
 
+def _declared(header: str) -> list[Port]:
+    """The ports that the generated header of the model declares."""
+    pins = [
+        Port(name=name, bits=int(high) - int(low) + 1, elements=0, is_input=direction == "IN")
+        for direction, name, high, low in _PIN.findall(header)
+    ]
+    arrays = [
+        Port(
+            name=name,
+            bits=int(high) - int(low) + 1,
+            elements=int(elements),
+            is_input=not name.endswith("_o"),
+        )
+        for high, low, elements, name in _ARRAY.findall(header)
+    ]
+    return pins + arrays
+
+
 def _ports(text: str) -> dict[str, Port]:
     return {entry["name"]: Port(**entry) for entry in json.loads(text)}
 
@@ -327,6 +345,7 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Pa
             *flags,
             *(f"{path.name}\0{source_text(path)}" for path in (*files, harness)),
             _SHIM,
+            _PIN.pattern + _ARRAY.pattern,
             find_verilator().version,
             find_compiler().version,
         ]
@@ -342,19 +361,12 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Pa
         verilated = work / "verilated"
         _verilate(module, files, parameters, verilated)
         header = (verilated / f"{_PREFIX}.h").read_text(encoding="utf-8")
-        ports = [
-            {
-                "name": name,
-                "bits": int(high) - int(low) + 1,
-                "elements": int(elements or 0),
-                "is_input": direction == "IN",
-            }
-            for direction, name, elements, high, low in _PORT.findall(header)
-        ]
+        ports = _declared(header)
         if not ports:
             raise BuildError("the module must have pins", field=module)
-        (result / "ports.json").write_text(json.dumps(ports), encoding="utf-8")
-        names = [str(port["name"]) for port in ports]
+        listed = json.dumps([asdict(port) for port in ports])
+        (result / "ports.json").write_text(listed, encoding="utf-8")
+        names = [port.name for port in ports]
         _compile(work, verilated, names, flags, result / LIBRARY_NAME)
         record = {"bytes": (result / LIBRARY_NAME).stat().st_size, "module": module}
         (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")

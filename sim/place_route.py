@@ -28,15 +28,8 @@ from typing import Any, Final
 from tilewright.host.errors import BuildError, ConfigError, TilewrightError, ToolError
 from tilewright.host.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
-from tilewright.sim.synthesis import (
-    ECP5_DEVICES,
-    copy_sources,
-    first_errors,
-    rtl_digest,
-    rtl_parameters,
-    run_yosys,
-    yosys_version,
-)
+from tilewright.sim.build_cache import tool_failure
+from tilewright.sim.synthesis import ECP5_DEVICES, rtl_digest
 from tilewright.sim.timing_report import (
     INSTANCE,
     WRAPPER,
@@ -46,6 +39,7 @@ from tilewright.sim.timing_report import (
     endpoints,
     timing_path,
 )
+from tilewright.sim.yosys import copy_sources, rtl_parameters, run_yosys, yosys_version
 
 SPEEDS: Final = (6, 7, 8)
 """Speed grades of ECP5, slowest first."""
@@ -335,7 +329,7 @@ def _run_nextpnr(options: Sequence[str], work: Path) -> None:
         cwd=work,
     )
     if done.returncode != 0 or not (work / "report.json").exists():
-        raise BuildError(f"nextpnr refuses the design:\n{first_errors(done.stdout)}")
+        raise tool_failure("nextpnr refuses the design", done.stdout, r"(?i)\berror\b")
 
 
 # -- report ---------------------------------------------------------------------------------

@@ -27,36 +27,10 @@ from tilewright.host.board import Board, load_board
 from tilewright.host.errors import BuildError, ConfigError, TilewrightError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
-from tilewright.sim.yosys import (
-    copy_sources,
-    read_command,
-    rtl_parameters,
-    run_yosys,
-    yosys_version,
-)
-
-__all__ = [
-    "ECP5_DEVICES",
-    "FAMILIES",
-    "Ecp5Device",
-    "MemoryUse",
-    "SynthesisReport",
-    "copy_sources",
-    "describe",
-    "describe_ecp5",
-    "family_of",
-    "first_errors",
-    "rtl_digest",
-    "rtl_parameters",
-    "run_yosys",
-    "synthesise",
-    "yosys_version",
-]
+from tilewright.sim.yosys import copy_sources, read_command, run_yosys, yosys_version
 
 FAMILIES: Final = ("xc7", "xcup", "ecp5")
 """The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
-
-_ERROR_LINES: Final = 12
 
 _MEMORY_LUTS: Final = {
     "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8,
@@ -291,13 +265,6 @@ def _read(result: Path, name: str) -> SynthesisReport | None:
         return SynthesisReport.from_mapping({**data, "config": name})
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def first_errors(output: str) -> str:
-    """The lines of a tool's output that tell what went wrong."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    marked = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
-    return "\n".join((marked or lines[-_ERROR_LINES:])[:_ERROR_LINES]) or "no message"
 
 
 def _report(config: str, family: str, tool: str, seconds: float, work: Path) -> SynthesisReport:

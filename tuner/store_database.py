@@ -162,7 +162,7 @@ class Database:
             needs = self._needs(connection)
         if not needs:
             return
-        if must_exist and needs == "tables":
+        if must_exist and needs == "tables" and self.path is None:
             raise StoreError(
                 "the database holds no trial store",
                 field=self.name,

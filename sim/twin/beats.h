@@ -38,11 +38,6 @@ struct BeatRun {
     if (cycle < first || cycle > last) return false;
     return cost == kOne || Within(cycle, cycle + 1) != 0;
   }
-  void Delay(uint64_t cycles) {
-    first += cycles;
-    last += cycles;
-    start += Fixed(cycles);
-  }
 };
 
 // One direction of the DRAM: a beat occupies it for `cost`.
@@ -55,18 +50,18 @@ class Channel {
   uint64_t cost() const { return cost_; }
   uint64_t free_at() const { return free_at_; }
   void Delay(uint64_t cycles) { free_at_ += Fixed(cycles); }
+  // Beats have moved one a cycle, the last of them before a cycle.
+  void Moved(uint64_t end) { free_at_ = Fixed(end); }
 
   // Beats that may move from a cycle on. A fraction of a cycle carries over from the beat before,
   // unless the channel was idle for a cycle.
-  BeatRun Place(uint64_t from, uint32_t beats) {
-    BeatRun run;
+  void Place(uint64_t from, uint32_t beats, BeatRun& run) {
     run.beats = beats;
     run.cost = cost_;
     run.first = std::max(from, Ceil(free_at_));
     run.start = free_at_ + kOne > Fixed(run.first) ? free_at_ : Fixed(run.first);
     run.last = run.At(beats - 1);
     free_at_ = run.start + beats * cost_;
-    return run;
   }
 
  private:
@@ -84,9 +79,11 @@ class Fifo {
   T& back() { return slots_[size_ - 1]; }
   T* begin() { return slots_.data() + head_; }
   T* end() { return slots_.data() + size_; }
-  void Push(const T& value) {
-    if (size_ == slots_.size()) MakeRoom();
-    slots_[size_++] = value;
+  void Push(const T& value) { Add() = value; }
+  // A new last entry, whose value is not set.
+  T& Add() {
+    if (size_ == capacity_) MakeRoom();
+    return slots_[size_++];
   }
   void Pop() {
     if (++head_ == size_) Clear();
@@ -109,18 +106,20 @@ class Fifo {
       head_ = 0;
     } else {
       slots_.resize(std::max<size_t>(64, 2 * slots_.size()));
+      capacity_ = slots_.size();
     }
   }
 
   std::vector<T> slots_;
-  size_t head_ = 0, size_ = 0;
+  size_t head_ = 0, size_ = 0, capacity_ = 0;
 };
 
 // Beats of one owner in the order of time, of which the past is forgotten.
 class BeatLog {
  public:
   void Clear() { runs_.Clear(); }
-  void Add(const BeatRun& run) { runs_.Push(run); }
+  // A new last run, to be set.
+  BeatRun& Add() { return runs_.Add(); }
   // Adds beats that move one a cycle.
   void Add(uint64_t first, uint64_t beats) {
     if (!runs_.empty() && runs_.back().cost == kOne && runs_.back().last + 1 == first) {
@@ -143,9 +142,6 @@ class BeatLog {
     uint64_t beats = 0;
     for (const BeatRun& run : runs_) beats += run.Within(from, end);
     return beats;
-  }
-  void Delay(uint64_t cycles) {
-    for (BeatRun& run : runs_) run.Delay(cycles);
   }
   BeatRun* begin() { return runs_.begin(); }
   BeatRun* end() { return runs_.end(); }

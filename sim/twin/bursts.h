@@ -27,6 +27,9 @@ class Bursts {
     row_bytes_ = region.x_size * region.tile_bytes;
     y_size_ = y_left_ = region.y_size;
     z_left_ = region.z_size;
+    const uint64_t burst_mask = uint64_t{longest_} * (mask_ + 1) - 1;
+    rows_alike_ = ((row_ | y_step_ | z_step_ | row_bytes_) & burst_mask) == 0;
+    row_bursts_ = row_bytes_ / (burst_mask + 1);
     StartRow();
     offered_ = taken + latency::kTakeToOffer;
     second_row_ = taken + latency::kTakeToRow;
@@ -64,13 +67,24 @@ class Bursts {
     return false;
   }
 
-  // How many bursts from the offered one on are of its size and not the last of their row.
+  // How many bursts from the offered one on are of its size, in this plane and not its last.
   uint64_t Alike() const {
     if (take_ != longest_ || (beat_ & (longest_ - 1)) != 0) return 0;
-    return (left_ - 1) / longest_;
+    const uint64_t bursts = left_ / longest_;
+    if (!rows_alike_ || y_left_ == 1) return (left_ - 1) / longest_;
+    return bursts + uint64_t{y_left_ - 1} * row_bursts_ - 1;
   }
   // That many are taken, the last of them in a cycle.
   void Skip(uint64_t bursts, uint64_t cycle) {
+    const uint64_t here = left_ / longest_;
+    if (rows_alike_ && bursts >= here) {
+      bursts -= here;
+      const uint64_t rows = bursts / row_bursts_;
+      bursts -= rows * row_bursts_;
+      row_ += (rows + 1) * y_step_;
+      y_left_ -= static_cast<uint32_t>(rows + 1);
+      StartRow();
+    }
     beat_ += bursts * longest_;
     left_ -= static_cast<uint32_t>(bursts * longest_);
     Size();
@@ -91,6 +105,8 @@ class Bursts {
   const uint32_t shift_, mask_, page_beats_, longest_;
   uint64_t row_ = 0, plane_ = 0, y_step_ = 0, z_step_ = 0;
   uint64_t row_bytes_ = 0;
+  bool rows_alike_ = false;  // all rows consist of the longest bursts
+  uint64_t row_bursts_ = 0;
   uint32_t y_size_ = 0, y_left_ = 0, z_left_ = 0;
   uint64_t beat_ = 0;  // address of the offered burst, in beats
   uint32_t left_ = 0;  // beats left in the row

@@ -37,7 +37,7 @@ void Core::Arm(uint32_t unit) {
       waits_for_tokens_ |= 1u << unit;
       return;
     }
-    ready = std::max(ready, tokens.front() + 1);
+    ready = std::max(ready, tokens.front().pushed + 1);
   }
   wake = ready;
 }
@@ -47,10 +47,7 @@ void Core::Take(uint32_t unit) {
   const Instruction& head = from.head();
   for (uint32_t left = head.pop; left != 0; left &= left - 1) {
     auto& tokens = token[unit][__builtin_ctz(left)];
-    // The token that did not fit: more are waiting than the counter holds.
-    if (tokens.size() > latency::kMaxTokens && tokens.begin()[latency::kMaxTokens] <= now) {
-      overflow = head.index;
-    }
+    CheckTokens(tokens, now);
     tokens.Pop();
   }
   if (trace_on) trace[head.index].taken = now;
@@ -64,7 +61,7 @@ void Core::Retire(uint32_t unit, uint32_t index, uint32_t push, uint64_t cycle) 
   if (at_finish) WakeAt(kWakeFront, now + 1);
   for (uint32_t left = push; left != 0; left &= left - 1) {
     const uint32_t consumer = static_cast<uint32_t>(__builtin_ctz(left));
-    token[consumer][unit].Push(cycle);
+    token[consumer][unit].Push({cycle, index});
     if (waits_for_tokens_ >> consumer & 1) {
       waits_for_tokens_ &= ~(1u << consumer);
       Arm(consumer);

@@ -45,6 +45,11 @@ struct Queue {
   const Instruction& head() const { return slot[taken & kMask]; }
 };
 
+struct Token {
+  uint64_t pushed;       // cycle
+  uint32_t instruction;  // that pushed it
+};
+
 class Core {
  public:
   explicit Core(const Hardware& hardware) : hw(hardware) {}
@@ -62,6 +67,13 @@ class Core {
 
   // The unit takes the head of its queue now. Its next instruction is armed by the unit.
   void Take(uint32_t unit);
+  // The tokens of a pair of units did not fit into its counter, if more than it holds were there
+  // before a cycle ends.
+  void CheckTokens(Fifo<Token>& tokens, uint64_t cycle) {
+    if (tokens.size() <= latency::kMaxTokens || overflow != kNobody) return;
+    const Token& token = tokens.begin()[latency::kMaxTokens];
+    if (token.pushed <= cycle) overflow = token.instruction;
+  }
   // An instruction retires in a cycle.
   void Retire(uint32_t unit, uint32_t index, uint32_t push, uint64_t cycle);
 
@@ -89,7 +101,7 @@ class Core {
     for (uint32_t producer = 0; producer < kUnits; producer++) {
       if (producer == unit) continue;
       if (pop >> producer & 1) {
-        const uint64_t here = token[unit][producer].front() + 1;
+        const uint64_t here = token[unit][producer].front().pushed + 1;
         if (here > from) {
           spend(counter, from, here);
           from = here;
@@ -102,10 +114,11 @@ class Core {
 
   const Hardware hw;
   uint64_t now = 0;
+  uint64_t limit = kForever;        // the run is given up in this cycle
   uint64_t beats_known = kForever;  // beats of accepted bursts are known before this cycle
   uint64_t due[kWakes];
   Queue queue[kUnits];
-  Fifo<uint64_t> token[kUnits][kUnits];  // [consumer][producer]: cycles of the pushes
+  Fifo<Token> token[kUnits][kUnits];  // [consumer][producer]
   uint64_t locked[kUnits][isa::kAccBanks];
   uint32_t waits_for_banks = 0;  // units whose banks LOAD holds, as a mask
   uint32_t full_unit = kNobody;  // whose full queue holds up the dispatch

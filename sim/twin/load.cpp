@@ -114,8 +114,7 @@ bool Load::AcceptBurst(uint64_t burst) {
       placing += parts;
     }
   }
-  last_under_beat_ = log_.Has(now);
-  busy += placing + !(last_under_beat_ || writes);
+  busy += placing + !(log_.Has(now) || writes);
   core_.counters.bytes_read += uint64_t{beats} * core_.hw.axi_bytes;
   ++core_.counters.read_bursts;
   const bool last = bursts_.Take(now);
@@ -147,14 +146,14 @@ void Load::PlaceParts(const BeatRun& run) {
   if (bursts_end_ >= kForever) Offer();
 }
 
-void Load::AcceptAlike(uint64_t bursts, uint64_t first, uint64_t period) {
+void Load::AcceptRow(uint64_t bursts, uint64_t cycle, uint64_t first, uint64_t alone) {
   const uint64_t beats = bursts * bursts_.beats();
-  core_.counters.unit[kLoad][kBusy] += beats + (last_under_beat_ ? 0 : bursts);
+  core_.counters.unit[kLoad][kBusy] += beats + alone;
   core_.counters.bytes_read += beats * core_.hw.axi_bytes;
   core_.counters.read_bursts += bursts;
-  bursts_.Skip(bursts, first + (bursts - 1) * period);
+  bursts_.Skip(bursts, cycle);
   offered_ = bursts_.offered();
-  log_.Delay(bursts * period);
+  log_.Add(first, beats);
 }
 
 void Load::BurstPlaced(uint64_t burst, uint64_t last) {
@@ -204,6 +203,7 @@ void Load::RetirePlaced() {
   }
   if (retired_ == before) return;
   UpdateRoom();
+  if (bursts_end_ >= kForever) Offer();
   TryFlush();
   UpdateLock();
   if (core_.due[kWakeLoad] >= kForever && !issuing_ && !flushing_) core_.Arm(kLoad);

@@ -32,16 +32,14 @@ class Load {
   void EndIssue();
   // How many bursts from the offered one on are of its size, in one row and not the last there.
   uint64_t Alike() const { return padding_.active() || hold_.active() ? 0 : bursts_.Alike(); }
-  // That many are accepted, each a period after the one before, as it was with those in flight.
-  void AcceptAlike(uint64_t bursts, uint64_t first, uint64_t period);
+  // Some of them are accepted, the last in a cycle, `alone` of them in cycles without a beat of
+  // LOAD. Their beats follow one another from `first` on, which they are accepted before.
+  void AcceptRow(uint64_t bursts, uint64_t cycle, uint64_t first, uint64_t alone);
 
   // Beats of a burst move; the last beat of burst `burst` moves in a cycle.
-  void Beats(const BeatRun& run) {
-    if (hold_.active()) {
-      PlaceParts(run);
-    } else {
-      log_.Add(run);
-    }
+  BeatRun& NewBeats() { return hold_.active() ? held_ : log_.Add(); }
+  void BeatsPlaced() {
+    if (hold_.active()) PlaceParts(held_);
   }
   void Beats(uint64_t first, uint64_t beats) {
     if (hold_.active()) {
@@ -91,6 +89,7 @@ class Load {
   Bursts bursts_;
   Padding padding_;
   Hold hold_;
+  BeatRun held_;         // the beats of a burst that are placed in parts
   BeatLog log_;          // cycles in which data is placed
   Instruction current_;  // whose bursts and padding are issued
   bool issuing_ = false;
@@ -99,7 +98,6 @@ class Load {
   uint64_t bursts_end_ = 0;   // first cycle without a burst left, kForever: not known
   uint64_t open_flight_ = 0;  // with data for the same scratchpad before it, plus 1
   uint64_t issue_end_ = 0;    // last cycle of the issue stage with the instruction before
-  bool last_under_beat_ = false;
 
   std::array<Flight, kSlots> flight_;
   std::array<uint64_t, kSlots> retired_at_;

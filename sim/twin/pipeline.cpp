@@ -43,6 +43,7 @@ Outcome Pipeline::Run(const uint8_t* instructions, uint32_t count, uint64_t max_
 Outcome Pipeline::Loop(uint64_t max_cycles) {
   const uint64_t* due = core_.due;
   const bool shared = memory_.shared_cost != 0;
+  core_.limit = max_cycles;
   for (;;) {
     const uint64_t now = core_.NextWake();
     if (now >= kForever) return {Refusal::kDeadlock, front_.next()};
@@ -87,6 +88,7 @@ Outcome Pipeline::Finish() {
   store_.Finish(core_.now);
   for (uint32_t unit = 0; unit < kUnits; unit++) {
     core_.counters.instructions[unit] = core_.queue[unit].taken;
+    for (auto& tokens : core_.token[unit]) core_.CheckTokens(tokens, core_.now);
   }
   core_.counters.cycles = core_.now + 1;
   return core_.overflow == kNobody ? Outcome() : Outcome{Refusal::kTokenOverflow, core_.overflow};

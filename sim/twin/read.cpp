@@ -18,15 +18,14 @@ void Read::Reset(SharedDram* shared) {
   accepted_ = kSlots;
   accepted_at_ = 0;
   last_.fill(0);
-  beats_ = 0;
-  alike_ = period_ = 0;
+  joined_.fill(false);
 }
 
 void Read::Step() {
   uint64_t& wake = core_.due[kWakeRead];
   wake = kForever;
   // Beats of a shared DRAM are only known up to now.
-  const uint64_t horizon = shared_ != nullptr ? 0 : core_.NextWake();
+  const uint64_t horizon = shared_ != nullptr ? 0 : std::min(core_.NextWake(), core_.limit);
   uint64_t next = NextAccept();
   if (next <= core_.now) {
     for (;;) {
@@ -35,7 +34,7 @@ void Read::Step() {
       const bool stop = fetch || AcceptLoad();
       next = NextAccept();
       if (stop || next >= horizon) break;
-      next = SkipAlike(next, horizon);
+      if (AcceptRow(next, horizon)) next = NextAccept();
       if (next >= horizon) break;
       core_.now = next;
     }
@@ -43,54 +42,51 @@ void Read::Step() {
   wake = next;
 }
 
-// A burst is accepted now. Returns its beats, none if they are not known.
-BeatRun Read::Accept(uint32_t beats, bool fetch) {
-  accepted_at_ = core_.now;
+// A burst is accepted now.
+void Read::Accept(uint32_t beats, bool fetch) {
   if (shared_ != nullptr) {
     last_[accepted_ % kSlots] = kForever;
     of_fetch_[accepted_ % kSlots] = fetch;
-    shared_->AddRead(accepted_++, core_.now, beats);
-    return BeatRun();
+    shared_->AddRead(accepted_, core_.now, beats);
   }
+  accepted_at_ = core_.now;
+  ++accepted_;
+}
+
+// The beats of a burst that is accepted now, if the directions do not share the DRAM.
+void Read::Place(uint32_t beats, bool fetch, BeatRun& run) {
   const uint64_t addressed = AddressedAt(accepted_, core_.now);
-  const BeatRun run = channel_.Place(addressed + memory_.read_latency, beats);
-  last_[accepted_++ % kSlots] = run.last;
-  return run;
+  channel_.Place(addressed + memory_.read_latency, beats, run);
+  joined_[accepted_ % kSlots] = !fetch && run.first == Last(accepted_ - 1) + 1;
+  last_[accepted_ % kSlots] = run.last;
 }
 
 void Read::AcceptFetch() {
-  const BeatRun run = Accept(front_.chunk_beats(), true);
-  for (uint32_t beat = 0; beat < run.beats; beat++) front_.Arrive(run.At(beat));
+  const uint32_t beats = front_.chunk_beats();
+  if (shared_ == nullptr) {
+    BeatRun run;
+    Place(beats, true, run);
+    for (uint32_t beat = 0; beat < beats; beat++) front_.Arrive(run.At(beat));
+  }
+  Accept(beats, true);
   front_.RequestTaken();
   front_.Gather();
-  beats_ = 0;
-  alike_ = 0;
 }
 
 bool Read::AcceptLoad() {
-  const uint64_t now = core_.now;
   const uint32_t beats = load_.burst_beats();
-  const bool at_once = FreeAt() == now;  // the read engine was waited for, not LOAD
   const bool last = load_.AcceptBurst(accepted_);
-  const BeatRun run = Accept(beats, false);
   if (shared_ != nullptr) {
+    Accept(beats, false);
     if (last) load_.EndIssue();
     return last;
   }
-  load_.Beats(run);
-  const Mark mark{now, AddressedAt(accepted_ - 1, now), channel_.free_at()};
-  if (beats == beats_ && at_once && mark.accepted - mark_.accepted == period_ &&
-      mark.addressed - mark_.addressed == period_ &&
-      mark.free_at - mark_.free_at == Fixed(period_)) {
-    ++alike_;
-  } else {
-    alike_ = 0;
-    period_ = now - mark_.accepted;
-    beats_ = beats;
-  }
-  mark_ = mark;
+  BeatRun& run = load_.NewBeats();
+  Place(beats, false, run);
+  Accept(beats, false);
+  load_.BeatsPlaced();
   if (last) {
-    load_.BurstPlaced(accepted_ - 1, run.last);
+    load_.BurstPlaced(accepted_ - 1, Last(accepted_ - 1));
     load_.EndIssue();
   }
   return last;
@@ -98,8 +94,9 @@ bool Read::AcceptLoad() {
 
 void Read::Moved(uint64_t burst, uint64_t first, uint64_t beats) {
   if (!of_fetch_[burst % kSlots]) {
+    const bool waited = load_.NeedsEveryBeat();
     load_.Beats(first, beats);
-    if (core_.due[kWakeRead] >= kForever) core_.due[kWakeRead] = NextAccept();
+    if (waited) core_.due[kWakeRead] = NextAccept();
     return;
   }
   for (uint64_t beat = 0; beat < beats; beat++) front_.Arrive(first + beat);
@@ -113,27 +110,42 @@ void Read::Completed(uint64_t burst, uint64_t cycle) {
   if (core_.at_finish) core_.WakeAt(kWakeFront, core_.now + 1);
 }
 
-// If all bursts in flight are alike and so are the next, their times are those of the bursts
-// before, moved on by a period: takes as many of them as come before the horizon. `next` is the
-// cycle of the next; returns that of the next after them.
-uint64_t Read::SkipAlike(uint64_t next, uint64_t horizon) {
-  if (alike_ < core_.hw.read_outstanding || next != mark_.accepted + period_ ||
-      load_.burst_beats() != beats_) {
-    return next;
+// While data is on the bus in every cycle, a burst is accepted after the last beat of the oldest in
+// flight, and its beats follow those of the youngest: takes as many of the longest bursts as that
+// goes on for, and come before the horizon. `next` is the cycle of the first.
+bool Read::AcceptRow(uint64_t next, uint64_t horizon) {
+  const uint64_t flight = core_.hw.read_outstanding;
+  if (channel_.cost() != kOne || window_ != flight || next != Last(accepted_ - flight) + 1) {
+    return false;
   }
+  const uint64_t alike = load_.Alike();
   const uint64_t limit = std::min(horizon, front_.request_at());
-  if (next >= limit) return next;
-  const uint64_t bursts = std::min(load_.Alike(), (limit - 1 - next) / period_ + 1);
-  if (bursts == 0) return next;
-  const uint64_t cycles = bursts * period_;
-  load_.AcceptAlike(bursts, next, period_);
-  for (uint64_t& last : last_) last += cycles;
-  accepted_at_ += cycles;
-  channel_.Delay(cycles);
-  mark_.accepted += cycles;
-  mark_.addressed += cycles;
-  mark_.free_at += Fixed(cycles);
-  return next + cycles;
+  const uint64_t beats = load_.burst_beats();
+  const uint64_t latency = latency::kAddress + memory_.read_latency;
+  const uint64_t free = Last(accepted_ - 1) + 1;  // first cycle of the channel
+  uint64_t bursts = 0, alone = 0, accepted = 0;
+  while (bursts < std::min(alike, flight)) {
+    const uint64_t oldest = accepted_ - flight + bursts;
+    const uint64_t at = Last(oldest) + 1;
+    if (at >= limit || at + latency > free + bursts * beats) break;
+    accepted = at;
+    ++bursts;
+    alone += bursts != flight && !joined_[(oldest + 1) % kSlots];
+  }
+  if (bursts == 0) return false;
+  if (bursts == flight && latency <= beats * (flight - 1) && limit > free) {
+    bursts = std::min(alike, flight + (limit - 1 - free) / beats);
+    accepted = free + (bursts - flight) * beats;
+  }
+  load_.AcceptRow(bursts, accepted, free, alone);
+  for (uint64_t burst = bursts - std::min(bursts, kSlots); burst < bursts; burst++) {
+    last_[(accepted_ + burst) % kSlots] = free - 1 + (burst + 1) * beats;
+    joined_[(accepted_ + burst) % kSlots] = true;
+  }
+  accepted_ += bursts;
+  accepted_at_ = accepted;
+  channel_.Delay(bursts * beats);
+  return true;
 }
 
 }  // namespace tilewright::twin

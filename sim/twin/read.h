@@ -49,10 +49,11 @@ class Read final : public DramPort {
   uint64_t NextAccept() const {
     return std::max(FreeAt(), std::min(front_.request_at(), load_.offered()));
   }
-  BeatRun Accept(uint32_t beats, bool fetch);
+  void Accept(uint32_t beats, bool fetch);
+  void Place(uint32_t beats, bool fetch, BeatRun& run);
   void AcceptFetch();
   bool AcceptLoad();
-  uint64_t SkipAlike(uint64_t next, uint64_t horizon);
+  bool AcceptRow(uint64_t next, uint64_t horizon);
 
   Core& core_;
   Front& front_;
@@ -65,13 +66,8 @@ class Read final : public DramPort {
   uint64_t accepted_at_ = 0;
   std::array<uint64_t, kSlots> last_{};
   std::array<bool, kSlots> of_fetch_{};
-
-  // The last bursts, all of LOAD: `alike_` times in a row everything moved on by a period.
-  struct Mark {
-    uint64_t accepted, addressed, free_at;
-  } mark_{};
-  uint32_t beats_ = 0;
-  uint64_t period_ = 0, alike_ = 0;
+  // Whether a burst is of LOAD and its first beat follows at once on the burst before.
+  std::array<bool, kSlots> joined_{};
 };
 
 }  // namespace tilewright::twin

@@ -44,17 +44,23 @@ SharedDram::Burst* SharedDram::FrontWrite() {
   return &burst;
 }
 
-// Beats of the front burst move from this cycle on, one a cycle.
+// Beats of the front burst move from this cycle on, one a cycle. Several: at the full rate.
 void SharedDram::Move(Channel& channel, Fifo<Burst>& queue, DramPort& port, uint64_t beats) {
-  const Burst burst = queue.front();
-  for (uint64_t beat = 0; beat < beats; beat++) {
-    channel.Place(cycle_ + beat, 1);
-    free_at_ = Start(cycle_ + beat) + cost_;
+  Burst& burst = queue.front();
+  const uint64_t number = burst.number, last = cycle_ + beats - 1;
+  if (beats == 1) {
+    BeatRun run;
+    channel.Place(cycle_, 1, run);
+    free_at_ = Start(cycle_) + cost_;
+  } else {
+    channel.Moved(last + 1);
+    free_at_ = Fixed(last) + cost_;
   }
-  queue.front().left -= static_cast<uint32_t>(beats);
-  if (burst.left == beats) queue.Pop();
-  port.Moved(burst.number, cycle_, beats);
-  if (burst.left == beats) port.Completed(burst.number, cycle_ + beats - 1);
+  const bool complete = burst.left == beats;
+  burst.left -= static_cast<uint32_t>(beats);
+  if (complete) queue.Pop();
+  port.Moved(number, cycle_, beats);
+  if (complete) port.Completed(number, last);
 }
 
 // One cycle, by the rules of memory_model.h.

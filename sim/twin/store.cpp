@@ -88,9 +88,9 @@ void Store::Announce() {
     ReadAhead();
   } else {
     const uint64_t from = std::max(AddressedAt(number, now) + 1, valid_from);
-    const BeatRun run = channel_.Place(from, beats);
+    BeatRun& run = log_.Add();
+    channel_.Place(from, beats, run);
     ReadBeats(now, run);
-    log_.Add(run);
     burst.response = std::max(run.last + memory_.write_latency, Response(number - 1) + 1);
     if (last) read_end_[(taken_ - 1) % kSlots] = read_at_;
   }

