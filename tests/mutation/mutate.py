@@ -36,6 +36,8 @@ from tilewright.sim.worker import Outcome, OutcomeStatus, WorkerPool
 
 HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = ROOT / "build" / "mutation"
+PACKAGES: Final = ("tw_geometry",)
+"""Files without hardware: functions that are the identity there."""
 EXPLANATIONS: Final = HERE / "survivors.yaml"
 WALL_LIMIT_S: Final = 900.0
 _GOAL: Final = 0.95
@@ -158,7 +160,9 @@ class Run:
             text = json.dumps({"seed": self.seed, "modules": self.modules})
             settings.write_text(text + "\n", encoding="utf-8")
         self._sources = {
-            path.name: path.read_text(encoding="utf-8") for path in sorted(self._rtl.glob("*.sv"))
+            path.name: path.read_text(encoding="utf-8")
+            for path in sorted(self._rtl.glob("*.sv"))
+            if path.stem not in PACKAGES
         }
         for module in self.modules:
             if f"{module}.sv" not in self._sources:
