@@ -9,6 +9,7 @@ and works out the figures that `docs/scaling.md` plans with.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import multiprocessing
@@ -216,13 +217,22 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
 # -- store ------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _example() -> Request:
+    hw, task = load_hwconfig("pynq-16x16"), load_network("vta-resnet18")["C8"]
+    return Request(
+        hw=hw,
+        workload=task,
+        schedule=default_schedule(hw, task),
+        memory=load_memory("ideal"),
+        max_cycles=LIMIT,
+    )
+
+
 def _trial(number: int) -> tuple[Request, Measurement]:
     """A trial as large as a real one; numbers make distinct schedules."""
-    hw, task = load_hwconfig("pynq-16x16"), load_network("vta-resnet18")["C8"]
-    schedule = replace(default_schedule(hw, task), tile_h=1 + number)
-    request = Request(
-        hw=hw, workload=task, schedule=schedule, memory=load_memory("ideal"), max_cycles=LIMIT
-    )
+    example = _example()
+    request = replace(example, schedule=replace(example.schedule, tile_h=1 + number))
     measurement = Measurement(
         status=Status.OK,
         fidelity="rtl",

@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,15 @@ from tilewright.host.errors import ConfigError
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.program import Program
 from tilewright.sim.build import HARNESS_DIR, build_model, read_manifest
+from tilewright.sim.fidelity import RUNTIME
+from tilewright.sim.fidelity import Fidelity as SimFidelity
+from tilewright.sim.twin_build import TWIN_DIR, build_twin
+from tilewright.sim.twin_device import Twin
 from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.sim.worker import run_on_device
+from tilewright.sim.worker import run_on_device, run_on_fidelity
+
+KEPT_TWINS: Final = 8
+"""Twins that a worker keeps; the least recently used one goes first."""
 
 LOWERING: Final = "tilewright.host.lowering"
 """What makes programs of schedules; it counts with every module of `host` that it imports."""
@@ -82,8 +90,84 @@ def run_rtl(
     return run_on_device(hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles)
 
 
+def control_sources() -> list[Path]:
+    """The RTL, what stands in for its data, and the memory model.
+
+    Raises:
+        BuildError: the RTL cannot be read.
+    """
+    return [*rtl_sources(), *sorted(RUNTIME.glob("*")), *sorted(HARNESS_DIR.glob("data_path.*"))]
+
+
+def twin_sources() -> list[Path]:
+    """The twin, and the RTL that it stands for.
+
+    Raises:
+        BuildError: the RTL cannot be read.
+    """
+    return [*rtl_sources(), *sorted(TWIN_DIR.rglob("*.cpp")), *sorted(TWIN_DIR.rglob("*.h"))]
+
+
+def build_native_twin(_hw: HwConfig) -> None:
+    """Compile the twin, which serves every configuration."""
+    build_twin()
+
+
+def run_dpi(
+    hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+) -> RunResult:
+    """Run on the control RTL with the data in C++; see `Run`."""
+    return run_on_fidelity(
+        SimFidelity.DPI, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
+    )
+
+
+def run_timing(
+    hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+) -> RunResult:
+    """Run on the control RTL without data; see `Run`."""
+    return run_on_fidelity(
+        SimFidelity.TIMING, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
+    )
+
+
+def build_dpi(hw: HwConfig) -> None:
+    """Verilate and compile the control RTL of a bus width, with data in C++."""
+    build_model(hw, jobs=1, fidelity=SimFidelity.DPI)
+
+
+def build_timing(hw: HwConfig) -> None:
+    """Verilate and compile the control RTL of a bus width."""
+    build_model(hw, jobs=1, fidelity=SimFidelity.TIMING)
+
+
+def run_twin(
+    hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+) -> RunResult:
+    """Count on the twin: the memory stays as it was; see `Run`.
+
+    Raises:
+        DeviceTimeoutError: ``max_cycles`` went by.
+    """
+    started = time.perf_counter()
+    counters = _twin(hw, memory).counters(program, max_cycles=max_cycles)
+    return RunResult(memory=image, counters=counters, host_seconds=time.perf_counter() - started)
+
+
+@functools.lru_cache(maxsize=KEPT_TWINS)
+def _twin(hw: HwConfig, memory: MemoryModel) -> Twin:
+    return Twin(hw, memory)
+
+
 FIDELITIES: Final[dict[str, Fidelity]] = {
     "rtl": Fidelity(name="rtl", run=run_rtl, prepare=build_rtl, sources=rtl_sources),
+    "dpi": Fidelity(name="dpi", run=run_dpi, prepare=build_dpi, sources=control_sources),
+    "timing": Fidelity(
+        name="timing", run=run_timing, prepare=build_timing, sources=control_sources, data=False
+    ),
+    "twin": Fidelity(
+        name="twin", run=run_twin, prepare=build_native_twin, sources=twin_sources, data=False
+    ),
 }
 
 

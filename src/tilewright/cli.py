@@ -95,6 +95,15 @@ class TunerName(StrEnum):
     GUIDED = "guided"
 
 
+class FidelityName(StrEnum):
+    """What `tune` measures on; all count the same cycles."""
+
+    RTL = "rtl"
+    DPI = "dpi"
+    TIMING = "timing"
+    TWIN = "twin"
+
+
 class SpaceName(StrEnum):
     """Which schedules `tune` searches."""
 
@@ -293,6 +302,13 @@ def tune(
         str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
     ] = "board",
     layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
+    fidelity: Annotated[
+        FidelityName,
+        typer.Option(
+            help="What measures: the RTL with its output checked, its control with the data in "
+            "C++ or without, or the cycle-exact twin."
+        ),
+    ] = FidelityName.RTL,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
@@ -331,9 +347,10 @@ def tune(
     )
     _tune(
         settings,
-        name or settings.default_name(),
+        name or settings.default_name() + (f"-{fidelity.value}" if fidelity != "rtl" else ""),
         runs,
         _store(store, runs),
+        fidelity=fidelity.value,
         ray=ray,
         workers=workers,
     )
@@ -553,6 +570,7 @@ def _tune(
     runs: Path,
     location: Path | str,
     *,
+    fidelity: str,
     ray: str,
     workers: int | None,
 ) -> None:
@@ -564,7 +582,7 @@ def _tune(
 
     console = _console()
     with Store(location) as store:
-        oracle = DeviceOracle("rtl", _executor(ray, workers))
+        oracle = DeviceOracle(fidelity, _executor(ray, workers))
         try:
             with ProgressDisplay(settings, console) as display:
                 run_study(

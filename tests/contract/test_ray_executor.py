@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -129,37 +130,54 @@ def test_a_study_takes_the_same_course_on_a_cluster(tmp_path: Path, alone) -> No
 
 
 class Killer(Silent):
-    """Kills a busy worker after some trials."""
+    """Stops a worker after some trials, so that it keeps its trial, and kills it a second later."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
-        self.killed: list[int] = []
         self._after = after
+        self._others = {worker.pid for worker in _workers()}  # of earlier tests, still ending
 
     def trial(self, sequence, proposal, measurement, *, replayed) -> None:
         super().trial(sequence, proposal, measurement, replayed=replayed)
         if len(self.trials) == self._after:
-            workers = [p for p in psutil.process_iter(["name"]) if RUNNING in p.info["name"]]
-            for worker in [w for w in workers if _is_ours(w)][:1]:
-                worker.kill()
-                self.killed.append(worker.pid)
+            worker = next(w for w in _workers() if w.pid not in self._others)
+            worker.suspend()
+            threading.Timer(1.0, worker.kill).start()
 
 
-RUNNING = "ray::_Runner.run"
-"""How Ray names a worker while it runs a job."""
+class Watched(RayExecutor):
+    """Remembers the jobs that lost their worker."""
+
+    def __init__(self, *words: Any, **limits: Any) -> None:
+        super().__init__(*words, **limits)
+        self.lost: list[Any] = []
+
+    def _crashed(self, slot, job, error):
+        self.lost.append(job and job.job_id)
+        return super()._crashed(slot, job, error)
 
 
-def _is_ours(process: psutil.Process) -> bool:
-    """Whether a process descends from this one: other tests may have clusters of their own."""
-    return os.getpid() in {parent.pid for parent in process.parents()}
+RUNNER = "ray::_Runner"
+"""How Ray names a worker of an executor."""
+
+
+def _workers() -> list[psutil.Process]:
+    """Workers of this process: other tests may have clusters of their own."""
+    family = psutil.Process().children(recursive=True)
+    found = []
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.name().startswith(RUNNER):
+                found.append(process)
+    return found
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_worker_killed_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path, alone) -> None:
-    killer = Killer(after=7)
-    found = course(tmp_path, RayExecutor("auto", 2, fingerprint=rtl_identity), killer)
-    assert killer.killed
-    assert found == alone
+    executor = Watched("auto", 2, fingerprint=rtl_identity)
+    assert course(tmp_path, executor, Killer(after=7)) == alone
+    assert len(executor.lost) == 1
+    assert str(executor.lost[0]).startswith("trial-")
 
 
 @pytest.mark.slow
