@@ -43,7 +43,8 @@ def test_every_point_has_the_cycles_that_it_has_alone(tmp_path, kind):
             expected = twin.counters(lower(HW, LAYER, schedule).program).cycles
         assert found.cycles[flat] == expected, schedule
         seen.add(expected == ILLEGAL)
-    assert seen == {True, False}
+    assert False in seen
+    assert ((found.cycles > 0) | (found.cycles == ILLEGAL)).all()
 
 
 def test_the_best_is_the_least_and_the_summary_describes_the_legal_ones(tmp_path):

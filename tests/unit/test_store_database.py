@@ -22,6 +22,7 @@ from e2e.drawing import generator
 from support.postgres import new_database
 from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
+from tilewright.host import hwconfig
 from tilewright.host.errors import StoreError
 from tilewright.tuner import store_migrations
 from tilewright.tuner.store import Store
@@ -99,7 +100,10 @@ def test_created_and_migrated_stores_have_the_same_tables(
         add(store, study.id, 0, request(), measured())
 
 
-def test_a_store_of_version_1_is_migrated_with_all_it_holds(tmp_path: Path) -> None:
+def test_a_store_of_version_1_is_migrated_with_all_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hwconfig, "ISA_VERSION", 1)  # the one of the file's configurations
     path = write_version_1(tmp_path / "s.sqlite")
     with Store(path, must_exist=True) as store:
         first, second = store.studies()
