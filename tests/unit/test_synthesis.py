@@ -23,7 +23,7 @@ from tilewright.sim.synthesis import (
     rtl_digest,
     synthesise,
 )
-from tilewright.sim.synthesis_results import load_results
+from tilewright.sim.synthesis_record import load_results
 
 
 def report(**changes):
