@@ -111,13 +111,13 @@ FF_ERROR: Final = 0.01
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5655.0,
-    lut_per_lane=668.1,
-    lut_per_element=351.1,
-    lut_per_axi_bit=6.6,
-    ff_fixed=6980.7,
-    ff_per_lane=222.4,
-    ff_per_element=78.0,
+    lut_fixed=5655.3,
+    lut_per_lane=668.2,
+    lut_per_element=350.8,
+    lut_per_axi_bit=6.7,
+    ff_fixed=6986.5,
+    ff_per_lane=223.1,
+    ff_per_element=76.7,
 )
 
 

@@ -26,7 +26,7 @@ module tilewright_top #(
     input  logic                                                  aresetn,
     input  logic [                           Batch*BlockIn*8-1:0] inp_i,
     input  logic [                        BlockOut*BlockIn*8-1:0] wgt_i,
-    output logic [Batch*BlockOut*(16+$clog2(BlockIn))-1:0] sum_o
+    output logic [Batch*BlockOut*32-1:0] sum_o
 );
   tw_mac #(
       .Batch     (Batch),
