@@ -73,7 +73,7 @@ def test_random_programs_on_the_smallest_array() -> None:
     check_random(TINY, generator("twin tiny"), 10, 8)
 
 
-@pytest.mark.parametrize("number", sample(1, 25))
+@pytest.mark.parametrize("number", sample(1, 27))
 def test_random_programs_on_any_configuration(number: int) -> None:
     rng = generator(f"twin {number}")
     check_random(any_hwconfig(rng), rng, 5 if number == 0 else 10, 12 if number == 0 else 20)

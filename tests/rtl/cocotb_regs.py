@@ -114,6 +114,49 @@ async def every_register_reads_zero_after_a_reset_that_follows_writes(dut: Any) 
 
 
 @cocotb.test()
+async def a_master_may_wait_for_valid_before_it_is_ready(dut: Any) -> None:
+    """AXI lets RREADY and BREADY follow RVALID and BVALID: neither may be waited for."""
+    await start_clock(dut)
+    for name in ("status_i", "error_i", "error_insn_i", "wait_state_i", "event_i", "counter_i"):
+        getattr(dut, name).value = 0
+    for name in ("awvalid", "wvalid", "arvalid", "bready", "rready"):
+        getattr(dut, f"s_axil_{name}").value = 0
+    await reset(dut)
+
+    async def until(*outputs: str) -> None:
+        """Up to and with the rising edge before which the outputs are high."""
+        for _ in range(10):
+            await RisingEdge(dut.clk_i)
+            if all(int(getattr(dut, name).value) for name in outputs):
+                return
+        raise AssertionError(f"{outputs} never rise without ready")
+
+    for value in (0x1234_5678, 0xFFFF_FFFF, 0):
+        dut.s_axil_awaddr.value = _OFFSET["WATCHDOG"]
+        dut.s_axil_wdata.value, dut.s_axil_wstrb.value = value, 0xF
+        dut.s_axil_awvalid.value = dut.s_axil_wvalid.value = 1
+        await until("s_axil_awready", "s_axil_wready")
+        dut.s_axil_awvalid.value = dut.s_axil_wvalid.value = 0
+        await until("s_axil_bvalid")
+        dut.s_axil_bready.value = 1
+        await until("s_axil_bvalid")
+        dut.s_axil_bready.value = 0
+
+        dut.s_axil_araddr.value = _OFFSET["WATCHDOG"]
+        dut.s_axil_arvalid.value = 1
+        await until("s_axil_arready")
+        dut.s_axil_arvalid.value = 0
+        await until("s_axil_rvalid")
+        assert int(dut.s_axil_rdata.value) == value
+        dut.s_axil_rready.value = 1
+        await until("s_axil_rvalid")
+        dut.s_axil_rready.value = 0
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.s_axil_rvalid.value)
+        assert not int(dut.s_axil_bvalid.value)
+
+
+@cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def status_and_identity_are_read_only(dut: Any, knob: str) -> None:
     rng = generator("regs status" + knob)
