@@ -12,8 +12,9 @@ from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.program import Program
-from tilewright.host.registers import Ctrl, ErrorCode, Status
+from tilewright.host.isa import Instruction, Unit
+from tilewright.host.program import Program, layout_regions
+from tilewright.host.registers import Ctrl, ErrorCode, ErrorUnit, Status
 from tilewright.sim.build import build_model
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
@@ -147,3 +148,24 @@ def test_the_watchdog_counts_from_the_address_of_a_burst_to_its_first_data():
     latency = DISTANT.read_latency
     assert outcome(program, DISTANT, latency - 1) is ErrorCode.WATCHDOG
     assert outcome(program, DISTANT, latency + 1) is ErrorCode.NONE
+
+
+def test_a_token_that_no_counter_can_hold_names_the_instruction_that_pushed_it():
+    """65,536 tokens that nobody takes: the last of them overflows the counter of 16 bits."""
+    opcode, values = legal_steps(TINY)["alu"]
+    word = Instruction(opcode, {**values, "pop": 0, "push": 1 << Unit.STORE}).encode()
+    short = build(TINY, (opcode, {**values, "pop": 0, "push": 0}))
+    finish = short.instructions[len(word) :]
+    for tokens in (65_535, 65_536):
+        stream = word * tokens + finish
+        regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(stream)})
+        program = replace(short, instructions=stream, regions=regions, memory_bytes=total)
+        device = VerilatorDevice(TINY, IDEAL)
+        if tokens == 65_535:
+            assert device.run(program, program.image()).counters["vector_instructions"] == tokens
+        else:
+            with pytest.raises(DeviceStatusError) as caught:
+                device.run(program, program.image())
+            found = caught.value.code, caught.value.unit, caught.value.instruction
+            assert found == (ErrorCode.TOKEN_OVERFLOW, ErrorUnit.VECTOR, tokens - 1)
+        device.close()
