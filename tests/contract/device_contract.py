@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from tilewright.host.device import Bytes, Device
 from tilewright.host.errors import DeviceError, ProgramError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
-from tilewright.host.isa import Instruction, Memory, Opcode, VectorOp, encode_uop
+from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, ErrorCode
 from tilewright.sim.randprog import random_program
@@ -104,6 +105,23 @@ def legal_steps(hw: HwConfig) -> dict[str, Step]:
         "store": (Opcode.STORE, {**base, "pop": 0b0100}),
     }
     return steps
+
+
+def tokens_that_nobody_takes(hw: HwConfig, count: int) -> Program:
+    """``count`` VECTOR instructions that push a token to STORE; 65,536 are one too many."""
+    opcode, values = legal_steps(hw)["alu"]
+    push = Instruction(opcode, {**values, "pop": 0, "push": 1 << Unit.STORE}).encode()
+    stream = push * count + Instruction(Opcode.FINISH, {}).encode()
+    regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(stream)})
+    none = build(hw)
+    return replace(none, instructions=stream, regions=regions, memory_bytes=total)
+
+
+PADS_ALONE: Final[tuple[Change, ...]] = tuple(
+    {"dram_offset": 4097, "pad_left": 1, "pad_top": 1, **size}
+    for size in ({"x_size": 0}, {"y_size": 0}, {"x_size": 0, "y_size": 0})
+)
+"""Changes of step ``inp`` of `legal_steps`: padding without data, whose offset means nothing."""
 
 
 def data_image(program: Program) -> Bytes:

@@ -7,13 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
+from contract.device_contract import (
+    LONG,
+    LONG_CYCLES,
+    PADS_ALONE,
+    build,
+    data_image,
+    legal_steps,
+    tokens_that_nobody_takes,
+)
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.isa import Instruction, Unit
-from tilewright.host.program import Program, layout_regions
+from tilewright.host.program import Program
 from tilewright.host.registers import Ctrl, ErrorCode, ErrorUnit, Status
 from tilewright.sim.build import build_model
 from tilewright.sim.randprog import random_program
@@ -152,14 +159,8 @@ def test_the_watchdog_counts_from_the_address_of_a_burst_to_its_first_data():
 
 def test_a_token_that_no_counter_can_hold_names_the_instruction_that_pushed_it():
     """65,536 tokens that nobody takes: the last of them overflows the counter of 16 bits."""
-    opcode, values = legal_steps(TINY)["alu"]
-    word = Instruction(opcode, {**values, "pop": 0, "push": 1 << Unit.STORE}).encode()
-    short = build(TINY, (opcode, {**values, "pop": 0, "push": 0}))
-    finish = short.instructions[len(word) :]
     for tokens in (65_535, 65_536):
-        stream = word * tokens + finish
-        regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(stream)})
-        program = replace(short, instructions=stream, regions=regions, memory_bytes=total)
+        program = tokens_that_nobody_takes(TINY, tokens)
         device = VerilatorDevice(TINY, IDEAL)
         if tokens == 65_535:
             assert device.run(program, program.image()).counters["vector_instructions"] == tokens
@@ -169,3 +170,15 @@ def test_a_token_that_no_counter_can_hold_names_the_instruction_that_pushed_it()
             found = caught.value.code, caught.value.unit, caught.value.instruction
             assert found == (ErrorCode.TOKEN_OVERFLOW, ErrorUnit.VECTOR, tokens - 1)
         device.close()
+
+
+@pytest.mark.parametrize("number", range(len(PADS_ALONE)))
+def test_padding_without_data_reads_nothing_so_that_its_offset_may_be_anything(number):
+    steps = legal_steps(TINY)
+    steps["inp"] = (steps["inp"][0], {**steps["inp"][1], **PADS_ALONE[number]})
+    program = build(TINY, *steps.values())
+    image = data_image(program)
+    device = VerilatorDevice(TINY, IDEAL)
+    run = device.run(program, image)
+    assert np.array_equal(run.memory, expected(program, image))
+    device.close()

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from contract.device_contract import ERRORS, LONG, LONG_CYCLES, Step, build, data_image, legal_steps
+from contract.device_contract import (
+    ERRORS,
+    LONG,
+    LONG_CYCLES,
+    PADS_ALONE,
+    Step,
+    build,
+    data_image,
+    legal_steps,
+    tokens_that_nobody_takes,
+)
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
@@ -225,7 +235,22 @@ def faults(model: Model) -> None:
     legal = contract_case(model.hw, "")
     for name in ERRORS:
         contract_case(model.hw, name).check(device)
+    for change in PADS_ALONE:
+        steps = legal_steps(model.hw)
+        steps["inp"] = (steps["inp"][0], {**steps["inp"][1], **change})
+        program = build(model.hw, *steps.values())
+        judged(f"pads alone {change}", model.hw, program, data_image(program)).check(device)
     legal.check(device)
+    device.close()
+
+
+def overflow(model: Model) -> None:
+    """One token more than a counter holds is an error of the instruction that pushed it."""
+    device = model.device(IDEAL)
+    device.run(program := tokens_that_nobody_takes(model.hw, 65_535), program.image())
+    with expect(ErrorCode.TOKEN_OVERFLOW) as error:
+        device.run(program := tokens_that_nobody_takes(model.hw, 65_536), program.image())
+    assert error.value.instruction == 65_535, error.value
     device.close()
 
 
@@ -488,7 +513,17 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
     "data": ("tiny-4x4", (data,)),
     "faults": (
         "tiny-4x4",
-        (faults, tokens, streams, registers, long_work, bus_errors, resets, broken_programs),
+        (
+            faults,
+            tokens,
+            streams,
+            registers,
+            long_work,
+            bus_errors,
+            resets,
+            broken_programs,
+            overflow,
+        ),
     ),
     "timing": ("tiny-4x4", (timing,)),
     "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),
