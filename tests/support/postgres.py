@@ -51,6 +51,19 @@ def _identity() -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
+def _copy(programs: Path, place: Path) -> Path:
+    """The binaries where any user can reach them: the environment may lie in a private folder.
+
+    They find their libraries beside the package, by relative path.
+    """
+    install, package = programs.parent, programs.parent.parent
+    copied = place / "site" / package.name / install.name
+    shutil.copytree(install, copied, symlinks=True)
+    for libraries in package.parent.glob(f"{package.name}.libs"):
+        shutil.copytree(libraries, place / "site" / libraries.name, symlinks=True)
+    return copied / programs.name
+
+
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGQUIT)
 
@@ -62,6 +75,7 @@ def folder() -> Path:
     place = Path(tempfile.mkdtemp(prefix="tilewright-pg-"))
     who = _identity()
     if who:
+        programs = _copy(programs, place)
         os.chown(place, who["user"], who["group"])
     words = ("-U", "tilewright", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
     made = subprocess.run(
