@@ -163,7 +163,7 @@ def executors(hw_name: str, amounts: Amounts, *, ray: bool) -> Iterator[Record]:
     """Start-up, round trips, and trials/s with one and with two workers."""
     kinds: list[tuple[str, Callable[[int], Executor]]] = [("processes", WorkerPool)]
     if ray:
-        from tilewright.sim.ray_executor import RayExecutor  # noqa: PLC0415
+        from tilewright.sim.ray_executor import RayExecutor  # noqa: PLC0415  (an extra: loaded when asked for)
 
         kinds.append(("ray", lambda workers: RayExecutor("local", workers)))
     requests = requests_of(hw_name, amounts)
@@ -359,7 +359,7 @@ def places(url: str | None) -> Iterator[dict[str, Callable[[], Path | str]]]:
         }
         if url is None:
             sys.path.insert(0, str(TESTS))
-            from support.postgres import new_database  # noqa: PLC0415
+            from support.postgres import new_database  # noqa: PLC0415  (an extra: loaded when asked for)
 
             found["postgresql"] = new_database
         elif url:

@@ -319,7 +319,7 @@ class RayExecutor:
 
 def _import_ray() -> Any:
     try:
-        import ray  # noqa: PLC0415
+        import ray  # noqa: PLC0415  (an extra: loaded when asked for)
     except ImportError as error:
         raise ToolError(
             "Ray is not installed", field="ray", remedy="pip install 'tilewright[ray]'"

@@ -311,6 +311,6 @@ class Store:
             from sqlalchemy.dialects import postgresql  # noqa: PLC0415  (only where it is used)
 
             return postgresql.insert(table)
-        from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415  (of this database alone)
 
         return sqlite.insert(table)

@@ -307,8 +307,8 @@ def _begin(connection: sa.Connection) -> None:
 
 def _migrate(connection: sa.Connection, *, stamp: bool) -> None:
     # Imported here: only an old store pays for it.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415  (takes time: loaded to migrate only)
+    from alembic.config import Config  # noqa: PLC0415  (takes time: loaded to migrate only)
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))

@@ -26,6 +26,7 @@ package tw_geometry;
   int unsigned write_outstanding_value = tilewright_geometry(19);
   int unsigned config_hash_value = tilewright_geometry(20);
 
+  // The parameter of hardware, which every function is given, is what the variables replace.
   /* verilator lint_off UNUSEDSIGNAL */
   function automatic int unsigned inp_depth(int unsigned fixed);
     return inp_depth_value;

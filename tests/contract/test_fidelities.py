@@ -152,7 +152,7 @@ def _of_bus(rng: np.random.Generator, bus: int) -> HwConfig:
 
 
 @pytest.fixture(scope="module")
-def tiny_group():  # type: ignore[no-untyped-def]
+def tiny_group():
     group = devices(TINY, IDEAL)
     yield group
     for device in group.values():
@@ -160,7 +160,7 @@ def tiny_group():  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("case", sorted(ERRORS))
-def test_an_illegal_instruction_ends_in_the_same_error(tiny_group, case: str) -> None:  # type: ignore[no-untyped-def]
+def test_an_illegal_instruction_ends_in_the_same_error(tiny_group, case: str) -> None:
     name, change, code = ERRORS[case]
     steps = legal_steps(TINY)
     opcode, values = steps[name]
@@ -171,12 +171,12 @@ def test_an_illegal_instruction_ends_in_the_same_error(tiny_group, case: str) ->
     assert not differences(tiny_group, program, image)
 
 
-def test_every_legal_step_takes_the_same_time(tiny_group) -> None:  # type: ignore[no-untyped-def]
+def test_every_legal_step_takes_the_same_time(tiny_group) -> None:
     program = build(TINY, *legal_steps(TINY).values())
     assert not differences(tiny_group, program, data_image(program))
 
 
-def test_timing_returns_the_image_that_it_was_given(tiny_group) -> None:  # type: ignore[no-untyped-def]
+def test_timing_returns_the_image_that_it_was_given(tiny_group) -> None:
     program, image = random_program(TINY, generator("timing image"))
     before = image.copy()
     run = tiny_group[Fidelity.TIMING].run(program, image)

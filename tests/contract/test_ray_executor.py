@@ -39,7 +39,7 @@ TASKS = (conv2d("A", 6, 8, 8, 3, 1, 1), conv2d("B", 6, 8, 12, 1, 0, 1, count=2))
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two nodes of one CPU each; this process is their driver."""
-    from ray.cluster_utils import Cluster  # noqa: PLC0415
+    from ray.cluster_utils import Cluster  # noqa: PLC0415  (an extra: loaded when asked for)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, *filter(None, sys.path)]))
