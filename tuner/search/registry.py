@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every search algorithm by its name; its module is imported when it is made.
+
+A new algorithm is one file with a `Tuner` subclass and one line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilewright.tuner.search._base import Tuner, TunerError
+from tilewright.tuner.space import Index, Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunerSpec:
+    """What is known of an algorithm before it is imported.
+
+    Attributes:
+        module: in `tilewright.tuner.search`.
+        kind: name of the class in it.
+        summary: one line for the command line and the docs.
+        prior: it takes a predicted cost of a point (the grey-box track).
+        packages: importable packages that it needs beyond Tilewright's own, from the extra
+            ``search``.
+    """
+
+    module: str
+    kind: str
+    summary: str
+    prior: bool = False
+    packages: tuple[str, ...] = ()
+
+
+TUNERS: Final[Mapping[str, TunerSpec]] = {
+    "random": TunerSpec(
+        module="random", kind="RandomTuner", summary="valid points, drawn at random"
+    ),
+    "coordinate": TunerSpec(
+        module="coordinate",
+        kind="CoordinateTuner",
+        summary="coordinate descent with restarts (droplet search)",
+    ),
+    "genetic": TunerSpec(module="genetic", kind="GeneticTuner", summary="genetic algorithm"),
+    "guided": TunerSpec(
+        module="guided",
+        kind="GuidedTuner",
+        summary="best-first by the cost model, refined around what measures best",
+        prior=True,
+    ),
+}
+"""Every tuner by its name on the command line."""
+
+
+def tuner_spec(name: str) -> TunerSpec:
+    """What is known of a tuner.
+
+    Raises:
+        TunerError: there is none of that name.
+    """
+    try:
+        return TUNERS[name]
+    except KeyError as error:
+        raise TunerError(
+            "no tuner of that name",
+            field="tuner",
+            value=name,
+            remedy=f"use one of {', '.join(TUNERS)}",
+        ) from error
+
+
+def tuner_class(name: str) -> type[Tuner[Any]]:
+    """The class of a tuner.
+
+    Raises:
+        TunerError: there is none of that name, or a package that it needs is not installed.
+    """
+    spec = tuner_spec(name)
+    for package in spec.packages:
+        if importlib.util.find_spec(package) is None:
+            raise TunerError(
+                f"tuner {name} needs the package {package}",
+                field="tuner",
+                value=name,
+                remedy="pip install 'tilewright[search]' (torch==2.13.0 first)",
+            )
+    module = importlib.import_module(f"tilewright.tuner.search.{spec.module}")
+    kind: type[Tuner[Any]] = getattr(module, spec.kind)
+    return kind
+
+
+def make_tuner(
+    name: str,
+    space: Space[Any],
+    *,
+    seed: int | tuple[int, ...],
+    initial: Sequence[Index] = (),
+    prior: Callable[[Any], float] | None = None,
+    **options: Any,
+) -> Tuner[Any]:
+    """A tuner by name.
+
+    Args:
+        name: a key of `TUNERS`.
+        space: where it searches.
+        seed: entropy of its generator.
+        initial: points that it proposes first.
+        prior: predicted cost of a point; only a tuner that uses one gets it.
+        options: further arguments of the tuner's class (ablations).
+
+    Raises:
+        TunerError: there is none of that name, or a package that it needs is not installed.
+    """
+    if tuner_spec(name).prior:
+        options["prior"] = prior
+    return tuner_class(name)(space, seed=seed, initial=initial, **options)
