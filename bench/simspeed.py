@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from outside import cocotb_run, plain_runs
 
 from tilewright.host.board import load_memory
 from tilewright.host.golden import conv2d_int8, random_tensors
@@ -49,6 +50,8 @@ CONFIGS = {8: "edge-8x8", 16: "pynq-16x16", 32: "zu-32x32"}
 NETWORK = "vta-resnet18"
 OFFLOADED = [f"C{number}" for number in range(2, 12)]
 LAYER = "C9"
+COCOTB_LAYER = "C10"
+"""cocotb takes a thousand times as long a cycle: a short layer."""
 MEMORY = "ideal"
 TWIN_REPEATS = 50
 
@@ -132,15 +135,40 @@ def stepped_subject(array: int, hw: HwConfig, cycles: int) -> Subject:
     return Subject(name="interactive", array=array, round=once, close=simulation.close, notes=notes)
 
 
+def plain_subject(array: int, hw: HwConfig, task: Workload, folder: Path) -> Subject:
+    """A layer on full RTL under a testbench in C++ alone, in a process of its own."""
+    layer = lower(hw, task, first_schedule(hw, task))
+    image = layer.image(random_tensors(task, np.random.default_rng(0)))
+    library = build_model(hw, checks=False)
+
+    def once() -> tuple[int, float]:
+        return plain_runs(library, hw, layer.program, image, runs=1, folder=folder)[0]
+
+    return Subject(
+        name="plain C++", array=array, round=once, close=lambda: None, notes={"layer": task.name}
+    )
+
+
+def cocotb_record(array: int, hw: HwConfig, task: Workload, folder: Path) -> dict[str, Any]:
+    """A layer on full RTL as cocotb drives it, once."""
+    layer = lower(hw, task, first_schedule(hw, task))
+    image = layer.image(random_tensors(task, np.random.default_rng(0)))
+    cycles, seconds = cocotb_run(hw, layer.program, image, folder=folder)
+    return {"fidelity": "cocotb", "array": array, "layer": task.name, "cycles": cycles,
+            "seconds": round(seconds, 2), "cycles_per_s": round(cycles / seconds)}  # fmt: skip
+
+
 def measure(subjects: list[Subject], rounds: int) -> list[dict[str, Any]]:
     """Rounds of all subjects in turn; one record a subject."""
     speeds: list[list[float]] = [[] for _ in subjects]
-    seen: dict[tuple[int, Any], int] = {}
+    seen: dict[tuple[int, Any, bool], int] = {}
     for _ in range(rounds):
         for subject, speed in zip(subjects, speeds, strict=True):
             cycles, seconds = subject.round()
             speed.append(cycles / seconds)
-            if seen.setdefault((subject.array, subject.notes["layer"]), cycles) != cycles:
+            # The plain testbench counts from the start of the run to the interrupt.
+            key = (subject.array, subject.notes["layer"], subject.name == "plain C++")
+            if seen.setdefault(key, cycles) != cycles:
                 raise SystemExit(f"{subject.name} at {subject.array}: another number of cycles")
     records = []
     for subject, speed in zip(subjects, speeds, strict=True):
@@ -148,7 +176,7 @@ def measure(subjects: list[Subject], rounds: int) -> list[dict[str, Any]]:
             {
                 "fidelity": subject.name,
                 "array": subject.array,
-                "cycles": seen[subject.array, subject.notes["layer"]],
+                "cycles": seen[subject.array, subject.notes["layer"], subject.name == "plain C++"],
                 "cycles_per_s": round(statistics.median(speed)),
                 "lowest": round(min(speed)),
                 "highest": round(max(speed)),
@@ -260,9 +288,11 @@ def main() -> int:
     tasks = {task.name: task for task in load_network(NETWORK).workloads}
     records: list[dict[str, Any]] = []
     before = os.getloadavg()[0]
+    scratch = tempfile.TemporaryDirectory()
     for array in arrays:
         hw = load_hwconfig(CONFIGS[array])
         subjects = [device_subject(array, hw, tasks[LAYER], each) for each in Fidelity]
+        subjects.append(plain_subject(array, hw, tasks[LAYER], Path(scratch.name)))
         subjects.append(twin_subject(array, hw, tasks[LAYER]))
         if array == 16:
             subjects.append(stepped_subject(array, hw, 2000))
@@ -271,9 +301,11 @@ def main() -> int:
             show(record)
     if 16 in arrays:
         hw = load_hwconfig(CONFIGS[16])
-        for record in [*twin_layers(hw, rounds), resnet18(hw), twin_spaces(hw)]:
+        cocotb = cocotb_record(16, hw, tasks[COCOTB_LAYER], Path(scratch.name))
+        for record in [cocotb, *twin_layers(hw, rounds), resnet18(hw), twin_spaces(hw)]:
             records.append(record)
             show(record)
+    scratch.cleanup()
     summary = summarise(records)
     for name, value in summary.items():
         print(f"{name} = {value}")

@@ -24,8 +24,7 @@ module tw_counters #(
   localparam int unsigned UnitStates = 6;  // busy, three tokens, memory, idle
   localparam int unsigned AddBits = $clog2(BeatBytes) + 1;
 
-  logic [tw_pkg::NumCounters-1:0][AddBits-1:0] add;
-  logic [tw_pkg::NumCounters-1:0][CountBits-1:0] count_q, shadow_q;
+  logic [tw_pkg::NumCounters-1:0][CountBits-1:0] count, shadow_q;
 
   logic clear_q, running_q, snapshot_q, mac_q, vector_q, read_beat_q, read_burst_q, write_burst_q;
   tw_pkg::wait_e state_q[4];
@@ -59,29 +58,42 @@ module tw_counters #(
     endcase
   endfunction
 
-  always_comb begin
-    add = '0;
-    add[tw_pkg::CntCycles] = AddBits'(1);
-    for (int unsigned u = 0; u < 4; u++) begin
-      for (int unsigned s = 0; s < UnitStates; s++) begin
-        add[tw_pkg::CntLoadBusy+u*UnitStates+s] = AddBits'(slot_of(u, state_q[u]) == s);
-      end
-      add[tw_pkg::CntLoadInstructions+u] = AddBits'(retire_q[u]);
+  // What a total grows by in a cycle.
+  function automatic logic [AddBits-1:0] total_step(int unsigned counter);
+    unique case (counter)
+      tw_pkg::CntCycles: return AddBits'(1);
+      tw_pkg::CntMacsTiles: return AddBits'(mac_q);
+      tw_pkg::CntVectorTiles: return AddBits'(vector_q);
+      tw_pkg::CntBytesRead: return read_beat_q ? AddBits'(BeatBytes) : '0;
+      tw_pkg::CntBytesWritten: return write_bytes_q;
+      tw_pkg::CntReadBursts: return AddBits'(read_burst_q);
+      tw_pkg::CntWriteBursts: return AddBits'(write_burst_q);
+      default: return '0;
+    endcase
+  endfunction
+
+  for (genvar c = 0; c < int'(tw_pkg::NumCounters); c++) begin : gen_counter
+    localparam int unsigned State = c - tw_pkg::CntLoadBusy;  // by unit, then by state
+    localparam int unsigned Retired = c - tw_pkg::CntLoadInstructions;  // by unit
+    logic [AddBits-1:0] step;
+    logic [CountBits-1:0] count_q;
+    if (State < 4 * UnitStates) begin : gen_state
+      assign step = AddBits'(slot_of(State / UnitStates, state_q[State/UnitStates]) ==
+                             State % UnitStates);
+    end else if (Retired < 4) begin : gen_retired
+      assign step = AddBits'(retire_q[Retired]);
+    end else begin : gen_total
+      assign step = total_step(c);
     end
-    add[tw_pkg::CntMacsTiles] = AddBits'(mac_q);
-    add[tw_pkg::CntVectorTiles] = AddBits'(vector_q);
-    add[tw_pkg::CntBytesRead] = read_beat_q ? AddBits'(BeatBytes) : '0;
-    add[tw_pkg::CntBytesWritten] = write_bytes_q;
-    add[tw_pkg::CntReadBursts] = AddBits'(read_burst_q);
-    add[tw_pkg::CntWriteBursts] = AddBits'(write_burst_q);
+    always_ff @(posedge clk_i) begin
+      if (clear_q) count_q <= '0;
+      else if (running_q && step != '0) count_q <= count_q + CountBits'(step);
+    end
+    assign count[c] = count_q;
   end
 
   always_ff @(posedge clk_i) begin
-    for (int unsigned c = 0; c < tw_pkg::NumCounters; c++) begin
-      if (clear_q) count_q[c] <= '0;
-      else if (running_q && add[c] != '0) count_q[c] <= count_q[c] + CountBits'(add[c]);
-    end
-    if (snapshot_q) shadow_q <= count_q;
+    if (snapshot_q) shadow_q <= count;
   end
   assign value_o = 32'(index_i) < tw_pkg::NumCounters ? 64'(shadow_q[index_i]) : '0;
 endmodule

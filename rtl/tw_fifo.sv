@@ -34,11 +34,10 @@ module tw_fifo #(
       head_q  <= '0;
       tail_q  <= '0;
       count_q <= '0;
-    end else begin
+    end else if (push || pop) begin
       if (push) tail_q <= tail_q + 1'b1;
       if (pop) head_q <= head_q + 1'b1;
-      if (push && !pop) count_q <= count_q + 1'b1;
-      else if (pop && !push) count_q <= count_q - 1'b1;
+      if (push != pop) count_q <= push ? count_q + 1'b1 : count_q - 1'b1;
     end
   end
 endmodule

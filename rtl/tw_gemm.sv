@@ -218,29 +218,25 @@ module tw_gemm #(
   assign error_index_o = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : index_i;
 
   // ---------------------------------------------------------------------------------------
-  // Stages 3 on: the array, with the accumulator's address travelling beside it
-  tag_t tag_in, tag_q[Tail+1];  // [1] operands ... [Tail] write
-  logic [AccAddrBits-1:0] addr_q[Tail+1];
-  logic fresh_q[Tail+1];
+  // Stages 3 on: the array, with what belongs to the products travelling beside it, a field of
+  // all stages at once; [1] operands ... [Tail] write
+  logic [Tail:1] valid_q, last_q, fresh_q;
+  logic [Tail:1][3:0] push_q;
+  logic [Tail:1][tw_pkg::AccBanks-1:0] banks_q;
+  logic [Tail:1][AccAddrBits-1:0] addr_q;
   logic signed [Batch-1:0][BlockOut-1:0][31:0] sum;
   // Where products enter: at 1 in hardware, later where a simulation has a shorter array.
   logic [31:0] entry;
 
   assign entry = MacPipeline + 32'd1 - tw_geometry::mac_pipeline(MacPipeline);
-  always_comb begin
-    tag_in = tag2_q;
-    tag_in.valid = go2;
-    tag_q[0] = '0;
-    addr_q[0] = AccAddrBits'(acc2_q);
-    fresh_q[0] = fresh2_q;
-  end
-  for (genvar s = 1; s <= Tail; s++) begin : gen_tail
-    always_ff @(posedge clk_i) begin
-      tag_q[s]   <= entry == 32'(s) ? tag_in : tag_q[s-1];
-      addr_q[s]  <= addr_q[s-1];
-      fresh_q[s] <= fresh_q[s-1];
-      if (rst_i) tag_q[s] <= '0;
-    end
+  always_ff @(posedge clk_i) begin
+    valid_q <= rst_i ? '0 : {valid_q[Tail-1:1], 1'b0} | (Tail'(go2) << (entry - 32'd1));
+    last_q  <= {last_q[Tail-1:1], 1'b0} | (Tail'(tag2_q.last) << (entry - 32'd1));
+    push_q  <= {push_q[Tail-1:1], 4'd0} | ((Tail * 4)'(tag2_q.push) << ((entry - 32'd1) << 2));
+    banks_q <= rst_i ? '0 : {banks_q[Tail-1:1], tw_pkg::AccBanks'(0)} |
+               ((Tail * tw_pkg::AccBanks)'(tag2_q.banks) << ((entry - 32'd1) * tw_pkg::AccBanks));
+    addr_q  <= {addr_q[Tail-1:1], AccAddrBits'(acc2_q)};
+    fresh_q <= {fresh_q[Tail-1:1], fresh2_q};
   end
 
   tw_mac #(
@@ -254,14 +250,14 @@ module tw_gemm #(
       .DataPath  (DataPath)
   ) u_mac (
       .clk_i,
-      .valid_i(tag_q[1].valid),
+      .valid_i(valid_q[1]),
       .inp_i  (inp_data_i),
       .wgt_i  (wgt_data_i),
       .sum_o  (sum)
   );
 
   // The sum appears in stage Tail - 1; the accumulator was read one stage earlier.
-  assign acc_read_o      = tag_q[Tail-2].valid && !fresh_q[Tail-2];
+  assign acc_read_o      = valid_q[Tail-2] && !fresh_q[Tail-2];
   assign acc_read_addr_o = addr_q[Tail-2];
 
   logic [AccBits-1:0] old, result_q, older_q;
@@ -270,30 +266,30 @@ module tw_gemm #(
   always_comb begin
     old = acc_read_data_i;
     if (older_valid_q && older_addr_q == addr_q[Tail-1]) old = older_q;
-    if (tag_q[Tail].valid && addr_q[Tail] == addr_q[Tail-1]) old = result_q;
+    if (valid_q[Tail] && addr_q[Tail] == addr_q[Tail-1]) old = result_q;
     if (fresh_q[Tail-1]) old = '0;
   end
 
   always_ff @(posedge clk_i) begin
-    if (DataPath != 0 && tag_q[Tail-1].valid) begin
+    if (DataPath != 0 && valid_q[Tail-1]) begin
       for (int unsigned b = 0; b < Batch; b++) begin
         for (int unsigned o = 0; o < BlockOut; o++) begin
           result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + sum[b][o];
         end
       end
     end
-    if (DataPath != 0 && tag_q[Tail].valid) begin
+    if (DataPath != 0 && valid_q[Tail]) begin
       older_q      <= result_q;
       older_addr_q <= addr_q[Tail];
     end
-    older_valid_q <= tag_q[Tail].valid && !rst_i;
+    older_valid_q <= valid_q[Tail] && !rst_i;
   end
 
-  assign acc_write_o      = tag_q[Tail].valid;
+  assign acc_write_o      = valid_q[Tail];
   assign acc_write_addr_o = addr_q[Tail];
   assign acc_write_data_o = result_q;
-  assign retire_o         = tag_q[Tail].valid && tag_q[Tail].last;
-  assign token_push_o     = (retire_o && !halt_i) ? tag_q[Tail].push : '0;
+  assign retire_o         = valid_q[Tail] && last_q[Tail];
+  assign token_push_o     = (retire_o && !halt_i) ? push_q[Tail] : '0;
 
   // ---------------------------------------------------------------------------------------
   // Locks and state
@@ -301,11 +297,8 @@ module tw_gemm #(
   always_comb begin
     acc_lock_o = cur_valid_q ? cur_q.acc_banks : '0;
     acc_lock_o |= tag1_q.banks | tag2_q.banks;
-    draining = tag1_q.valid || tag2_q.valid;
-    for (int unsigned s = 1; s <= Tail; s++) begin
-      acc_lock_o |= tag_q[s].banks;
-      draining |= tag_q[s].valid;
-    end
+    draining = tag1_q.valid || tag2_q.valid || (|valid_q);
+    for (int unsigned s = 1; s <= Tail; s++) acc_lock_o |= banks_q[s];
   end
   assign idle_o = !cur_valid_q && !draining;
 

@@ -81,20 +81,24 @@ module tw_spad #(
       assign slice = SliceShift'(beat_index);
       if (DiagBytes == 0) begin : gen_plain
         always_ff @(posedge clk_i) begin
-          for (int unsigned s = 0; s < Slices; s++) begin
-            if (write_i && (write_pad_i || slice == SliceShift'(s)))
-              mem[row][s*BeatBytes*8+:BeatBytes*8] <= write_data_i;
+          if (write_i) begin
+            for (int unsigned s = 0; s < Slices; s++) begin
+              if (write_pad_i || slice == SliceShift'(s))
+                mem[row][s*BeatBytes*8+:BeatBytes*8] <= write_data_i;
+            end
           end
         end
       end else begin : gen_diagonal
         always_ff @(posedge clk_i) begin
-          for (int unsigned s = 0; s < Slices; s++) begin
-            // The beat of a diagonal that brings byte 0 of the slice's row.
-            if (write_i && (write_pad_i || (write_diag_i ?
-                10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_slice_i :
-                slice == SliceShift'(s))))
-              mem[row][s*BeatBytes*8+:BeatBytes*8] <=
-                  write_diag_i ? diagonal(s * BeatBytes) : write_data_i;
+          if (write_i) begin
+            for (int unsigned s = 0; s < Slices; s++) begin
+              // The beat of a diagonal that brings byte 0 of the slice's row.
+              if (write_pad_i || (write_diag_i ?
+                  10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_slice_i :
+                  slice == SliceShift'(s)))
+                mem[row][s*BeatBytes*8+:BeatBytes*8] <=
+                    write_diag_i ? diagonal(s * BeatBytes) : write_data_i;
+            end
           end
         end
       end

@@ -11,25 +11,24 @@ module tw_tokens #(
     output logic [NumUnits-1:0][NumUnits-1:0] available_o, // [consumer][producer] not empty
     output logic [NumUnits-1:0]               overflow_o   // by producer, in the cycle of the push
 );
-  logic [NumUnits-1:0][NumUnits-1:0][CountBits-1:0] count_q;  // [consumer][producer]
+  logic [NumUnits-1:0][NumUnits-1:0] full;  // [producer][consumer]
 
-  always_comb begin
-    overflow_o = '0;
-    for (int unsigned c = 0; c < NumUnits; c++) begin
-      for (int unsigned p = 0; p < NumUnits; p++) begin
-        available_o[c][p] = count_q[c][p] != '0;
-        if (push_i[p][c] && !pop_i[c][p] && (&count_q[c][p])) overflow_o[p] = 1'b1;
+  for (genvar c = 0; c < NumUnits; c++) begin : gen_consumer
+    for (genvar p = 0; p < NumUnits; p++) begin : gen_producer
+      logic [CountBits-1:0] count_q;
+      logic available_q;  // count_q is not 0: what the queue heads wait for lies in a register
+      assign available_o[c][p] = available_q;
+      assign full[p][c] = push_i[p][c] && !pop_i[c][p] && (&count_q);
+      always_ff @(posedge clk_i) begin
+        if (rst_i) begin
+          count_q     <= '0;
+          available_q <= 1'b0;
+        end else if (push_i[p][c] != pop_i[c][p]) begin
+          count_q     <= push_i[p][c] ? count_q + 1'b1 : count_q - 1'b1;
+          available_q <= push_i[p][c] ? !(&count_q) : (count_q != CountBits'(1));
+        end
       end
     end
-  end
-
-  always_ff @(posedge clk_i) begin
-    for (int unsigned c = 0; c < NumUnits; c++) begin
-      for (int unsigned p = 0; p < NumUnits; p++) begin
-        if (rst_i) count_q[c][p] <= '0;
-        else if (push_i[p][c] && !pop_i[c][p]) count_q[c][p] <= count_q[c][p] + 1'b1;
-        else if (pop_i[c][p] && !push_i[p][c]) count_q[c][p] <= count_q[c][p] - 1'b1;
-      end
-    end
+    assign overflow_o[c] = |full[c];
   end
 endmodule

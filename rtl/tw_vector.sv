@@ -230,43 +230,22 @@ module tw_vector #(
   end
 
   // ---------------------------------------------------------------------------------------
-  // Stages 1 on
-  typedef struct packed {
-    logic                        valid;
-    logic                        last;
-    logic                        alu;     // writes ACC
-    logic [3:0]                  push;
-    logic [tw_pkg::AccBanks-1:0] banks;   // still locked
-  } tag_t;
-
-  tag_t tag_q[Tail+1];
-  logic [PartBits-1:0] part_line_q[Tail+1];
-  logic [OutAddrBits-1:0] out_line_q[Tail+1];
-  logic [AccAddrBits-1:0] dst_line_q[AccWrite+1];
-
-  always_comb begin
-    tag_q[0] = '{
-        valid: go,
-        last: go && issue_last,
-        alu: !requant,
-        push: cur_q.push,
-        banks: (go && !requant) ? cur_q.acc_banks : '0
-    };
-    part_line_q[0] = part_q;
-    out_line_q[0]  = OutAddrBits'(dst_q);
-    dst_line_q[0]  = AccAddrBits'(dst_q);
-  end
-  for (genvar s = 1; s <= Tail; s++) begin : gen_tail
-    always_ff @(posedge clk_i) begin
-      tag_q[s]       <= tag_q[s-1];
-      part_line_q[s] <= part_line_q[s-1];
-      out_line_q[s]  <= out_line_q[s-1];
-      if (s > AccWrite) tag_q[s].banks <= '0;
-      if (rst_i) tag_q[s] <= '0;
-    end
-  end
-  for (genvar s = 1; s <= AccWrite; s++) begin : gen_dst
-    always_ff @(posedge clk_i) dst_line_q[s] <= dst_line_q[s-1];
+  // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
+  logic [Tail:1] valid_q, last_q, alu_q;  // alu: writes ACC
+  logic [Tail:1][3:0] push_q;
+  logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
+  logic [Tail:1][PartBits-1:0] part_line_q;
+  logic [Tail:1][OutAddrBits-1:0] out_line_q;
+  logic [AccWrite:1][AccAddrBits-1:0] dst_line_q;
+  always_ff @(posedge clk_i) begin
+    valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go};
+    last_q      <= {last_q[Tail-1:1], issue_last};
+    alu_q       <= {alu_q[Tail-1:1], !requant};
+    push_q      <= {push_q[Tail-1:1], cur_q.push};
+    part_line_q <= {part_line_q[Tail-1:1], part_q};
+    out_line_q  <= {out_line_q[Tail-1:1], OutAddrBits'(dst_q)};
+    dst_line_q  <= {dst_line_q[AccWrite-1:1], AccAddrBits'(dst_q)};
+    banks_q     <= rst_i ? '0 : {banks_q[AccWrite-1:1], (go && !requant) ? cur_q.acc_banks : '0};
   end
 
   // Stage 1: select the part, take what is not in ACC yet, and the second operand.
@@ -275,7 +254,6 @@ module tw_vector #(
   logic signed [15:0] imm1_q;
   logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q;
   logic [Lanes*8-1:0] res_part;
-  logic signed [15:0] operand2_q[Lanes];
 
   always_ff @(posedge clk_i) begin
     if (go) begin
@@ -299,23 +277,19 @@ module tw_vector #(
   logic first1_q, first2_q, second1_q, third1_q;
   logic [AccWrite:1] feeds;  // by stage of the operation
   for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
-    assign feeds[s] = tag_q[s].valid && tag_q[s].alu && (dst_line_q[s] == AccAddrBits'(src_q)) &&
+    assign feeds[s] = valid_q[s] && alu_q[s] && (dst_line_q[s] == AccAddrBits'(src_q)) &&
                       (part_line_q[s] == part_q);
   end
   always_ff @(posedge clk_i) begin
     {third1_q, second1_q, first1_q} <= feeds;
-    if (tag_q[1].valid) begin
+    if (valid_q[1]) begin
       first2_q <= first1_q;
       op2_q    <= op1_q;
       acc2_q   <= second1_q ? result : third1_q ? older_q : acc_part;
-      for (int unsigned l = 0; l < Lanes; l++)
-        operand2_q[l] <= opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q;
     end
   end
 
   // Stage 2: the exact product, or 33 bits that hold every other result.
-  assign fresh = first2_q ? result : acc2_q;
-
   function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
                                                  logic signed [15:0] b);
     logic less;
@@ -331,28 +305,38 @@ module tw_vector #(
     endcase
   endfunction
 
-  logic signed [47:0] product_q[Lanes];
-  logic signed [32:0] simple_q[Lanes];
+  // Stage 3: one saturation for sum and product.
+  function automatic logic [31:0] saturated(logic signed [47:0] exact);
+    logic over;
+    over = !(&exact[47:31]) && (|exact[47:31]);
+    return over ? {exact[47], {31{!exact[47]}}} : exact[31:0];
+  endfunction
+
   logic multiply_q;
   always_ff @(posedge clk_i) begin
-    if (tag_q[2].valid && tag_q[2].alu) begin
-      multiply_q <= op2_q == tw_pkg::VecMul;
-      for (int unsigned l = 0; l < Lanes; l++) begin
-        product_q[l] <= 48'($signed(fresh[l*32+:32])) * 48'(operand2_q[l]);
-        simple_q[l]  <= compute(op2_q, fresh[l*32+:32], operand2_q[l]);
+    if (valid_q[2] && alu_q[2]) multiply_q <= op2_q == tw_pkg::VecMul;
+  end
+  logic [Lanes-1:0][7:0] residual;
+  for (genvar l = 0; l < Lanes; l++) begin : gen_lane
+    logic signed [15:0] operand_q;
+    logic signed [47:0] product_q;
+    logic signed [32:0] simple_q;
+    assign fresh[l*32+:32] = first2_q ? result[l*32+:32] : acc2_q[l*32+:32];
+    assign residual[l] = operand_q[7:0];
+    always_ff @(posedge clk_i) begin
+      if (valid_q[1]) operand_q <= opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q;
+      if (valid_q[2] && alu_q[2]) begin
+        product_q <= 48'($signed(fresh[l*32+:32])) * 48'(operand_q);
+        simple_q  <= compute(op2_q, fresh[l*32+:32], operand_q);
       end
     end
+    // Only of a part that ends there: a simulator skips the rest.
+    always_comb begin
+      result[l*32+:32] = '0;
+      if (acc_write_o) result[l*32+:32] = saturated(multiply_q ? product_q : 48'(simple_q));
+    end
   end
-
-  // Stage 3: one saturation for sum and product.
-  for (genvar l = 0; l < Lanes; l++) begin : gen_saturate
-    logic signed [47:0] exact;
-    logic over;
-    assign exact = multiply_q ? product_q[l] : 48'(simple_q[l]);
-    assign over = !(&exact[47:31]) && (|exact[47:31]);
-    assign result[l*32+:32] = over ? {exact[47], {31{!exact[47]}}} : exact[31:0];
-  end
-  assign acc_write_o      = tag_q[AccWrite].valid && tag_q[AccWrite].alu;
+  assign acc_write_o      = valid_q[AccWrite] && alu_q[AccWrite];
   assign acc_write_addr_o = dst_line_q[AccWrite];
   assign acc_write_part_o = part_line_q[AccWrite];
   assign acc_write_data_o = result;
@@ -370,72 +354,59 @@ module tw_vector #(
     end
   end
   logic [Lanes*8-1:0] requantised;
-  for (genvar l = 0; l < Lanes; l++) begin : gen_lane
-    tw_pkg::param_t param;
-    // The channel of an element; with fewer lanes than channels it depends on the part. The
-    // parameters are used over several stages, so each lane keeps those of its part's entry.
+  // The channel of an element; with fewer lanes than channels it depends on the part. The
+  // parameters are used over several stages, so each stage takes those of its part's entry.
+  tw_pkg::param_t [Lanes-1:0] param2, param3, param5, param6;
+  for (genvar l = 0; l < Lanes; l++) begin : gen_param
     if (Lanes >= BlockOut) begin : gen_fixed
-      assign param = param_regs_q[l%BlockOut];
-      tw_requant u_requant (
-          .clk_i,
-          .valid_i   (tag_q[2].valid && !tag_q[2].alu),
-          .acc_i     (fresh[l*32+:32]),
-          .residual_i(operand2_q[l][7:0]),
-          .param1_i  (param),
-          .param2_i  (param),
-          .param4_i  (param),
-          .param5_i  (param),
-          .low_i     (low_q),
-          .high_i    (high_q),
-          .out_o     (requantised[l*8+:8])
-      );
+      assign param2[l] = param_regs_q[l%BlockOut];
+      assign param3[l] = param2[l];
+      assign param5[l] = param2[l];
+      assign param6[l] = param2[l];
     end else begin : gen_moving
       localparam int unsigned Groups = BlockOut / Lanes;
       localparam int unsigned GroupBits = $clog2(Groups);
       tw_pkg::param_t [Groups-1:0] mine;
-      tw_pkg::param_t param2, param4, param5;
       for (genvar g = 0; g < Groups; g++) begin : gen_mine
         assign mine[g] = param_regs_q[g*Lanes+l];
       end
-      assign param = mine[part_line_q[2][GroupBits-1:0]];
-      assign param2 = mine[part_line_q[3][GroupBits-1:0]];
-      assign param4 = mine[part_line_q[5][GroupBits-1:0]];
-      assign param5 = mine[part_line_q[LastParam][GroupBits-1:0]];
-      tw_requant u_requant (
-          .clk_i,
-          .valid_i   (tag_q[2].valid && !tag_q[2].alu),
-          .acc_i     (fresh[l*32+:32]),
-          .residual_i(operand2_q[l][7:0]),
-          .param1_i  (param),
-          .param2_i  (param2),
-          .param4_i  (param4),
-          .param5_i  (param5),
-          .low_i     (low_q),
-          .high_i    (high_q),
-          .out_o     (requantised[l*8+:8])
-      );
+      assign param2[l] = mine[part_line_q[2][GroupBits-1:0]];
+      assign param3[l] = mine[part_line_q[3][GroupBits-1:0]];
+      assign param5[l] = mine[part_line_q[5][GroupBits-1:0]];
+      assign param6[l] = mine[part_line_q[LastParam][GroupBits-1:0]];
     end
   end
+  tw_requant #(
+      .Lanes(Lanes)
+  ) u_requant (
+      .clk_i,
+      .valid_i   (valid_q[2] && !alu_q[2]),
+      .acc_i     (fresh),
+      .residual_i(residual),
+      .param1_i  (param2),
+      .param2_i  (param3),
+      .param4_i  (param5),
+      .param5_i  (param6),
+      .low_i     (low_q),
+      .high_i    (high_q),
+      .out_o     (requantised)
+  );
 
-  assign out_write_o  = tag_q[Tail].valid && !tag_q[Tail].alu;
+  assign out_write_o  = valid_q[Tail] && !alu_q[Tail];
   assign out_addr_o   = out_line_q[Tail];
   assign out_part_o   = part_line_q[Tail];
   assign out_data_o   = requantised;
-  assign retire_o     = tag_q[Tail].valid && tag_q[Tail].last;
-  assign token_push_o = (retire_o && !halt_i) ? tag_q[Tail].push : '0;
+  assign retire_o     = valid_q[Tail] && last_q[Tail];
+  assign token_push_o = (retire_o && !halt_i) ? push_q[Tail] : '0;
 
   // ---------------------------------------------------------------------------------------
   // Locks, errors, state
   always_comb begin
     acc_lock_o = (state_q != Idle) ? cur_q.acc_banks : '0;
-    draining = 1'b0;
-    in_flight = 1'b0;
-    for (int unsigned s = 1; s <= Tail; s++) begin
-      acc_lock_o |= tag_q[s].banks;
-      in_flight |= tag_q[s].valid;
-      if (s < Drained) draining |= tag_q[s].valid;
-    end
+    for (int unsigned s = 1; s <= AccWrite; s++) acc_lock_o |= banks_q[s];
   end
+  assign in_flight = |valid_q;
+  assign draining = |valid_q[Drained-1:1];
   assign idle_o = (state_q == Idle) && !in_flight;
 
   assign error_valid_o = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||

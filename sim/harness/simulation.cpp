@@ -12,6 +12,9 @@
 #ifdef TILEWRIGHT_CLOCK_HISTORY
 #include "Vtilewright_top___024root.h"
 #endif
+#ifdef TILEWRIGHT_CLOCK_EDGE
+bool TILEWRIGHT_CLOCK_EDGE(Vtilewright_top___024root* root);  // of the generated code
+#endif
 #if TILEWRIGHT_GEOMETRY
 #include "geometry.h"
 #endif
@@ -84,21 +87,35 @@ class VerilatedModel {
   uint32_t beat_bytes() const { return sizeof(top_->m_axi_rdata); }
   const uint8_t* write_data() const { return PortBytes(top_->m_axi_wdata); }
 
-  void SetReset(bool asserted) { top_->aresetn = !asserted; }
+  void SetReset(bool asserted) {
+    top_->aresetn = !asserted;
+    pins_moved_ = true;
+  }
 #ifdef TILEWRIGHT_CLOCK_HISTORY
   // One evaluation a cycle: the clock stays high, and the model is told that it was low. No input
   // but a register access changes what is combinational (see sim/pins.py).
+  // While no other pin has moved either, the work of the edge is all that there is to evaluate.
   void Rise() {
+#ifdef TILEWRIGHT_CLOCK_EDGE
+    if (!pins_moved_) {
+      top_->rootp->__VnbaTriggered[0] = 1;
+      TILEWRIGHT_CLOCK_EDGE(top_->rootp);
+      return;
+    }
+#endif
     top_->aclk = 1;
     top_->rootp->TILEWRIGHT_CLOCK_HISTORY = 0;
-    top_->eval();
+    Settle();
   }
   void Fall() {}
 #else
   void Rise() { HalfStep(1); }
   void Fall() { HalfStep(0); }
 #endif
-  void Settle() { top_->eval(); }
+  void Settle() {
+    top_->eval();
+    pins_moved_ = false;
+  }
   void Finish(bool stopped) {
     if (!stopped) top_->final();
     WriteCoverage();
@@ -157,20 +174,29 @@ class VerilatedModel {
     top_->s_axil_bready = 0;
     top_->s_axil_arvalid = 0;
     top_->s_axil_rready = 0;
+    pins_moved_ = true;
   }
 
   void PutWriteAddress(uint32_t address) {
     top_->s_axil_awaddr = static_cast<SData>(address);
     top_->s_axil_awvalid = 1;
     top_->s_axil_bready = 1;
+    pins_moved_ = true;
   }
   void PutWriteData(uint32_t value) {
     top_->s_axil_wdata = value;
     top_->s_axil_wstrb = 0xf;
     top_->s_axil_wvalid = 1;
+    pins_moved_ = true;
   }
-  void DropWriteAddress() { top_->s_axil_awvalid = 0; }
-  void DropWriteData() { top_->s_axil_wvalid = 0; }
+  void DropWriteAddress() {
+    top_->s_axil_awvalid = 0;
+    pins_moved_ = true;
+  }
+  void DropWriteData() {
+    top_->s_axil_wvalid = 0;
+    pins_moved_ = true;
+  }
   bool write_address_taken() const { return top_->s_axil_awvalid && top_->s_axil_awready; }
   bool write_data_taken() const { return top_->s_axil_wvalid && top_->s_axil_wready; }
   bool write_answered() const { return top_->s_axil_bvalid; }
@@ -180,8 +206,12 @@ class VerilatedModel {
     top_->s_axil_araddr = static_cast<SData>(address);
     top_->s_axil_arvalid = 1;
     top_->s_axil_rready = 1;
+    pins_moved_ = true;
   }
-  void DropReadAddress() { top_->s_axil_arvalid = 0; }
+  void DropReadAddress() {
+    top_->s_axil_arvalid = 0;
+    pins_moved_ = true;
+  }
   bool read_address_taken() const { return top_->s_axil_arvalid && top_->s_axil_arready; }
   bool read_answered() const { return top_->s_axil_rvalid; }
   uint32_t read_response() const { return top_->s_axil_rresp; }
@@ -267,6 +297,7 @@ class VerilatedModel {
 
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<Vtilewright_top> top_;
+  bool pins_moved_ = true;  // pins that do not go to a register of the wrapper
 #if VM_TRACE_FST
   std::unique_ptr<VerilatedFstC> waves_;
   uint64_t wave_time_ = 0;

@@ -26,6 +26,12 @@ module formal_tokens #(
       .overflow_o (overflow)
   );
   assign {c, p} = pair_q;
+  logic [3:0][3:0][CountBits-1:0] count;
+  for (genvar i = 0; i < 4; i++) begin : gen_consumer
+    for (genvar j = 0; j < 4; j++) begin : gen_producer
+      assign count[i][j] = dut.gen_consumer[i].gen_producer[j].count_q;
+    end
+  end
 
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
@@ -43,7 +49,7 @@ module formal_tokens #(
       assume ((pop_i & ~available) == '0);
       if (live_q) begin
         assert (!sum_q[CountBits]);
-        assert (dut.count_q[c][p] == sum_q[CountBits-1:0]);
+        assert (count[c][p] == sum_q[CountBits-1:0]);
         assert (available[c][p] == (sum_q != '0));
         if (push_i[p][c] && !pop_i[c][p] && (&sum_q[CountBits-1:0])) assert (overflow[p]);
         if (overflow[p]) assert (push_i[p] != '0);

@@ -81,9 +81,16 @@ WIDE: Final = TINY.with_(
     vector_lanes=1,
     mac_pipeline=6,
 )
-CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE)}
+HALVES: Final = TINY.with_(name="halves", block_out=8, vector_lanes=4)
+"""Two parts a tile: the other configurations have one, four or more."""
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES)}
 
-FIXED_SEEDS: Final = {"tiny-4x4": range(6), "odd": range(3), "wide-bus": range(3)}
+FIXED_SEEDS: Final = {
+    "tiny-4x4": range(6),
+    "odd": range(3),
+    "wide-bus": range(3),
+    "halves": range(3),
+}
 COUNTED: Final = (
     "macs_tiles",
     "vector_tiles",
@@ -528,5 +535,6 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
     "timing": ("tiny-4x4", (timing,)),
     "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),
     "wide-bus": ("wide-bus", (data, timing, faults, streams, bus_errors, resets)),
+    "halves": ("halves", (data, timing)),
 }
 """Name -> (configuration, checks), from cheap to dear."""

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.host.errors import BuildError
 from tilewright.sim.build import TOP, read_manifest
-from tilewright.sim.pins import clock_history, registered_top
+from tilewright.sim.pins import clock_edge, clock_history, registered_top
 
 SMALL = """module top #(
     parameter int unsigned Width = 8,  // bits
@@ -60,3 +60,29 @@ def test_the_past_of_the_clock_is_found_and_must_be_one(tmp_path):
         clock_history(tmp_path)
     with pytest.raises(BuildError, match="none"):
         clock_history(tmp_path / "empty")
+
+
+EDGE = """bool Vtop___024root___eval_nba(Vtop___024root* vlSelf) {
+    if (any) {
+        if ((1ULL & vlSelfRef.__VnbaTriggered[0U])) { work(); }
+    }
+    return (any);
+}
+"""
+
+
+def test_the_work_of_an_edge_is_called_only_where_nothing_else_triggers_work(tmp_path):
+    header, code = tmp_path / "Vtop___024root.h", tmp_path / "Vtop___024root__0.cpp"
+    header.write_text("VlUnpacked<QData/*63:0*/, 1> __VnbaTriggered;\n")
+    code.write_text(EDGE)
+    assert clock_edge(tmp_path) == "Vtop___024root___eval_nba"
+    second = "        if ((2ULL & vlSelfRef.__VnbaTriggered[0U])) { more(); }\n    }\n"
+    code.write_text(EDGE.replace("    }\n", second, 1))
+    assert clock_edge(tmp_path) == ""
+    code.write_text(EDGE.replace("1ULL &", "3ULL &"))
+    assert clock_edge(tmp_path) == ""
+    code.write_text("")
+    assert clock_edge(tmp_path) == ""
+    code.write_text(EDGE)
+    header.write_text("VlUnpacked<QData/*63:0*/, 2> __VnbaTriggered;\n")
+    assert clock_edge(tmp_path) == ""

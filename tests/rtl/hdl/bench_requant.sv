@@ -13,7 +13,9 @@ module bench_requant (
     input  logic [  7:0] high_i,
     output logic [  7:0] out_o
 );
-  tw_requant u_dut (
+  tw_requant #(
+      .Lanes(1)
+  ) u_dut (
       .clk_i,
       .valid_i,
       .acc_i,
