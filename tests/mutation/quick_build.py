@@ -25,14 +25,17 @@ def quick_model(hw: HwConfig, manifest: Path) -> Path:
 
 
 def _compile(arguments: Sequence[str]) -> None:
-    """Compile without optimisation; the harness only when the model's interface is new."""
+    """Compile without optimisation; the harness only when what it sees of the model is new."""
     quick = [*arguments, "-O0"]  # the last one counts
     if not any(argument.endswith("/simulation.cpp") for argument in arguments):
         run_compiler(quick)
         return
     target = Path(arguments[arguments.index("-o") + 1])
-    header = (target.parent / "verilated" / f"V{build.TOP}.h").read_bytes()
-    kept = cache_dir() / f"harness-{hashlib.sha256(header).hexdigest()[:16]}.o"
+    key = hashlib.sha256()
+    for name in (f"V{build.TOP}.h", f"V{build.TOP}___024root.h"):
+        key.update((target.parent / "verilated" / name).read_bytes())
+    key.update(repr([each for each in arguments if each.startswith("-D")]).encode())
+    kept = cache_dir() / f"harness-{key.hexdigest()[:16]}.o"
     if not kept.exists():
         run_compiler(quick)
         copy = kept.with_suffix(f".{target.parent.name}")
