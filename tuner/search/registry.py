@@ -52,6 +52,84 @@ TUNERS: Final[Mapping[str, TunerSpec]] = {
         summary="best-first by the cost model, refined around what measures best",
         prior=True,
     ),
+    "autotvm": TunerSpec(
+        module="autotvm",
+        kind="AutoTvmTuner",
+        summary="XGBoost ranking searched by simulated annealing (AutoTVM)",
+        packages=("xgboost",),
+    ),
+    "chameleon": TunerSpec(
+        module="chameleon",
+        kind="ChameleonTuner",
+        summary="PPO exploration and clustered sampling, as published (CHAMELEON)",
+        packages=("xgboost", "torch", "sklearn"),
+    ),
+    "chameleon-code": TunerSpec(
+        module="chameleon",
+        kind="ChameleonCodeTuner",
+        summary="CHAMELEON as its public code runs: the sampler never starts",
+        packages=("xgboost", "torch", "sklearn"),
+    ),
+    "optuna-tpe": TunerSpec(
+        module="optuna_tuners",
+        kind="TpeTuner",
+        summary="tree-structured Parzen estimator (Optuna)",
+        packages=("optuna",),
+    ),
+    "optuna-cmaes": TunerSpec(
+        module="optuna_tuners",
+        kind="CmaEsTuner",
+        summary="CMA-ES with margin (Optuna)",
+        packages=("optuna", "cmaes"),
+    ),
+    "optuna-nsga2": TunerSpec(
+        module="optuna_tuners",
+        kind="Nsga2Tuner",
+        summary="NSGA-II on the one cost (Optuna)",
+        packages=("optuna",),
+    ),
+    "nevergrad-de": TunerSpec(
+        module="nevergrad_tuner",
+        kind="DifferentialEvolutionTuner",
+        summary="differential evolution (Nevergrad)",
+        packages=("nevergrad",),
+    ),
+    "botorch": TunerSpec(
+        module="botorch_tuner",
+        kind="BotorchTuner",
+        summary="Gaussian process with log expected improvement (BoTorch)",
+        packages=("botorch",),
+    ),
+    "dcoc": TunerSpec(
+        module="dcoc",
+        kind="DcocTuner",
+        summary="three agents and a central critic, confidence sampling (DCOC)",
+        packages=("torch", "xgboost"),
+    ),
+    "ppo": TunerSpec(
+        module="ppo",
+        kind="PpoTuner",
+        summary="DCOC with a single agent",
+        packages=("torch", "xgboost"),
+    ),
+    "ippo": TunerSpec(
+        module="ippo",
+        kind="IppoTuner",
+        summary="DCOC with a critic for each agent instead of a central one",
+        packages=("torch", "xgboost"),
+    ),
+    "onestep": TunerSpec(
+        module="onestep",
+        kind="OneStepTuner",
+        summary="one-step policy gradient without a critic",
+        packages=("torch", "xgboost"),
+    ),
+    "tilewright": TunerSpec(
+        module="tilewright",
+        kind="TilewrightTuner",
+        summary="analytic prior calibrated by what it measures, descent at the end (default)",
+        prior=True,
+    ),
 }
 """Every tuner by its name on the command line."""
 

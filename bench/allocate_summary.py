@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Medians and intervals of the rows of `bench/allocate.py`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+NEAR = 1.01
+"""A latency that is as good as reached, as a multiple."""
+
+
+def interval(values: Sequence[float], *, rounds: int = 2000) -> Row:
+    """Median with its 95 % bootstrap interval."""
+    rng, data = np.random.default_rng(0), np.array(values)
+    medians = np.median(data[rng.integers(len(data), size=(rounds, len(data)))], axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975])
+    return {
+        "median": round(float(np.median(data)), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "n": len(data),
+    }
+
+
+def summarise(rows: Sequence[Row]) -> Row:
+    """Medians with intervals for each price; the first price's under the plain names."""
+    summary: Row = {}
+    prices = list(dict.fromkeys(r["price"] for r in rows))
+    for price in prices:
+        tag = "" if price == prices[0] else f"_{price}"
+        for near, suffix in ((1.0, ""), (NEAR, "_within_1pct")):
+            summary[f"speedup_to_final_latency{suffix}{tag}"] = _pairs(
+                [r for r in rows if r["price"] == price and r["what"] == "pair"
+                 and r["within"] == near]
+            )  # fmt: skip
+        runs = [r for r in rows if r["price"] == price and r["what"] == "run"]
+        ours = [r for r in runs if r["allocator"] == "dynatune"]
+        if ours:
+            summary[f"overhead_pct{tag}"] = round(
+                statistics.median(
+                    100 * r["deciding_seconds"] / (r["budget_seconds"] + r["warm_up_seconds"])
+                    for r in ours
+                ),
+                3,
+            )
+        for key, name in (("mean_excess", "mean_excess"), ("final", "final_over_start")):
+            summary[f"{name}{tag}"] = _by_network(runs, key)
+        foretold = [
+            r for r in rows
+            if r["price"] == price and r["what"] == "forecast" and r["rank_correlation"] is not None
+        ]  # fmt: skip
+        if foretold:
+            summary[f"forecast{tag}"] = {
+                key: round(statistics.median(r[key] for r in foretold), 4)
+                for key in ("expected", "came", "rank_correlation")
+            }
+    changed = [r for r in rows if r["what"] == "ablation"]
+    if changed:
+        summary["ablation_mean_excess"] = {
+            v: interval([r["mean_excess"] for r in changed if r["variant"] == v])
+            for v in dict.fromkeys(r["variant"] for r in changed)
+        }
+    return summary
+
+
+def _pairs(rows: Sequence[Row]) -> Row:
+    found: Row = {}
+    for network in dict.fromkeys(r["network"] for r in rows):
+        here = [r for r in rows if r["network"] == network]
+        found[network] = {}
+        for baseline in dict.fromkeys(r["baseline"] for r in here):
+            pairs = [r for r in here if r["baseline"] == baseline]
+            found[network][baseline] = interval([r["speedup"] for r in pairs]) | {
+                "censored": sum(r["censored"] for r in pairs)
+            }
+    return found
+
+
+def _by_network(runs: Sequence[Row], key: str) -> Row:
+    def value(run: Row) -> float:
+        return run["final_cycles"] / run["start_cycles"] if key == "final" else run[key]
+
+    found: Row = {}
+    for run in runs:
+        found.setdefault(run["network"], {}).setdefault(run["allocator"], []).append(value(run))
+    return {
+        network: {name: round(statistics.median(v), 5) for name, v in each.items()}
+        for network, each in found.items()
+    }

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DynaTune's belief finds known curves, and its choices follow from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.tuner.allocate import Arm, Slot, make_allocator
+from tilewright.tuner.allocate.belief import (
+    DRAWS,
+    HIGH,
+    LOW,
+    STEPS,
+    WALKERS,
+    Belief,
+    corners,
+    fit_belief,
+    last_piece,
+    log_power,
+)
+
+X = np.linspace(0.1, 5.0, 50)
+
+
+def curve(a: float, b: float, c: float, x=X):
+    return log_power(np.array([[a, b, c]]), np.asarray(x, dtype=float))[0]
+
+
+def test_the_family_is_that_of_the_paper():
+    x = np.array([0.5, 2.0])
+    expected = 0.9 / (1 + (x / np.exp(0.3)) ** -1.5)
+    assert curve(0.9, 0.3, -1.5, x) == pytest.approx(expected)
+    assert np.isfinite(curve(1.0, 6.0, -6.0, [1e-300, 1e300])).all()
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(1.2, 0.0, -1.0), (1.0, -1.0, -2.0), (1.6, 1.0, -0.7)])
+def test_the_belief_foretells_a_curve_of_the_family(a, b, c):
+    noise = 0.003 * np.random.default_rng(0).normal(size=X.size)
+    belief = fit_belief(X, curve(a, b, c) + noise, seed=(1,))
+    later = np.array([5.5, 6.0, 8.0])
+    rates = belief.rates(later)
+    assert rates.shape == (DRAWS, 3)
+    assert np.median(rates, axis=0) == pytest.approx(curve(a, b, c, later), rel=0.03)
+    assert 0.05 < belief.acceptance < 0.9
+
+
+def test_chain_and_draws_have_the_published_sizes_and_keep_to_the_prior():
+    belief = fit_belief(X, curve(1.1, 0.0, -1.0), seed=(2,))
+    assert belief.chain.shape == (STEPS, WALKERS, 4)
+    assert belief.draws.shape == (DRAWS, 4)
+    assert ((belief.chain > LOW) & (belief.chain < HIGH)).all()
+    assert (np.diff(belief.rates(np.linspace(0.1, 20, 40)), axis=1) >= 0).all()
+
+
+def test_equal_seeds_give_equal_beliefs_and_others_other_ones():
+    y = curve(1.1, 0.0, -1.0)
+    one, two, three = (fit_belief(X, y, seed=s, steps=60) for s in ((1, 2), (1, 2), (1, 3)))
+    assert np.array_equal(one.draws, two.draws)
+    assert not np.array_equal(one.draws, three.draws)
+
+
+def test_little_data_leaves_more_hope_and_doubt_than_a_long_plateau():
+    short = fit_belief(X[:3], np.ones(3), seed=(3,))
+    flat = fit_belief(X, np.ones(50), seed=(3,))
+    hope = [b.expected_improvement(x[-1] + 1, 1.0) for b, x in ((short, X[:3]), (flat, X))]
+    assert hope[0] > 2 * hope[1] > 0.001
+    assert flat.expected_improvement(6.0, 1.0) < 0.03
+    assert np.std(short.rates(2.0)) > np.std(flat.rates(6.0))
+
+
+def test_the_curve_is_cut_after_its_last_jump():
+    assert last_piece([0.5, 0.55, 0.6]) == 0
+    assert last_piece([0.5, 0.61, 0.62, 0.8, 0.9]) == 3
+    assert last_piece([1.0]) == 0
+    y = np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)]
+    belief = fit_belief(X, y, seed=(4,))
+    assert belief.start == 30
+    assert np.median(belief.rates(X[-1])) == pytest.approx(1.0, abs=0.03)
+
+
+def test_evidence_is_where_the_curve_rises_and_where_a_slot_ends():
+    times = np.arange(1.0, 11.0)
+    bests = np.array([9, 9, 9, 7, 7, 7, 7, 7, 6, 6], dtype=float)
+    assert corners(times, bests, [4.0, 7.0, 10.0]).tolist() == [0, 3, 6, 8, 9]
+    assert corners(times[2:], bests[2:], [1.0, 5.0, 10.0]).tolist() == [0, 1, 2, 6, 7]
+
+
+def test_a_longer_plateau_leaves_less_hope():
+    """Each slot without a rise is one more point of evidence."""
+
+    def hope(slots: int) -> float:
+        arms = [Arm(name="a", start=100.0)]
+        allocator = make_allocator("dynatune", arms, seed=0, slot=10.0)
+        for _ in range(slots):
+            allocator.tell(allocator.choose(), Slot(prices=(1.0,) * 10, values=(100.0,) * 10))
+        return allocator._expected[0]
+
+    assert hope(1) > 1.5 * hope(6) > 0
+
+
+def test_expected_improvement_is_the_mean_rise_of_the_rate_as_a_saving():
+    tiny = -30.0
+    draws = np.array([[1.0, -50.0, -1.0, tiny], [0.5, -50.0, -1.0, tiny]])  # flat at 1 and 0.5
+    belief = Belief(chain=np.zeros((0, 0, 4)), draws=draws, acceptance=1.0, start=0, seconds=0.0)
+    assert belief.expected_improvement(3.0, 0.8) == pytest.approx(0.1 / 0.9)
+
+
+def test_expected_improvement_agrees_with_sampling_the_prediction():
+    draws = np.array([[1.0, -50.0, -1.0, np.log(0.1)], [0.9, -50.0, -1.0, np.log(0.2)]])
+    belief = Belief(chain=np.zeros((0, 0, 4)), draws=draws, acceptance=1.0, start=0, seconds=0.0)
+    noise = np.random.default_rng(0).normal(size=200_000)
+    rises = [np.maximum(0.0, m + s * noise - 0.95).mean() for m, s in ((1.0, 0.1), (0.9, 0.2))]
+    expected = np.mean(rises)
+    assert belief.expected_improvement(2.0, 0.95) == pytest.approx(
+        expected / (0.95 + expected), rel=0.01
+    )
+
+
+# -- the bandit ---------------------------------------------------------------------------------
+
+
+def known(gains: dict[int, float]):
+    """Fits that foretell the same for each arm: rates grow by 1 / (1 - gain)."""
+
+    def fit(x, y, seed):
+        share = gains[seed[-2]]
+        draws = np.array([[y[-1] / (1 - share), -50.0, -1.0, -30.0]])
+        return Belief(chain=np.zeros((0, 0, 4)), draws=draws, acceptance=1.0, start=0, seconds=0.0)
+
+    return fit
+
+
+def told(allocator, slots: int) -> list[int]:
+    """Choices when no trial improves on 100 cycles."""
+    chosen = []
+    for _ in range(slots):
+        arm = allocator.choose()
+        chosen.append(arm)
+        allocator.tell(arm, Slot(prices=(1.0,), values=(100.0,)))
+    return chosen
+
+
+ARMS = [Arm(name="a", start=100.0), Arm(name="b", start=100.0), Arm(name="c", start=100.0, count=5)]
+
+
+def make(gains, arms=ARMS, **options):
+    return make_allocator(
+        "dynatune", arms, seed=0, slot=1.0, fit=known(gains), **({"patience": 10**6} | options)
+    )
+
+
+def test_forecasts_are_kept_with_what_came():
+    allocator = make({0: 0.2, 1: 0.1, 2: 0.03}, exploration=0.0)
+    for value in (100.0, 100.0, 100.0, 60.0):
+        arm = allocator.choose()
+        allocator.tell(arm, Slot(prices=(1.0,), values=(value,)))
+    assert allocator.forecasts == [(0, pytest.approx(0.2), pytest.approx(0.4))]
+
+
+def test_the_most_expensive_task_is_tried_first_and_each_once():
+    assert told(make({0: 0.1, 1: 0.1, 2: 0.1}), 3) == [2, 0, 1]
+
+
+def test_the_slot_goes_to_the_largest_expected_gain_count_included():
+    assert set(told(make({0: 0.2, 1: 0.1, 2: 0.03}, exploration=0.0), 10)[3:]) == {0}
+    assert set(told(make({0: 0.2, 1: 0.1, 2: 0.05}, exploration=0.0), 10)[3:]) == {2}
+
+
+def test_scores_are_expected_share_plus_the_confidence_bound():
+    allocator = make({0: 0.2, 1: 0.1, 2: 0.0}, exploration=0.05)
+    chosen = told(allocator, 60)
+    counts = [0, 0, 0]
+    for t, arm in enumerate(chosen):
+        if t >= 3:
+            shares = np.array([0.2 * 100, 0.1 * 100, 0.0]) / 700
+            scores = shares + 0.05 * np.sqrt(np.log(t) / np.array(counts))
+            assert arm == int(np.argmax(scores))
+        counts[arm] += 1
+    assert min(counts) > 1
+
+
+def test_shares_do_not_depend_on_the_unit_of_cost_and_milliseconds_do():
+    def slots(unit: float, **options) -> list[int]:
+        arms = [Arm(name=a.name, start=unit * 100.0, count=a.count) for a in ARMS]
+        allocator = make({0: 0.2, 1: 0.1, 2: 0.01}, arms=arms, **options)
+        chosen = []
+        for _ in range(60):
+            arm = allocator.choose()
+            chosen.append(arm)
+            allocator.tell(arm, Slot(prices=(1.0,), values=(unit * 100.0,)))
+        return chosen
+
+    assert slots(1.0) == slots(1000.0)
+    assert slots(1.0, reward="ms") != slots(1000.0, reward="ms")
+
+
+@pytest.mark.parametrize(("cycles", "constant"), [(40_000.0, 0.2), (60_000.0, 2.0)])
+def test_milliseconds_use_the_published_constants(cycles, constant):
+    """0.2 where the network takes less than 1 ms at first, else 2; the clock is 100 MHz here."""
+    arms = [Arm(name="a", start=cycles), Arm(name="b", start=cycles)]
+
+    def slots(**options) -> list[int]:
+        allocator = make({0: 0.3, 1: 0.1}, arms=arms, reward="ms", **options)
+        chosen = []
+        for _ in range(40):
+            arm = allocator.choose()
+            chosen.append(arm)
+            allocator.tell(arm, Slot(prices=(1.0,), values=(cycles,)))
+        return chosen
+
+    assert slots() == slots(exploration=constant)
+    assert slots() != slots(exploration=2.2 - constant)
+
+
+def test_a_stopped_task_gets_nothing_while_another_moves():
+    allocator = make({0: 0.9, 1: 0.0, 2: 0.0}, exploration=0.0, patience=3)
+    value = 100.0
+    for _ in range(40):
+        arm = allocator.choose()
+        value -= 1.0
+        improving = arm == 1
+        allocator.tell(arm, Slot(prices=(1.0,), values=(value if improving else 100.0,)))
+    assert allocator.tracks[0].slots == 3
+    assert allocator.tracks[1].slots > 30
+
+
+def test_the_bound_as_peak_leaves_no_hope_beyond_it():
+    arms = [Arm(name="done", start=200.0, bound=99.9), Arm(name="open", start=200.0, bound=50.0)]
+    allocator = make_allocator("dynatune", arms, seed=0, slot=4.0, peak="bound", exploration=0.0)
+    for arm, value in ((0, 100.0), (1, 100.0)):
+        assert allocator.choose() == arm
+        allocator.tell(arm, Slot(prices=(1.0,) * 4, values=(value,) * 4))
+    x, y = allocator.curve(allocator.tracks[0], arms[0])
+    assert y[-1] == pytest.approx(0.999)
+    assert x[-1] == 1.0
+    assert allocator.choose() == 1

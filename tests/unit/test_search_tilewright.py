@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default tuner follows its prior, corrects it, descends, and learns what is feasible."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from contract.tuner_contract import drive, full_space, schedule_cost
+from support.analytic import BASE, TASKS, cycles_of
+
+from tilewright.host.board import load_memory
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.networks import load_network
+from tilewright.host.schedule import LoopOrder, Schedule
+from tilewright.sim.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.twin_device import Twin
+from tilewright.tuner.residual import ResidualPool
+from tilewright.tuner.rules import host_rules
+from tilewright.tuner.search.tilewright import TilewrightTuner, even_cuts, expected_improvement
+from tilewright.tuner.space import Index
+from tilewright.tuner.space_prior import SchedulePrior
+from tilewright.tuner.spaces import ScheduleSpace
+
+HW = load_hwconfig("pynq-16x16")
+MEMORY = load_memory("ideal")
+TASK = load_network("vta-resnet18")["C10"]
+
+
+def truth(schedule: Schedule) -> float:
+    return float(cycles_of(BASE, TASKS[0], schedule))
+
+
+def real_space() -> ScheduleSpace:
+    return ScheduleSpace(TASK, HW, host_rules(), "vta")
+
+
+def twin_cost():
+    twin, lowering = Twin(HW, MEMORY), NativeLowering(HW, TASK)
+
+    def cost(schedule: Schedule) -> float | None:
+        return float(twin.batch(lowering, encode_schedules([schedule])).cycles[0]) or None
+
+    return cost
+
+
+def test_proposes_in_the_order_of_the_prior_without_calibration() -> None:
+    tuner = TilewrightTuner(full_space(), seed=2, prior=truth, calibrate=False, descend=False)
+    predicted = [truth(c.point) for c in tuner.ask(12)]
+    assert predicted == sorted(predicted)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_inverted_prior_does_not_stop_it_from_improving(seed: int) -> None:
+    tuner = TilewrightTuner(full_space(), seed=seed, prior=lambda s: 1e9 / truth(s))
+    log = [v for _, v in drive(tuner, schedule_cost, batches=[4] * 12) if v]
+    assert min(log) < 0.8 * log[0]
+
+
+def test_calibration_finds_what_a_biased_prior_hides() -> None:
+    """The prior is true but for one loop order, which it takes for half as long as it is."""
+
+    def biased(schedule: Schedule) -> float:
+        return truth(schedule) * (0.5 if schedule.loop_order is LoopOrder.WEIGHT_STATIONARY else 1)
+
+    best = {}
+    for calibrate in (True, False):
+        tuner = TilewrightTuner(full_space(), seed=1, prior=biased, calibrate=calibrate,
+                                descend=False)  # fmt: skip
+        log = drive(tuner, schedule_cost, batches=[1] * 32)
+        best[calibrate] = min(v for _, v in log if v)
+    assert best[True] < best[False]
+
+
+def test_finds_the_optimum_of_a_real_layer_in_a_few_measurements() -> None:
+    space, cost = real_space(), twin_cost()
+    values = {index: cost(space.decode(index)) for index in space.enumerate()}
+    optimum = min(v for v in values.values() if v)
+    tuner = TilewrightTuner(space, seed=0, prior=SchedulePrior(HW, TASK, MEMORY))
+    log = drive(tuner, cost, batches=[1] * 32)
+    assert min(v for _, v in log if v) <= 1.01 * optimum
+    assert sum(v is not None and v <= 1.01 * optimum for v in values.values()) < 12  # a hard layer
+
+
+def test_descent_measures_the_neighbours_of_the_best_point() -> None:
+    space = full_space()
+    tuner = TilewrightTuner(space, seed=3, prior=truth)
+    log = drive(tuner, schedule_cost, batches=[1] * 60)
+    assert tuner.best is not None
+    near = {i for k in range(len(space.knobs)) for i in space.line(tuner.best.index, k, steps=(1,))}
+    plain = TilewrightTuner(space, seed=3, prior=truth, descend=False)
+    other = drive(plain, schedule_cost, batches=[1] * 60)
+    reached = len(near & {index for index, _ in log})
+    assert reached > len(near & {index for index, _ in other})
+
+
+class Unmasked(ScheduleSpace):
+    """Nothing says what is valid before it is tried."""
+
+    def _refusal(self, index: Index) -> str:
+        return ""
+
+
+def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
+    failures = {}
+    cost = twin_cost()
+    for feasibility in (True, False):
+        space = Unmasked(TASK, HW, host_rules(), "full")
+        tuner = TilewrightTuner(space, seed=4, feasibility=feasibility)
+        log = drive(tuner, cost, batches=[4] * 24)
+        failures[feasibility] = sum(value is None for _, value in log)
+    assert failures[True] < 0.8 * failures[False]
+
+
+def test_tuners_of_a_study_share_what_they_learn() -> None:
+    space, cost = real_space(), twin_cost()
+    prior = SchedulePrior(HW, TASK, MEMORY)
+    pool = ResidualPool()
+    drive(TilewrightTuner(space, seed=0, prior=prior, pool=pool), cost, batches=[4] * 4)
+    assert len(pool.tasks[prior.task]) == 16
+    other = SchedulePrior(HW.with_(vector_lanes=8), TASK, MEMORY)
+    fresh = TilewrightTuner(space, seed=0, prior=other).ask(1)
+    taught = TilewrightTuner(space, seed=0, prior=other, pool=pool).ask(1)
+    assert fresh[0].index != taught[0].index
+
+
+def test_even_cuts_are_the_smallest_tiles_of_their_number_of_parts() -> None:
+    assert (even_cuts(14) + 1).tolist() == [1, 2, 3, 4, 5, 7, 14]
+    assert even_cuts(1).tolist() == [0]
+
+
+def test_expected_improvement_equals_its_sampled_mean() -> None:
+    draws = np.maximum(np.random.default_rng(0).normal(0.3, 0.5, size=200_000), 0)
+    value = expected_improvement(np.array([0.3]), np.array([0.5]))[0]
+    assert value == pytest.approx(draws.mean(), rel=0.02)
+    assert expected_improvement(np.array([-5.0]), np.array([1e-3]))[0] == pytest.approx(0)
+    assert not math.isnan(expected_improvement(np.zeros(1), np.zeros(1))[0])

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocators inside a study: the tasks of one configuration share a number of measurements.
+
+In per-layer mode and on fixed hardware a task's search is one arm for the whole study. In shared
+mode an arm is a pair (configuration, task): each configuration of the race has its own allocator,
+`spend` gives its tasks the measurements of a rung, and `can_win` says whether its bounds still
+allow it to beat the incumbent network. Slots are counted in trials there, at a price of 1.
+"""
+
+from __future__ import annotations
+
+from tilewright.host.workload import Workload
+from tilewright.tuner.allocate._base import Allocator, Arm
+from tilewright.tuner.allocate.slots import Pull
+from tilewright.tuner.search import TunerError
+
+
+def task_arm(task: Workload, *, start: float | None = None, bound: float | None = None) -> Arm:
+    """The arm of a task: tasks of equal kind, kernel and stride are alike.
+
+    Args:
+        task: the workload.
+        start: measured cycles of its untuned schedule; None when it is not measured.
+        bound: lower bound of its cycles on the configuration.
+    """
+    return Arm(
+        name=task.name,
+        count=task.count,
+        start=start,
+        bound=bound,
+        work=float(task.macs),
+        group=f"{task.kind} {task.kernel_h}x{task.kernel_w}/{task.stride_h}",
+    )
+
+
+def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
+    """Give slots until a number of trials is spent, never more.
+
+    The last slot is cut short. The allocator goes on where it was at the next call.
+
+    Args:
+        allocator: decides; its slot is a number of trials.
+        pull: searches; a slot of length n must make at most n trials.
+        trials: to spend.
+
+    Returns:
+        Trials spent: fewer when every search is exhausted.
+
+    Raises:
+        TunerError: a slot made more trials than it was given.
+    """
+    left = trials
+    while left > 0:
+        arm = allocator.choose()
+        if arm is None:
+            break
+        given = max(1, min(int(allocator.slot), left))
+        slot = pull(arm, given)
+        if len(slot.prices) > given:
+            raise TunerError(
+                f"a slot of {given} trials must not make more",
+                field=allocator.arms[arm].name,
+                value=len(slot.prices),
+            )
+        allocator.tell(arm, slot)
+        left -= len(slot.prices)
+    return trials - left
+
+
+def can_win(allocator: Allocator, incumbent: float | None) -> bool:
+    """Whether the bounds of a configuration's tasks allow a network below the incumbent.
+
+    Args:
+        allocator: of the configuration.
+        incumbent: cost of the best network so far; None when there is none.
+    """
+    least = sum(arm.count * (arm.bound or 0.0) for arm in allocator.arms)
+    return incumbent is None or least < incumbent
