@@ -330,9 +330,9 @@ module tw_vector #(
         simple_q  <= compute(op2_q, fresh[l*32+:32], operand_q);
       end
     end
-    // Only of a part that ends there: a simulator skips the rest.
+    // Of a part that ends there; otherwise nothing uses it, and a simulator skips it.
     always_comb begin
-      result[l*32+:32] = '0;
+      result[l*32+:32] = 'x;
       if (acc_write_o) result[l*32+:32] = saturated(multiply_q ? product_q : 48'(simple_q));
     end
   end
