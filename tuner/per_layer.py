@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.workload import Workload
-from tilewright.tuner.search import Result, Tuner, make_tuner
+from tilewright.tuner.search import Result, Tuner
 from tilewright.tuner.session import Proposal, Session
 from tilewright.tuner.space import Index
+from tilewright.tuner.space_prior import SpacePrior
 from tilewright.tuner.spaces import HardwareChoice, JointPoint, JointSpace
+from tilewright.tuner.study_tuner import TunerFactory
 
 
 def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
@@ -32,18 +34,15 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
     hardware = HardwareChoice(configs)
     for hw in configs:
         session.record_config(hw, "measured")
+    factory = TunerFactory(settings)
     tuners: dict[str, Tuner[JointPoint]] = {}
     defaults: dict[str, set[Index]] = {}
     for number, task in enumerate(settings.tasks):
         space = JointSpace(task, hardware, session.rules, settings.space)
         initial = _initial(session, space, configs, task)
         defaults[task.name] = set(initial)
-        tuners[task.name] = make_tuner(
-            settings.tuner,
-            space,
-            seed=(settings.seed, number),
-            initial=tuple(initial),
-            prior=_prior(session, task),
+        tuners[task.name] = factory.make(
+            space, seed=(number,), initial=tuple(initial), prior=_prior(session, configs, task)
         )
     active = list(settings.tasks)
     while active and session.left:
@@ -74,20 +73,21 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
             tuners[task.name].tell([Result(index=candidate.index, value=value)])
 
 
-def _prior(session: Session, task: Workload) -> Callable[[JointPoint], float]:
-    def predicted(point: JointPoint) -> float:
-        return session.rules.predicted_cycles(
-            point.hw, task, point.schedule, session.settings.memory
-        )
-
-    return predicted
+def _prior(
+    session: Session, configs: Sequence[HwConfig], task: Workload
+) -> SpacePrior | Callable[[JointPoint], float]:
+    rules, memory = session.rules, session.settings.memory
+    if rules.joint_prior is not None:
+        return rules.joint_prior(configs, task, memory)
+    return lambda point: rules.predicted_cycles(point.hw, task, point.schedule, memory)
 
 
 def _initial(
     session: Session, space: JointSpace, configs: Sequence[HwConfig], task: Workload
 ) -> list[Index]:
+    """The untuned schedules: of the base alone where a prior tells what else to start with."""
     found = []
-    for hw in configs:
+    for hw in configs if session.rules.joint_prior is None else configs[:1]:
         try:
             schedule = session.rules.default_schedule(hw, task)
             found.append(space.encode(JointPoint(hw=hw, schedule=schedule)))

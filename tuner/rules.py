@@ -7,7 +7,7 @@ comes through this record, so a test can replace the whole accelerator by an ana
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 from tilewright.sim.estimate import Estimator
+from tilewright.tuner.space_prior import JointPrior, SchedulePrior, SpacePrior
 
 PREDICTED_STEPS: Final = 256
 """Tile steps above which a schedule is not lowered to be predicted: it costs more than it tells.
@@ -112,6 +113,9 @@ class Rules:
             extents of ``tile_ci`` and ``tile_co``.
         predicted_cycles: the `model` fidelity's estimate for a legal schedule; a prior, never a
             measurement.
+        schedule_prior: the closed-form prior of a task on a configuration; None: the tuner gets
+            ``predicted_cycles``, a point at a time.
+        joint_prior: the same over a list of configurations.
     """
 
     legal: Callable[[HwConfig, Workload, Schedule], Legality]
@@ -121,6 +125,16 @@ class Rules:
     fits: Callable[[HwConfig, Board], Fit]
     channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
     predicted_cycles: Callable[[HwConfig, Workload, Schedule, MemoryModel], float]
+    schedule_prior: Callable[[HwConfig, Workload, MemoryModel], SpacePrior] | None = None
+    joint_prior: Callable[[Sequence[HwConfig], Workload, MemoryModel], SpacePrior] | None = None
+
+    def prior(
+        self, hw: HwConfig, workload: Workload, memory: MemoryModel
+    ) -> SpacePrior | Callable[[Schedule], float]:
+        """The best prior of a task's schedules that there is."""
+        if self.schedule_prior is not None:
+            return self.schedule_prior(hw, workload, memory)
+        return lambda schedule: self.predicted_cycles(hw, workload, schedule, memory)
 
 
 def tile_steps(
@@ -158,4 +172,6 @@ def host_rules() -> Rules:
         fits=fits,
         channel_blocks=channel_blocks,
         predicted_cycles=predicted_cycles,
+        schedule_prior=SchedulePrior,
+        joint_prior=JointPrior,
     )

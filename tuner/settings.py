@@ -36,11 +36,19 @@ class Mode(StrEnum):
     """Each task has its own HwConfig: not deployable as one bitstream."""
 
 
+DEFAULT_TUNER: Final = "tilewright"
+
 DEFAULT_BUDGET: Final = 240
 """Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
 
 DEFAULT_CONFIGS: Final = 4
-"""Configurations that a study builds at most by default, the base included."""
+"""Configurations that a study measures at most by default, the base included."""
+
+SCREENS: Final = ("none", "twin")
+"""What searches in place of the fidelity that confirms."""
+
+PARTS: Final = ("prior", "calibration", "pooling", "descent")
+"""Parts of the default tuner that an ablation can take away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +69,10 @@ class StudySettings:
         base: configuration whose untuned schedules are the starting point.
         configs: configurations built at most, ``base`` included; 1 fixes the hardware.
         batch: measurements between two decisions.
+        screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
+            (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
+            and grey-box tracks demand (DESIGN section 6).
+        without: `PARTS` of the default tuner that are switched off.
 
     Raises:
         SettingsError: naming the setting that cannot work.
@@ -72,13 +84,15 @@ class StudySettings:
     board: Board
     memory: MemoryModel
     mode: Mode = Mode.SHARED
-    tuner: str = "guided"
+    tuner: str = DEFAULT_TUNER
     space: str = "full"
     budget: int = DEFAULT_BUDGET
     seed: int = 0
     base: HwConfig
     configs: int = DEFAULT_CONFIGS
     batch: int = 8
+    screen: str = "none"
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -105,6 +119,21 @@ class StudySettings:
                 value=self.space,
                 remedy=f"use one of {', '.join(SPACE_KINDS)}",
             )
+        if self.screen not in SCREENS:
+            raise SettingsError(
+                "no such screen",
+                field="screen",
+                value=self.screen,
+                remedy=f"use one of {', '.join(SCREENS)}",
+            )
+        for part in self.without:
+            if part not in PARTS or self.tuner != DEFAULT_TUNER:
+                raise SettingsError(
+                    f"only parts of tuner {DEFAULT_TUNER} can be switched off",
+                    field="without",
+                    value=part,
+                    remedy=f"parts: {', '.join(PARTS)}",
+                )
         if self.seed < 0:
             raise SettingsError("must be at least 0", field="seed", value=self.seed)
         for name in ("configs", "batch"):
@@ -134,15 +163,19 @@ class StudySettings:
             "base": asdict(self.base),
             "configs": self.configs,
             "batch": self.batch,
+            "screen": self.screen,
+            "without": list(self.without),
         }
 
     def default_name(self) -> str:
         """A study name that tells the settings a user usually varies."""
         memory = "" if self.memory == self.board.memory else f"-{self.memory.name}"
         base = "" if self.configs > 1 else f"-{self.base.name}"
+        screen = "" if self.screen == "none" else f"-{self.screen}"
+        without = "".join(f"-no-{part}" for part in self.without)
         return (
-            f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}"
-            f"-b{self.budget}-s{self.seed}"
+            f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
+            f"-b{self.budget}-s{self.seed}{screen}"
         )
 
 

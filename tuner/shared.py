@@ -11,7 +11,7 @@ once to the tasks of the same shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,10 +20,11 @@ from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 from tilewright.tuner.measurement import Measurement
-from tilewright.tuner.search import Candidate, Result, Tuner, make_tuner
+from tilewright.tuner.search import Candidate, Result, Tuner
 from tilewright.tuner.session import Proposal, Session
 from tilewright.tuner.space import Index
 from tilewright.tuner.spaces import ScheduleSpace
+from tilewright.tuner.study_tuner import TunerFactory
 
 FIRST_RUNG_SHARE: Final = 0.5
 """Share of the budget that the first rung may spend."""
@@ -122,7 +123,7 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         share = settings.budget
     else:
         share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(racing))
-    arms = _first_rung(session, racing, share)
+    arms = _first_rung(session, racing, share, TunerFactory(settings))
     while arms and session.left:
         arms = _survivors(arms)
         share = session.left if len(arms) == 1 else max(1, session.left // 2 // len(arms))
@@ -136,8 +137,16 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
             arms = arms[:1]
 
 
-def _first_rung(session: Session, configs: Sequence[HwConfig], share: int) -> list[Arm]:
+def _first_rung(
+    session: Session, configs: Sequence[HwConfig], share: int, factory: TunerFactory
+) -> list[Arm]:
+    """Give each configuration its first slice.
+
+    Where a prior ranks the configurations, the base, which then is not the most promising one
+    for being first, gets its untuned schedules alone until it survives.
+    """
     arms: list[Arm] = []
+    ranked = session.rules.schedule_prior is not None and len(configs) > 1
     for position, hw in enumerate(configs):
         bound = session.network_bound(hw)
         incumbent = _best(arms)
@@ -150,8 +159,9 @@ def _first_rung(session: Session, configs: Sequence[HwConfig], share: int) -> li
         session.prepare(hw)
         if position + 1 < len(configs):
             session.prepare(configs[position + 1])
-        arm = _arm(session, hw, bound, arms, number=position)
-        _advance(session, arm, min(share, session.left))
+        arm = _arm(session, hw, bound, arms, factory, number=position)
+        slice_ = len(arm.searches) if ranked and position == 0 else share
+        _advance(session, arm, min(slice_, session.left))
         if arm.network_cycles is None:
             missing = [s.task.name for s in arm.searches if s.best_cycles is None]
             reason = f"no valid measurement of {', '.join(missing)}"
@@ -183,15 +193,27 @@ def _prune(session: Session, hw: HwConfig, bound: int, incumbent: int) -> None:
     session.note(f"{hw.name}: not built, {reason}")
 
 
-def _arm(session: Session, hw: HwConfig, bound: int, others: Sequence[Arm], number: int) -> Arm:
-    """An arm whose searches start from the untuned schedule and the best of other arms."""
+def _arm(
+    session: Session,
+    hw: HwConfig,
+    bound: int,
+    others: Sequence[Arm],
+    factory: TunerFactory,
+    number: int,
+) -> Arm:
+    """An arm whose searches start from the untuned schedule and the best of other arms.
+
+    With a prior of whole spaces the untuned schedule is worth a measurement on the base alone,
+    where it is what the study's result is compared with.
+    """
     settings = session.settings
     arm = Arm(hw=hw, bound=bound)
     for task_number, task in enumerate(settings.tasks):
         space = ScheduleSpace(task, hw, session.rules, settings.space)
         origins: dict[Index, str] = {}
         try:
-            origins[space.encode(session.rules.default_schedule(hw, task))] = "default"
+            if number == 0 or session.rules.schedule_prior is None:
+                origins[space.encode(session.rules.default_schedule(hw, task))] = "default"
         except TilewrightError as error:
             session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")
         ranked = sorted(
@@ -205,22 +227,14 @@ def _arm(session: Session, hw: HwConfig, bound: int, others: Sequence[Arm], numb
                     origins.setdefault(space.encode(schedule), "transfer")
             except TilewrightError:
                 continue
-        tuner = make_tuner(
-            settings.tuner,
+        tuner = factory.make(
             space,
-            seed=(settings.seed, number, task_number),
+            seed=(number, task_number),
             initial=tuple(origins),
-            prior=_prior(session, hw, task),
+            prior=session.rules.prior(hw, task, settings.memory),
         )
         arm.searches.append(TaskSearch(task=task, tuner=tuner, origins=origins))
     return arm
-
-
-def _prior(session: Session, hw: HwConfig, task: Workload) -> Callable[[Schedule], float]:
-    def predicted(schedule: Schedule) -> float:
-        return session.rules.predicted_cycles(hw, task, schedule, session.settings.memory)
-
-    return predicted
 
 
 def _advance(session: Session, arm: Arm, amount: int) -> None:

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which configurations are worth a build: the board's geometries ranked by their network bound."""
+"""Which configurations are worth measuring: a board's geometries ranked before any measurement.
+
+Scratchpad depths do not shape time (configurations that differ in nothing else are one *timing
+class*), so each class is represented once, by the depths under which the network is predicted to
+take the fewest cycles. Without a prediction, depths grow in turn and classes are ranked by their
+bound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.board import Board
 from tilewright.host.errors import TilewrightError
-from tilewright.host.hwconfig import HwConfig
-from tilewright.tuner.rules import Rules
+from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.tuner.network_prior import NetworkPrior
+from tilewright.tuner.rules import Area, Rules
 from tilewright.tuner.space import Index
 from tilewright.tuner.spaces import HardwareSpace
 
@@ -23,6 +35,30 @@ GROWTH_ORDER: Final = (
 )
 """Buffers in the order in which spare block RAM is given to them, one doubling each in turn."""
 
+TIMING_PARAMETERS: Final = (
+    "batch",
+    "block_in",
+    "block_out",
+    "axi_data_bits",
+    "axi_burst_beats",
+    "read_outstanding",
+    "write_outstanding",
+    "vector_lanes",
+    "mac_pipeline",
+)
+"""What shapes time: the inputs of the twin (`sim/twin/hardware.h`)."""
+
+SCOUTED: Final = 6
+"""Classes whose depths are compared by the prediction: those of the lowest bounds."""
+
+DEPTHS_PER_CLASS: Final = 3
+"""Choices of depths of a class that may be measured."""
+
+
+def timing_class(hw: HwConfig) -> tuple[int, ...]:
+    """What a configuration's cycle counts depend on: `TIMING_PARAMETERS`."""
+    return tuple(getattr(hw, name) for name in TIMING_PARAMETERS)
+
 
 def shortlist(
     board: Board,
@@ -30,12 +66,15 @@ def shortlist(
     rules: Rules,
     network_bound: Callable[[HwConfig], int],
     count: int,
+    *,
+    predict: NetworkPrior | None = None,
 ) -> list[HwConfig]:
-    """Up to ``count`` configurations, the base first, then others by ascending network bound.
+    """Up to ``count`` configurations, the base first, then the most promising ones.
 
-    Buffer depths do not change the bound, so each (block_in, block_out, bus) is represented once:
-    with as many vector lanes as the tile and the board allow and with the buffers grown in turn
-    while the whole still fits. Ties go to the geometry that is nearest to a square.
+    With a prediction, the named configurations that fit the board stand in line with the classes
+    around the base, each with the depths that suit the network best, and the base's own class is
+    among them; classes that cannot beat a predicted network by their bound are left out.
+    Without one, ties go to the geometry that is nearest to a square.
 
     Args:
         board: budget and port.
@@ -43,10 +82,19 @@ def shortlist(
         rules: area rules.
         network_bound: lower bound of the network's cycles on a configuration.
         count: configurations wanted, the base included.
+        predict: predicted cycles of the network on a configuration; infinite where a task does
+            not run.
     """
-    chosen = [base]
     if count == 1:
-        return chosen
+        return [base]
+    if predict is None:
+        return [base, *_by_bound(board, base, rules, network_bound)][:count]
+    return [base, *_by_prediction(board, base, rules, network_bound, predict)][:count]
+
+
+def _by_bound(
+    board: Board, base: HwConfig, rules: Rules, network_bound: Callable[[HwConfig], int]
+) -> Iterator[HwConfig]:
     space = HardwareSpace(board, base, rules)
     ranked = []
     for hw in _smallest_of_each_geometry(space):
@@ -56,10 +104,94 @@ def shortlist(
         skew = max(hw.block_in, hw.block_out) // min(hw.block_in, hw.block_out)
         ranked.append((network_bound(hw), skew, key, hw))
     for _, _, _, hw in sorted(ranked, key=lambda entry: entry[:3]):
-        if len(chosen) == count:
+        yield space.decode(_grown(space, space.encode(hw)))
+
+
+def _by_prediction(
+    board: Board,
+    base: HwConfig,
+    rules: Rules,
+    network_bound: Callable[[HwConfig], int],
+    predict: NetworkPrior,
+) -> list[HwConfig]:
+    starts = [
+        (network_bound(hw), timing_class(hw), space)
+        for space, hw in class_starts(board, base, rules)
+    ]
+    starts.sort(key=lambda entry: entry[:2])
+    found: list[tuple[float, HwConfig]] = []
+    goal = predict(base)
+    for bound, _, space in starts[:SCOUTED]:
+        if bound >= goal:
             break
-        chosen.append(space.decode(_grown(space, space.encode(hw))))
-    return chosen
+        depths = largest_depths(space, rules)
+        predicted = predict.of_depths(depths)
+        ranked = sorted(zip(predicted, depths, strict=True), key=lambda e: (e[0], e[1].config_hash))
+        found += [entry for entry in ranked[:DEPTHS_PER_CLASS] if math.isfinite(entry[0])]
+        goal = min(goal, *predicted)
+    found.sort(key=lambda entry: (entry[0], entry[1].config_hash))
+    return [hw for _, hw in found if hw.parameters() != base.parameters()]
+
+
+def class_starts(
+    board: Board, base: HwConfig, rules: Rules
+) -> list[tuple[HardwareSpace, HwConfig]]:
+    """One small configuration of every timing class on offer, with the space of its depths.
+
+    The classes are the geometries of the hardware space around the base, with as many vector
+    lanes as fit, and those of the named configurations that fit the board.
+    """
+    found: dict[tuple[int, ...], tuple[HardwareSpace, HwConfig]] = {}
+    around = HardwareSpace(board, base, rules)
+    named = [hw for hw in map(load_hwconfig, named_configs()) if rules.fits(hw, board).ok]
+    for hw in [base, *_smallest_of_each_geometry(around), *named]:
+        key = timing_class(hw)
+        if key in found:
+            continue
+        buffers = {k.name: k.values for k in around.knobs if k.name in GROWTH_ORDER}
+        for name in GROWTH_ORDER:
+            buffers[name] = tuple(sorted({*buffers[name], getattr(hw, name)}))
+        space = HardwareSpace(board, hw, rules, buffers)
+        if space.valid(space.encode(hw)):
+            found[key] = (space, hw)
+    return list(found.values())
+
+
+def largest_depths(space: HardwareSpace, rules: Rules) -> list[HwConfig]:
+    """The valid configurations of a space of depths that no other valid one dominates."""
+    kept: list[Index] = []
+    for index in _affordable(space, rules):
+        dominated = any(all(a <= b for a, b in zip(index, k, strict=True)) for k in kept)
+        if not dominated and space.valid(index):
+            kept.append(index)
+    return [space.decode(index) for index in kept]
+
+
+def _affordable(space: HardwareSpace, rules: Rules) -> list[Index]:
+    """Indices that may fit the board, the largest first.
+
+    Each buffer costs what it costs whatever the others are, so resources are summed up from
+    configurations that differ from the base in one buffer. Rounding to whole block RAMs makes a
+    sum at most half a block RAM a buffer too large: what is left out does not fit.
+    """
+    base = _amounts(rules.estimate(space.base))
+    budget = np.array([space.board.lut, space.board.ff, space.board.bram36, space.board.dsp])
+    total = base.reshape(4, *[1] * len(space.knobs))
+    for axis, knob in enumerate(space.knobs):
+        extra = np.full((4, len(knob)), np.inf)
+        for position, value in enumerate(knob.values):
+            with contextlib.suppress(TilewrightError):  # a depth that no configuration may have
+                hw = space.base.with_(**{knob.name: value})
+                extra[:, position] = _amounts(rules.estimate(hw)) - base
+        total = total + extra.reshape(4, *[-1 if k == axis else 1 for k in range(len(space.knobs))])
+    slack = 1.0 + len(space.knobs)
+    found = np.argwhere((total <= (budget + slack).reshape(4, *[1] * len(space.knobs))).all(axis=0))
+    indices = [tuple(row) for row in found.tolist()]
+    return sorted(indices, key=lambda index: (-sum(index), index))
+
+
+def _amounts(area: Area) -> npt.NDArray[np.float64]:
+    return np.array([area.lut, area.ff, area.bram36, area.dsp], dtype=np.float64)
 
 
 def _smallest_of_each_geometry(space: HardwareSpace) -> Sequence[HwConfig]:
@@ -110,7 +242,7 @@ def _constructible(space: HardwareSpace, index: Index) -> bool:
 def _grown(space: HardwareSpace, index: Index) -> Index:
     """Double one buffer after another while the configuration stays valid."""
     names = [knob.name for knob in space.knobs]
-    growing = [names.index(name) for name in GROWTH_ORDER]
+    growing = [names.index(name) for name in GROWTH_ORDER if name in names]
     while growing:
         for knob in list(growing):
             larger = (*index[:knob], index[knob] + 1, *index[knob + 1 :])

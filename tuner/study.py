@@ -8,8 +8,21 @@ it takes the same course, repeats no measurement and goes on where the former ru
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.tuner.ladder import (
+    ScreeningListener,
+    confirm,
+    confirmed_settings,
+    finalists,
+    screening_name,
+)
 from tilewright.tuner.measurement import Oracle
+from tilewright.tuner.network_prior import network_prior
 from tilewright.tuner.per_layer import run_per_layer
+from tilewright.tuner.results import load_result
 from tilewright.tuner.rules import Rules
 from tilewright.tuner.session import Listener, Session, StudyError
 from tilewright.tuner.settings import Mode, StudySettings, software_versions
@@ -28,6 +41,7 @@ def run_study(
     oracle: Oracle,
     rules: Rules,
     listener: Listener,
+    screen: Oracle | None = None,
 ) -> StoredStudy:
     """Run a study to the end of its budget, or take it up where it was left.
 
@@ -35,19 +49,24 @@ def run_study(
         name: unique in the store.
         settings: what to search; must equal the stored ones when the study exists.
         store: where every trial is committed as soon as it is known.
-        oracle: who measures; the caller closes it.
+        oracle: who measures, or confirms what was screened; the caller closes it.
         rules: the host's judgements.
         listener: who is told.
+        screen: who measures in a screened study.
 
     Returns:
         The study's row after the run.
 
     Raises:
         StoreError: the study exists with other settings, or the store fails.
-        StudyError: the base configuration does not fit the board, or stored trials do not
-            follow from the settings.
+        StudyError: the base configuration does not fit the board, stored trials do not follow
+            from the settings, or the oracle's counters are not the screen's.
         KeyboardInterrupt: after the study was marked as interrupted.
     """
+    if (screen is not None) != (settings.screen != "none"):
+        raise StudyError(
+            "a screen is given exactly to screened studies", field="screen", value=settings.screen
+        )
     fit = rules.fits(settings.base, settings.board)
     if not fit.ok:
         raise StudyError(
@@ -56,7 +75,78 @@ def run_study(
             value=settings.base.name,
             remedy="choose a smaller --hw or another --board",
         )
-    identity = {**settings.to_mapping(), "oracle": oracle.identity, "fidelity": oracle.fidelity}
+
+    def run(
+        called: str,
+        stored: Mapping[str, Any],
+        who: Oracle,
+        told: Listener,
+        body: Callable[[Session], None],
+        budget: int,
+    ) -> StoredStudy:
+        return _run(
+            called,
+            {**stored, "oracle": who.identity, "fidelity": who.fidelity},
+            replace(settings, budget=budget),
+            body,
+            store=store,
+            oracle=who,
+            rules=rules,
+            listener=told,
+        )
+
+    mapping = settings.to_mapping()
+    if screen is None:
+        return run(name, mapping, oracle, listener, search, settings.budget)
+    screening = screening_name(name)
+    quiet = ScreeningListener(listener, settings)
+    run(screening, mapping, screen, quiet, search, settings.budget)
+    screened = load_result(store, screening)
+    chosen = finalists(settings, screened)
+    listener.note(
+        f"screened {len(screened.trials):,} trials on the {screen.fidelity} (study {screening}); "
+        f"confirming {len(chosen)} on {oracle.fidelity}"
+    )
+    return run(
+        name,
+        confirmed_settings(settings, screening, len(chosen)),
+        oracle,
+        listener,
+        lambda session: confirm(session, screened, chosen),
+        max(len(chosen), len(settings.tasks)),
+    )
+
+
+def search(session: Session) -> None:
+    """Choose configurations and spend the session's budget on them."""
+    settings, rules = session.settings, session.rules
+    session.prepare(settings.base)
+    configs = shortlist(
+        settings.board,
+        settings.base,
+        rules,
+        session.network_bound,
+        settings.configs,
+        predict=network_prior(settings.tasks, settings.memory, rules, settings.space),
+    )
+    if settings.mode is Mode.SHARED:
+        run_shared(session, configs)
+    else:
+        run_per_layer(session, configs)
+
+
+def _run(
+    name: str,
+    identity: Mapping[str, Any],
+    settings: StudySettings,
+    body: Callable[[Session], None],
+    *,
+    store: Store,
+    oracle: Oracle,
+    rules: Rules,
+    listener: Listener,
+) -> StoredStudy:
+    """Open a study's row, let ``body`` spend its session, and close it."""
     study = store.open_study(name, identity, software_versions())
     session = Session(
         settings, store=store, study=study, oracle=oracle, rules=rules, listener=listener
@@ -64,14 +154,7 @@ def run_study(
     if session.replayed:
         listener.note(f"resuming {name}: {session.replayed} trials are already in the store")
     try:
-        session.prepare(settings.base)
-        configs = shortlist(
-            settings.board, settings.base, rules, session.network_bound, settings.configs
-        )
-        if settings.mode is Mode.SHARED:
-            run_shared(session, configs)
-        else:
-            run_per_layer(session, configs)
+        body(session)
     except BaseException:
         store.set_status(study.id, "interrupted")
         raise

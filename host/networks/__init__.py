@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Built-in layer tables: one module for each family of networks, one registry.
 
-All tables describe inference on one 224 x 224 RGB image (`n` = 1), classifier included, in the
-variant that torchvision ships; each module names the paper.
+The tables of image networks describe inference on one 224 x 224 RGB image (`n` = 1), classifier
+included, in the variant that torchvision ships; the Transformer's encoder takes one sequence of
+128 tokens. Each module names the paper.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tilewright.host.errors import WorkloadError
-from tilewright.host.networks import alexnet, mobilenet, resnet, squeezenet, vgg, vta
+from tilewright.host.networks import (
+    alexnet,
+    mobilenet,
+    resnet,
+    squeezenet,
+    transformer,
+    vgg,
+    vta,
+)
 from tilewright.host.networks.table import NetworkTable, collect
 
 __all__ = ["NetworkTable", "collect", "load_network", "network_names"]
@@ -23,6 +32,7 @@ _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
     "resnet34": resnet.resnet34,
     "squeezenet1_0": squeezenet.squeezenet1_0,
     "squeezenet1_1": squeezenet.squeezenet1_1,
+    "transformer_encoder": transformer.transformer_encoder,
     "vgg11": vgg.vgg11,
     "vgg13": vgg.vgg13,
     "vgg16": vgg.vgg16,
@@ -30,7 +40,10 @@ _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
     "vta-resnet18": vta.vta_resnet18,
 }
 
-_ALIASES: Final[Mapping[str, str]] = {"squeezenet": "squeezenet1_1"}
+_ALIASES: Final[Mapping[str, str]] = {
+    "squeezenet": "squeezenet1_1",
+    "transformer": "transformer_encoder",
+}
 
 
 def _plain(name: str) -> str:

@@ -86,13 +86,20 @@ class ModeName(StrEnum):
     PER_LAYER = "per-layer"
 
 
-class TunerName(StrEnum):
-    """How `tune` searches."""
+class ScreenName(StrEnum):
+    """What `tune` searches on before `--fidelity` confirms."""
 
-    RANDOM = "random"
-    COORDINATE = "coordinate"
-    GENETIC = "genetic"
-    GUIDED = "guided"
+    TWIN = "twin"
+    NONE = "none"
+
+
+class PartName(StrEnum):
+    """Parts of the default tuner that `tune --without` takes away."""
+
+    PRIOR = "prior"
+    CALIBRATION = "calibration"
+    POOLING = "pooling"
+    DESCENT = "descent"
 
 
 class FidelityName(StrEnum):
@@ -279,7 +286,9 @@ def tune(
         ModeName,
         typer.Option(help="One configuration for the network, or one for each layer."),
     ] = ModeName.SHARED,
-    tuner: Annotated[TunerName, typer.Option(help="Search algorithm.")] = TunerName.GUIDED,
+    tuner: Annotated[
+        str, typer.Option(help="Search algorithm; `tilewright tuners` lists them.")
+    ] = "tilewright",
     space: Annotated[
         SpaceName, typer.Option(help="Any tile sizes, or VTA's divisor tiles.")
     ] = SpaceName.FULL,
@@ -289,7 +298,7 @@ def tune(
     ] = None,
     configs: Annotated[
         int | None,
-        typer.Option(min=1, help="Hardware configurations to build at most."),
+        typer.Option(min=1, help="Hardware configurations to measure at most."),
     ] = None,
     hw: Annotated[
         str | None,
@@ -305,10 +314,21 @@ def tune(
     fidelity: Annotated[
         FidelityName,
         typer.Option(
-            help="What measures: the RTL with its output checked, its control with the data in "
-            "C++ or without, or the cycle-exact twin."
+            help="What measures, or confirms what was screened: the RTL with its output checked, "
+            "its control with the data in C++ or without, or the cycle-exact twin."
         ),
     ] = FidelityName.RTL,
+    screen: Annotated[
+        ScreenName,
+        typer.Option(
+            help="Search on the cycle-exact twin and confirm the best on --fidelity, or measure "
+            "everything on --fidelity."
+        ),
+    ] = ScreenName.TWIN,
+    without: Annotated[
+        list[PartName] | None,
+        typer.Option(help="Ablation: switch off a part of tuner tilewright; may be repeated."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
@@ -328,6 +348,7 @@ def tune(
     from tilewright.host.hwconfig import load_hwconfig
     from tilewright.tuner.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
 
+    screened = screen is ScreenName.TWIN and fidelity is not FidelityName.TWIN
     table = _network(model)
     target = _board(board)
     wanted = [part.strip() for part in layers.split(",") if part.strip()]
@@ -338,12 +359,14 @@ def tune(
         board=target,
         memory=target.memory if memory == "board" else _memory(memory, board),
         mode=Mode(mode.value),
-        tuner=tuner.value,
+        tuner=tuner,
         space=space.value,
         budget=DEFAULT_BUDGET if budget is None else budget,
         seed=seed,
         base=load_hwconfig(base if hw is None else hw),
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
+        screen="twin" if screened else "none",
+        without=tuple(part.value for part in without or ()),
     )
     _tune(
         settings,
@@ -354,6 +377,67 @@ def tune(
         ray=ray,
         workers=workers,
     )
+
+
+@app.command()
+def tuners() -> None:
+    """List the search algorithms with what each one uses."""
+    from rich.table import Table
+
+    from tilewright.tuner.search import TUNERS
+
+    table = Table("tuner", "track", "packages", "what it does", box=None, pad_edge=False)
+    for name, spec in TUNERS.items():
+        track = "grey-box" if spec.prior else "black-box"
+        table.add_row(name, track, ", ".join(spec.packages) or "-", spec.summary)
+    _console().print(table)
+
+
+@app.command()
+def certify(
+    network: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
+    board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
+    base: Annotated[
+        str, typer.Option(help="Configuration around which hardware is chosen.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cycles of a known network: look for better ones only."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Give up after so long.")] = 1200.0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: one a core.")
+    ] = None,
+) -> None:
+    """Find the best network of all configurations and schedules, by enumeration on the twin."""
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.certify import Certifier, class_lines
+    from tilewright.tuner.rules import host_rules
+
+    table, target = _network(network), _board(board)
+    wanted = [part.strip() for part in layers.split(",") if part.strip()]
+    certificate = Certifier(
+        tuple(table[layer] for layer in wanted) if wanted else table.workloads,
+        board=target,
+        memory=target.memory if memory == "board" else _memory(memory, board),
+        base=load_hwconfig(base),
+        rules=host_rules(),
+        kind=space.value,
+        limit=limit,
+        seconds=seconds,
+        threads=workers,
+        note=lambda text: _console().print(text, highlight=False, soft_wrap=True),
+    ).run()
+    for name, schedule in certificate.schedules.items():
+        print(f"{name}: {schedule.to_mapping()}")  # noqa: T201
+    for line in class_lines(certificate):
+        print(line)  # noqa: T201
+    print(f"{certificate.seconds:.0f} s")  # noqa: T201
 
 
 @app.command()
@@ -579,10 +663,14 @@ def _tune(
     from tilewright.tuner.rules import host_rules
     from tilewright.tuner.store import Store
     from tilewright.tuner.study import run_study
+    from tilewright.tuner.twin_oracle import TwinOracle
 
     console = _console()
     with Store(location) as store:
+        screen = TwinOracle(workers) if settings.screen == "twin" else None
         oracle = DeviceOracle(fidelity, _executor(ray, workers))
+        how = f"search on twin, confirmed on {fidelity}" if screen else f"every trial on {fidelity}"
+        console.print(f"tuner {settings.tuner}, {how}", highlight=False)
         try:
             with ProgressDisplay(settings, console) as display:
                 run_study(
@@ -592,6 +680,7 @@ def _tune(
                     oracle=oracle,
                     rules=host_rules(),
                     listener=display,
+                    screen=screen,
                 )
         except KeyboardInterrupt:
             console.print(
@@ -603,6 +692,8 @@ def _tune(
             raise
         finally:
             oracle.close()
+            if screen is not None:
+                screen.close()
         _report(store, name, None, runs)
 
 

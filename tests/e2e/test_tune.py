@@ -67,7 +67,7 @@ def work(tmp_path_factory):
 def words(runs):
     return (
         "tune", "small.onnx", "--hw", HW, "--budget", BUDGET, "--workers", 2, "--seed", 5,
-        "--name", "study", "--runs", runs,
+        "--name", "study", "--runs", runs, "--screen", "none",
     )  # fmt: skip
 
 
@@ -200,3 +200,26 @@ def test_the_report_command_needs_only_the_store(work, whole, tmp_path):
     done = tilewright("report", "--runs", work / "whole", "--output", "r.html", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "r.html").read_text() == first.read_text()
+
+
+def test_what_the_twin_screened_is_confirmed_on_the_rtl(work):
+    done = tilewright(
+        "tune", "small.onnx", "--hw", HW, "--budget", 60, "--workers", 2, "--name", "fast",
+        "--runs", "screened", cwd=work,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "search on twin, confirmed on rtl" in done.stdout
+    with Store(work / "screened" / "studies.sqlite", must_exist=True) as store:
+        screened = store.trials(store.study("fast/screen").id)
+        confirmed = store.trials(store.study("fast").id)
+    assert {t.measurement.fidelity for t in screened} == {"twin"}
+    assert len(screened) == 60
+    assert {t.measurement.fidelity for t in confirmed} == {"rtl"}
+    assert all(t.measurement.output_checked for t in confirmed)
+    on_twin = {identity(t): t.measurement.counters for t in screened}
+    assert confirmed
+    for trial in confirmed:
+        assert on_twin[identity(trial)] == trial.measurement.counters
+    default, best = network_cycles(confirmed)
+    assert len(best) == TASKS
+    assert sum(best.values()) < sum(default.values())

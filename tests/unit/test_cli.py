@@ -20,8 +20,12 @@ from tilewright.cli import app
 from tilewright.host import golden
 from tilewright.sim import ray_executor
 from tilewright.tuner import oracle, rules
+from tilewright.tuner.search import TUNERS
 
-TINY_LAYERS = ["tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2"]
+TINY_LAYERS = [
+    "tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2",
+    "--screen", "none",
+]  # fmt: skip
 
 
 def call(arguments: Sequence[str]):
@@ -193,6 +197,30 @@ def test_wrong_results_make_tune_fail(analytic, tmp_path: Path) -> None:
     result = call([*TINY_LAYERS, "--tuner", "random", "--runs", str(tmp_path)])
     assert result.exit_code == 1
     assert "WRONG RESULT" in result.output
+
+
+def test_a_screened_study_refuses_an_oracle_that_counts_otherwise(analytic, tmp_path) -> None:
+    arguments = [word for word in TINY_LAYERS if word not in ("--screen", "none")]
+    result = call([*arguments, "--runs", str(tmp_path)])
+    assert "search on twin, confirmed on rtl" in result.output
+    assert result.exit_code == 2
+    assert "analytic and twin must count alike" in result.stderr
+
+
+def test_tuners_lists_every_algorithm_with_its_track() -> None:
+    result = call(["tuners"])
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line for line in result.output.splitlines()[1:] if line.strip()}
+    assert set(TUNERS) <= set(lines)
+    assert "grey-box" in lines["tilewright"]
+    assert "black-box" in lines["random"]
+
+
+def test_certify_says_what_it_could_not_decide_in_time() -> None:
+    result = call(["certify", "vta-resnet18", "--layers", "C10", "--seconds", "0"])
+    assert result.exit_code == 0, result.output
+    assert "open pynq-16x32" in result.output
+    assert "no network below the limit found in time" in result.output
 
 
 def test_errors_show_no_traceback_in_the_real_command(tmp_path: Path) -> None:

@@ -289,8 +289,56 @@ def test_definition_and_table_have_the_published_size(name, traced):
     assert load_network(name).macs / 1e9 == pytest.approx(giga_macs, abs=0.005)
 
 
+class Encoder(nn.Module):
+    """The base encoder of arXiv 1706.03762; `products` collects (rows, reduction, columns)."""
+
+    def __init__(self):
+        super().__init__()
+        block = lambda: nn.ModuleDict(  # noqa: E731
+            {n: nn.Linear(512, 512) for n in "qkvo"}
+            | {"inner": nn.Linear(512, 2048), "outer": nn.Linear(2048, 512)}
+        )
+        self.blocks = nn.ModuleList(block() for _ in range(6))
+        self.products = Counter()
+
+    def linear(self, layer, x, relu=False):
+        self.products[(*x.shape[-2:], layer.out_features, relu)] += 1
+        return torch.relu(layer(x)) if relu else layer(x)
+
+    def matmul(self, a, b):
+        for _ in range(a.shape[0]):  # one product a head
+            self.products[(*a.shape[-2:], b.shape[-1], False)] += 1
+        return a @ b
+
+    def forward(self, x):
+        heads = lambda t: t.unflatten(-1, (8, 64)).transpose(0, 1)  # noqa: E731
+        for b in self.blocks:
+            q, k, v = (heads(self.linear(b[n], x)) for n in "qkv")
+            weights = (self.matmul(q, k.transpose(1, 2)) / 8).softmax(-1)
+            mixed = self.matmul(weights, v).transpose(0, 1).flatten(1)
+            x = nn.functional.layer_norm(x + self.linear(b["o"], mixed), (512,))
+            inner = self.linear(b["inner"], x, relu=True)
+            x = nn.functional.layer_norm(x + self.linear(b["outer"], inner), (512,))
+        return x
+
+
+def test_transformer_encoder_equals_the_traced_definition():
+    with torch.device("meta"):
+        encoder = Encoder()
+        assert encoder(torch.empty(128, 512)).shape == (128, 512)
+    table = load_network("Transformer-encoder")
+    found = Counter()
+    for w in table.workloads:
+        assert (w.width, w.kernel_h, w.kernel_w, w.residual) == (1, 1, 1, False)
+        found[(w.height, w.channels_in, w.channels_out, w.relu)] += w.count
+    assert found == encoder.products
+    weights = sum(p.numel() for n, p in encoder.named_parameters() if n.endswith("weight"))
+    assert weights == 6 * (4 * 512 * 512 + 2 * 512 * 2048)
+
+
 def test_every_network_but_the_benchmark_has_a_definition():
-    assert set(network_names()) == {*DEFINITIONS, "vta-resnet18"}
+    defined = {*DEFINITIONS, "vta-resnet18", "transformer_encoder"}
+    assert set(network_names()) == defined
 
 
 def test_vta_layers_have_the_shapes_and_counts_of_resnet18():

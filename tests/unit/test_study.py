@@ -20,7 +20,7 @@ from tilewright.host.schedule import Schedule
 from tilewright.tuner.measurement import Request, Status
 from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
-from tilewright.tuner.settings import Mode, SettingsError, StudySettings
+from tilewright.tuner.settings import PARTS, Mode, SettingsError, StudySettings
 from tilewright.tuner.store import Store
 from tilewright.tuner.study import run_study
 
@@ -70,7 +70,7 @@ def course(result: StudyResult) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("tuner", ["random", "coordinate", "genetic", "guided"])
+@pytest.mark.parametrize("tuner", ["random", "coordinate", "genetic", "guided", "tilewright"])
 def test_spends_exactly_its_budget_on_distinct_trials(tmp_path, mode: Mode, tuner: str) -> None:
     oracle = AnalyticOracle()
     result = run(tmp_path, oracle, mode=mode, tuner=tuner)
@@ -96,7 +96,7 @@ def test_the_first_trials_are_the_untuned_schedules_on_the_base(tmp_path, mode: 
 @given(
     stop=st.integers(0, 59),
     mode=st.sampled_from(list(Mode)),
-    tuner=st.sampled_from(["random", "coordinate", "genetic", "guided"]),
+    tuner=st.sampled_from(["random", "coordinate", "genetic", "guided", "tilewright"]),
     seed=st.integers(0, 5),
 )
 def test_an_interrupted_study_resumes_as_if_nothing_had_happened(
@@ -298,6 +298,14 @@ def test_one_configuration_fixes_the_hardware(tmp_path) -> None:
     assert Counter(t.config_hash for t in result.trials) == {f"{BASE.config_hash:08x}": 60}
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_the_default_tuner_can_be_switched_off(tmp_path, part: str) -> None:
+    whole = run(tmp_path / "a", tuner="tilewright")
+    without = run(tmp_path / "b", tuner="tilewright", without=(part,))
+    assert len(without.trials) == 60
+    assert course(without) != course(whole)
+
+
 def test_a_small_space_ends_before_the_budget(tmp_path) -> None:
     result = run(tmp_path, configs=1, tasks=(TASKS[2],), space="vta", budget=5000)
     assert len(result.trials) < 5000
@@ -319,6 +327,9 @@ def test_a_base_that_does_not_fit_is_refused(tmp_path) -> None:
         ({"budget": 2}, "budget"),
         ({"seed": -1}, "seed"),
         ({"configs": 0}, "configs"),
+        ({"screen": "model"}, "screen"),
+        ({"tuner": "tilewright", "without": ("magic",)}, "without"),
+        ({"tuner": "random", "without": ("prior",)}, "without"),
         ({"tasks": (TASKS[0], TASKS[0])}, "tasks"),
     ],
 )

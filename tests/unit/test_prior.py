@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed-form prior: the same legality as the lowering, and the order of the twin's cycles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.host.board import load_memory
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.lowering import legal
+from tilewright.host.networks import load_network
+from tilewright.host.workload import Kind, Workload
+from tilewright.sim.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.twin_device import Twin
+from tilewright.tuner.prior import FEATURES, LayerModel
+from tilewright.tuner.rules import host_rules
+from tilewright.tuner.space_prior import JointPrior, SchedulePrior, schedule_points
+from tilewright.tuner.spaces import HardwareChoice, JointSpace, ScheduleSpace
+
+RULES = host_rules()
+HW = load_hwconfig("pynq-16x16")
+DEPTHWISE = Workload(
+    name="D", kind=Kind.DEPTHWISE, height=14, width=14, channels_in=96, channels_out=96,
+    kernel_h=3, kernel_w=3, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1,
+)  # fmt: skip
+FOLDED = Workload(
+    name="F", height=30, width=30, channels_in=3, channels_out=64, kernel_h=7, kernel_w=7,
+    stride_h=2, stride_w=2, pad_top=3, pad_bottom=3, pad_left=3, pad_right=3,
+)  # fmt: skip
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's coefficient, without ties."""
+    ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def some(space: ScheduleSpace, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found = {space.sample(rng) for _ in range(count)}
+    return np.array(sorted(i for i in found if i is not None), dtype=np.int64)
+
+
+@pytest.mark.parametrize("hw", ["pynq-16x16", "pynq-16x32", "edge-8x8"])
+@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
+@pytest.mark.parametrize("layer", ["C3", "C7", "C10", DEPTHWISE, FOLDED])
+def test_ranks_schedules_as_the_twin_does(hw: str, memory: str, layer: str | Workload) -> None:
+    network = load_network("vta-resnet18")
+    task = layer if isinstance(layer, Workload) else network[layer]
+    config, timing = load_hwconfig(hw), load_memory(memory)
+    space = ScheduleSpace(task, config, RULES, "full")
+    points = schedule_points(space.knobs, some(space, 60, 3))
+    cycles = Twin(config, timing).batch(NativeLowering(config, task), points).cycles
+    predicted = LayerModel(config, task, timing).predict(points).cycles
+    assert len(points) > 30
+    assert (cycles > 0).all()
+    assert rank_correlation(predicted, cycles) > (0.7 if task is DEPTHWISE else 0.85)
+
+
+def test_judges_legality_as_the_lowering_does() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    rng = np.random.default_rng(5)
+    positions = np.stack([rng.integers(len(k), size=80) for k in space.knobs], axis=1)
+    judged = SchedulePrior(HW, task, load_memory("ideal")).judge(
+        space.knobs, positions, masked=True
+    )
+    expected = [legal(HW, task, space.decode(tuple(row))).ok for row in positions.tolist()]
+    assert judged.legal.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert (judged.cycles[judged.legal] > 0).all()
+    assert judged.features.shape == (80, len(FEATURES))
+    assert np.isfinite(judged.features).all()
+
+
+def test_a_prior_without_a_mask_judges_what_does_not_fit_too() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    huge = np.array([[len(knob) - 1 for knob in space.knobs]])
+    prior = SchedulePrior(HW, task, load_memory("ideal"))
+    assert not prior.judge(space.knobs, huge, masked=True).legal.any()
+    assert prior.judge(space.knobs, huge, masked=False).cycles[0] > 0
+
+
+def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
+    task, memory = load_network("vta-resnet18")["C7"], load_memory("pynq-z2")
+    configs = [HW, load_hwconfig("pynq-16x32")]
+    space = JointSpace(task, HardwareChoice(configs), RULES, "full")
+    rng = np.random.default_rng(1)
+    indices = [i for i in (space.sample(rng) for _ in range(30)) if i is not None]
+    joint = JointPrior(configs, task, memory)
+    judged = joint.judge(space.knobs, np.array(indices), masked=True)
+    assert judged.legal.all()
+    assert {index[0] for index in indices} == {0, 1}
+    for index, cycles in zip(indices, judged.cycles, strict=True):
+        point = space.decode(index)
+        assert cycles == SchedulePrior(point.hw, task, memory)(point.schedule) == joint(point)
+
+
+def test_schedules_survive_the_way_from_positions_to_points() -> None:
+    task = load_network("vta-resnet18")["C10"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    positions = some(space, 20, 9)
+    expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
+    assert (schedule_points(space.knobs, positions) == expected).all()
