@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures from hand-made records, the page and the plots made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+
+from tilewright.host.errors import ConfigError, StoreError
+from tilewright.host.networks import load_network
+from tilewright.tuner.arena.document import document, main, write_document
+from tilewright.tuner.arena.plots import write_plots
+from tilewright.tuner.arena.prices import PRICES, Price
+from tilewright.tuner.arena.published import PUBLISHED
+from tilewright.tuner.arena.summary import (
+    by_condition,
+    compile_reductions,
+    coverage,
+    summarise,
+    throughput_gains,
+    trials_to,
+)
+from tilewright.tuner.arena.tasks import parts_of
+
+NETWORK = "transformer_encoder"
+PARTS = parts_of("per-layer", load_network(NETWORK))
+OPTIMUM = 1000
+SEEDS = 8
+
+
+def a_record(tuner, task, seed, trials_to_1pct, **changes):
+    """A run that reaches the optimum when it reaches 1 %, and 3 % above it otherwise."""
+    reached = trials_to_1pct is not None
+    cycles = OPTIMUM if reached else 1030
+    record = {
+        "what": "run", "track": "per-layer", "task": task, "layer": task[-4:], "hard": True,
+        "optimum": OPTIMUM, "tuner": tuner, "grey": tuner == "tilewright", "seed": seed,
+        "arm": "masked", "noise": 0.0, "budget": 32, "trials": trials_to_1pct or 32,
+        "invalid": 0, "tuner_seconds": 2.0, "cycles": cycles, "flat": 3,
+        "measured_cycles": 50_000, "trials_to_1pct": trials_to_1pct, "trials_to_5pct": 4,
+        "seconds_to_1pct": 1.0 if reached else None, "seconds_to_5pct": 0.5,
+        "cycles_to_1pct": 20_000 if reached else None, "cycles_to_5pct": 5_000,
+        "regret": {"16": math.log(1.03), "32": math.log(cycles / OPTIMUM)},
+        "curve": [[1, 5000], [4, 1030], [trials_to_1pct or 32, cycles]],
+    }  # fmt: skip
+    return {**record, **changes}
+
+
+def some_records():
+    needs = {"random": 30, "autotvm": 20, "dcoc": 12, "tilewright": 9}
+    return [
+        a_record(tuner, part.task, seed, trials + seed % 2)
+        for tuner, trials in needs.items()
+        for part in PARTS
+        for seed in range(SEEDS)
+    ]
+
+
+def a_study(records, **conditions):
+    summary = summarise(records, networks=[NETWORK])
+    task = {
+        "what": "task", "layer": "one", "points": 9, "legal": 6, "legal_share": 2 / 3,
+        "optimum_cycles": OPTIMUM, "within_1pct": 1, "within_5pct": 2, "random_median_1pct": 40,
+        "hard": True,
+    }  # fmt: skip
+    return {
+        "records": [task, *records],
+        "summary": summary,
+        "conditions": {
+            "fidelity": "twin", "twin": "twin-0", "memory": "m", "space": "vta",
+            "track": "per-layer", "configurations": ["a", "b"], "networks": [NETWORK],
+            "layers": "all", "hard_only": True, "seeds": SEEDS, "budget": 32,
+            "small_budgets": {}, "batch": 8, "initial_points": 8,
+            "arms": ["masked"], "noise_percent": [0.0],
+            "prices": {name: vars(price) for name, price in PRICES.items()},
+            "sources": {"random": "0", "dcoc": "1"}, "runs_missing": 0, "failures": [],
+            **conditions,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study():
+    return a_study(some_records())
+
+
+def test_trials_are_medians_and_censored_when_most_runs_miss():
+    rows = [a_record("x", "t", s, n) for s, n in enumerate([5, 7, 9, None])]
+    assert trials_to(rows, "1pct") == {"x": 7}
+    missed = [a_record("x", "t", s, n) for s, n in enumerate([5, None, None, None])]
+    assert trials_to(missed, "1pct") == {"x": None}
+    assert trials_to(missed, "5pct") == {"x": 4}
+
+
+def test_throughput_gain_is_of_latencies_weighted_by_counts():
+    heavy = max(PARTS, key=lambda p: p.count)
+    rows = [
+        a_record(tuner, part.task, seed, 9, cycles=2000 if slow and part is heavy else 1000)
+        for tuner, slow in (("autotvm", True), ("dcoc", False))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    total = sum(p.count for p in PARTS)
+    expected = 100 * ((total + heavy.count) / total - 1)
+    gains = throughput_gains(rows, [NETWORK], "per-layer")
+    assert gains == {NETWORK: {"dcoc": pytest.approx(expected)}}
+
+
+def test_compile_time_adds_the_tuner_and_its_measurements_and_ends_at_the_target():
+    price = Price(seconds_per_trial=0.1, seconds_per_cycle=1e-4, source="test")
+    task = PARTS[0].task
+    rows = [
+        # misses the target: its whole run is billed
+        a_record("autotvm", task, 0, None, tuner_seconds=7.8),  # 7.8 + 32 * 0.1 + 5 = 16
+        a_record("dcoc", task, 0, 10),  # 1 + 10 * 0.1 + 2 = 4
+    ]
+    saved = compile_reductions(rows, [NETWORK], "per-layer", price)
+    assert saved == {NETWORK: {"dcoc": pytest.approx(75.0)}}
+
+
+def test_a_seed_that_misses_a_layer_is_left_out_of_the_network():
+    rows = [r for r in some_records() if (r["tuner"], r["seed"]) != ("dcoc", 0)]
+    rows += [a_record("dcoc", PARTS[0].task, 0, 12, cycles=1)]  # would be a huge gain
+    gains = throughput_gains(rows, [NETWORK], "per-layer")[NETWORK]
+    assert gains["dcoc"] == pytest.approx(0.0)
+
+
+def test_coverage_is_the_share_of_multiply_accumulates():
+    network = load_network(NETWORK)
+    half = [a_record("x", PARTS[0].task, 0, 9)]
+    workload = network.workloads[0]
+    expected = 100 * workload.macs * workload.count / network.macs
+    assert coverage(half, [NETWORK, "alexnet"], "per-layer") == {NETWORK: pytest.approx(expected)}
+
+
+def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
+    extra = [
+        a_record("random", "easy", 0, 1, hard=False),
+        a_record("random", PARTS[0].task, 0, 1, noise=0.01),
+        a_record("random", PARTS[0].task, 0, 1, arm="as-published", invalid=1),
+        a_record("random", PARTS[0].task, 0, 1, track="schedule"),
+    ]
+    with_extra = summarise([*some_records(), *extra], networks=[NETWORK])
+    without = summarise(some_records(), networks=[NETWORK])
+    for key in ("trials_to_1pct", "log_regret", "tests", "headline_tasks"):
+        assert with_extra[key] == without[key]
+    assert len(with_extra["conditions"]) == 1 + len(extra)
+
+
+def test_a_tuner_that_misses_a_task_is_left_out_and_named():
+    rows = [*some_records(), a_record("botorch", PARTS[0].task, 0, 2)]
+    summary = summarise(rows, networks=[])
+    assert summary["incomplete"] == ["botorch"]
+    assert summary["trials_to_1pct"] == summarise(some_records(), networks=[])["trials_to_1pct"]
+    assert "left out: `botorch`" in document(a_study(rows))
+
+
+def test_a_censored_reference_gives_a_bound():
+    missing = [{**r, "trials_to_1pct": None} for r in some_records() if r["tuner"] == "random"]
+    rows = [r for r in some_records() if r["tuner"] != "random"] + missing
+    assert "| `dcoc` | 40 | 12 | 4 | > 2.7 |" in document(a_study(rows))
+
+
+def test_conditions_tell_seeds_and_invalid_shares():
+    rows = [a_record("x", "t", s, 10, arm="as-published", invalid=5) for s in range(3)]
+    (found,) = by_condition(rows).values()
+    assert found["seeds"] == {"x": 3}
+    assert found["invalid_share"] == {"x": 0.5}
+
+
+def test_a_clear_winner_is_better_and_equal_tuners_tie():
+    rows = some_records()
+    rows += [{**r, "tuner": "twin"} for r in rows if r["tuner"] == "dcoc"]
+    tests = summarise(rows, networks=[])["tests"]
+    assert tests["autotvm < dcoc"]["verdict"] == "worse"
+    assert tests["dcoc < twin"]["verdict"] == "tie"
+    assert tests["random < autotvm"]["losses"] == len(PARTS) * SEEDS
+
+
+def test_summary_is_plain_data_with_the_promised_keys(study):
+    summary = json.loads(json.dumps(study["summary"]))
+    assert summary["trials_to_1pct"] == {
+        "random": 30, "autotvm": 20, "dcoc": 12, "tilewright": 9,
+    }  # fmt: skip
+    for key in (
+        "trials_to_5pct", "throughput_gain_over_autotvm_pct", "compile_time_reduction_pct",
+    ):  # fmt: skip
+        assert summary[key]
+    assert set(summary["compile_time_reduction_pct"][NETWORK]) == {"random", "dcoc", "tilewright"}
+
+
+def test_the_page_holds_the_figures_and_separates_the_tracks(study):
+    page = document(study)
+    black, grey = page.index("### Black-box"), page.index("### Grey-box")
+    assert black < page.index("| `dcoc` | 40 | 12 | 4 | 2.5 |") < grey
+    assert grey < page.index("| `tilewright` | 40 | 9 | 4 | 3.3 |")
+    assert "| `autotvm` | 40 | 40 | 0 |" in page  # tilewright against it: fewer in all pairs
+    for published in PUBLISHED:
+        assert published.claim in page
+    assert "--seeds 8 --budget 32 --arms masked --noise 0 --hard --tuners 'random dcoc'" in page
+    assert "Incomplete" not in page
+    assert "Not confirmed" in page
+
+
+def test_the_page_is_clean_markdown(study):
+    page = document(study)
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+    headings = re.findall(r"^#+ .*", page, re.MULTILINE)
+    assert len(headings) == len(set(headings))
+    assert not re.search(r"[^\s#]#+ ", page.replace("`", ""))
+    assert "\n\n\n" not in page
+
+
+def test_the_page_says_what_is_missing_wrong_and_compared():
+    rows = [
+        {"what": "confirmation", "layer": "C1", "hw": "a", "equal": False, "failure": "differs"},
+        {"what": "confirmation", "layer": "C2", "hw": "a", "equal": True, "failure": ""},
+        {"what": "selection", "selection": "top", "ratios": [1.0, 1.5, 2.0]},
+    ]
+    broken = a_study(some_records(), runs_missing=1234, failures=["ppo: ValueError: no"])
+    broken["records"] += rows
+    page = document(broken)
+    assert "1,234 runs of the plan were not made" in page
+    assert "- ppo: ValueError: no" in page
+    assert "1 of 2 distinct points" in page
+    assert f"{len(PARTS) - 2} of the winners were not run" in page
+    assert "- C1 on a: differs" in page
+    assert "| top | 1 | 1.000 | 1.500 | 2.000 |" in page
+
+
+def test_the_command_writes_the_page_from_the_json(study, tmp_path, capsys):
+    source, page = tmp_path / "study.json", tmp_path / "page.md"
+    source.write_text(json.dumps(study))
+    assert main([str(source), str(page)]) == 0
+    assert page.read_text() == document(study)
+    assert main([]) == 2
+    assert "usage" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_document(study, tmp_path / "none" / "page.md")
+
+
+def test_plots_are_one_file_without_external_loads(study, tmp_path):
+    study["records"].append({"what": "selection", "selection": "confidence", "ratios": [1.0, 1.1]})
+    text = write_plots(study, tmp_path / "new" / "plots.html").read_text()
+    assert text.count("Plotly.newPlot") == 4
+    assert not re.search(r"<(script|link)[^>]*(src|href)=", text)
+    for tuner in study["summary"]["trials_to_1pct"]:
+        assert tuner in text
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_plots(study, tmp_path / "file" / "plots.html")

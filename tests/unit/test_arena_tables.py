@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables against the twin, point by point, and the tasks that they are of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.host.errors import ConfigError
+from tilewright.host.lowering import lower
+from tilewright.host.networks import load_network
+from tilewright.host.workload import conv2d
+from tilewright.sim.twin_device import Twin
+from tilewright.tuner.arena import tables
+from tilewright.tuner.arena.confirm import point_of
+from tilewright.tuner.arena.tables import load_table
+from tilewright.tuner.arena.tasks import (
+    NETWORKS,
+    make_task,
+    parts_of,
+    pynq_z2_choice,
+    tasks_of,
+)
+
+LAYER = conv2d("small", 4, 32, 32, 3, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="module")
+def joint(folder):
+    return load_table(make_task("per-layer", LAYER), folder)
+
+
+def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
+    space = joint.task.space
+    rng = np.random.default_rng(1)
+    flats = rng.choice(joint.cycles.size, size=300, replace=False)
+    checked = 0
+    for flat in flats:
+        index = tuple(int(i) for i in np.unravel_index(flat, joint.cycles.shape))
+        assert (joint.measure(index) is not None) == space.valid(index)
+        if joint.measure(index) is not None and checked < 30:
+            hw, schedule = point_of(joint, int(flat))
+            program = lower(hw, LAYER, schedule).program
+            assert Twin(hw, joint.task.memory).counters(program).cycles == joint.measure(index)
+            checked += 1
+    assert checked == 30
+
+
+def test_every_configuration_has_legal_points(joint):
+    assert joint.cycles.shape[0] == len(pynq_z2_choice())
+    assert all((part > 0).any() for part in joint.cycles)
+
+
+def test_the_schedule_track_is_the_first_configurations_column(joint, folder):
+    alone = load_table(make_task("schedule", LAYER), folder)
+    hw = joint.task.configs[0]
+    for flat in np.flatnonzero(alone.legal)[::7]:
+        _, schedule = point_of(alone, int(flat))
+        index = joint.task.space.index_of(
+            {"hw": hw.config_hash, **{k: v for k, v in vars(schedule).items()
+                                      if k in {knob.name for knob in joint.task.space.knobs}}}
+        )  # fmt: skip
+        assert joint.measure(index) == int(alone.cycles.ravel()[flat])
+
+
+def test_a_table_on_disk_is_read_and_serves_equal_layers_of_other_names(folder, joint, monkeypatch):
+    def never(*_args, **_more):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(Twin, "batch", never)
+    again = load_table(make_task("per-layer", LAYER.renamed("other", count=7)), folder)
+    assert (again.cycles == joint.cycles).all()
+
+
+def test_another_twin_starts_another_table(folder, monkeypatch):
+    class CalledError(Exception):
+        pass
+
+    def measured(*_args, **_more):
+        raise CalledError
+
+    monkeypatch.setattr(tables, "identity_of", lambda _: "twin-of-tomorrow")
+    monkeypatch.setattr(Twin, "batch", measured)
+    with pytest.raises(CalledError):
+        load_table(make_task("per-layer", LAYER), folder)
+
+
+def test_summary_is_of_the_table(joint):
+    about = joint.summary()
+    legal = np.sort(joint.cycles[joint.cycles > 0])
+    assert about["optimum_cycles"] == legal[0]
+    assert about["legal"] == len(legal)
+    assert about["within_5pct"] == int((legal <= 1.05 * legal[0]).sum())
+    assert about["hard"] == (about["random_median_1pct"] > 32)
+
+
+def test_the_choice_differs_in_arrays_lanes_and_buffers_and_fits_the_board():
+    configs = pynq_z2_choice()
+    assert 6 <= len({hw.config_hash for hw in configs}) == len(configs) <= 10
+    for name in ("block_in", "block_out", "vector_lanes", "inp_bytes", "wgt_bytes", "acc_bytes"):
+        assert len({getattr(hw, name) for hw in configs}) > 1
+
+
+def test_equal_layers_of_two_networks_are_one_task():
+    both = tasks_of("schedule", ["vgg16", "vgg19"])
+    assert set(both) == set(tasks_of("schedule", ["vgg16"]))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_parts_of_a_network_are_its_layers(name):
+    network = load_network(name)
+    parts = parts_of("per-layer", network)
+    assert sum(part.count for part in parts) == network.layers
+    assert {part.task for part in parts} == set(tasks_of("per-layer", [name]))
+
+
+def test_an_unknown_track_lists_the_known_ones():
+    with pytest.raises(ConfigError, match="per-layer, schedule"):
+        make_task("shared", LAYER)

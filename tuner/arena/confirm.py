@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tuners found on the twin's tables, run on the full RTL with its data checked."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.schedule import Schedule
+from tilewright.tuner.arena.records import Record
+from tilewright.tuner.arena.tables import Table
+from tilewright.tuner.measurement import Request
+from tilewright.tuner.oracle import build_job, trial_job
+
+SEEDS: Final = 5
+"""Seeds whose winners are confirmed."""
+
+SLACK_CYCLES: Final = 1_000
+"""The RTL may run so many cycles longer than the table says before it is stopped as wrong."""
+
+
+def point_of(table: Table, flat: int) -> tuple[HwConfig, Schedule]:
+    """Configuration and schedule at a position of a table."""
+    index = tuple(int(i) for i in np.unravel_index(flat, table.cycles.shape))
+    point = table.task.space.decode(index)
+    if isinstance(point, Schedule):
+        return table.task.configs[0], point
+    return point.hw, point.schedule
+
+
+def confirm(
+    records: Iterable[Record], tables: Mapping[str, Table], *, workers: int = 2
+) -> Iterator[dict[str, Any]]:
+    """Run each distinct winner of the first `SEEDS` seeds, and each optimum, on the full RTL.
+
+    Yields:
+        One mapping a point: task, layer, hw, expected cycles, cycles on the RTL (None when there
+        is no measurement), ``equal``: cycles equal and the output bit-exact, and ``failure``.
+    """
+    wanted: dict[tuple[str, int], None] = {}
+    for record in records:
+        if record["seed"] < SEEDS and record["flat"] is not None:
+            wanted[record["task"], record["flat"]] = None
+            table = tables[record["task"]]
+            best = int(np.where(table.legal, table.cycles, np.iinfo(np.int64).max).argmin())
+            wanted[record["task"], best] = None
+    # Points of one configuration follow each other, so that a worker builds few of them.
+    jobs = sorted(
+        ((*point_of(tables[task], flat), task, flat) for task, flat in wanted),
+        key=lambda job: (job[0].name, job[2], job[3]),
+    )
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        answers = pool.map(_run, [_request(tables[job[2]], *job) for job in jobs])
+        for (hw, schedule, task, flat), (failure, cycles) in zip(jobs, answers, strict=True):
+            expected = int(tables[task].cycles.ravel()[flat])
+            yield {
+                "what": "confirmation",
+                "task": task,
+                "layer": tables[task].task.workload.name,
+                "hw": hw.name,
+                "schedule": schedule.to_mapping(),
+                "expected_cycles": expected,
+                "rtl_cycles": cycles,
+                "equal": cycles == expected and not failure,
+                "failure": failure,
+            }
+
+
+def _request(table: Table, hw: HwConfig, schedule: Schedule, _task: str, flat: int) -> Request:
+    return Request(
+        hw=hw,
+        workload=table.task.workload,
+        schedule=schedule,
+        memory=table.task.memory,
+        max_cycles=int(table.cycles.ravel()[flat]) + SLACK_CYCLES,
+    )
+
+
+def _run(request: Request) -> tuple[str, int | None]:
+    """Why a point has no valid measurement on the RTL, and its cycles."""
+    failure = build_job("rtl", request.hw)
+    if failure:
+        return failure, None
+    measurement = trial_job("rtl", request)
+    return measurement.failure, measurement.cycles if measurement.valid else None

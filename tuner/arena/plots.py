@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a study, in one HTML file without external loads."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.colors import qualitative
+
+from tilewright.host.errors import StoreError
+from tilewright.tuner.arena.records import Record
+from tilewright.tuner.arena.statistics import stratified_interval
+from tilewright.tuner.arena.summary import headline
+
+CURVE_POINTS: Final = 40
+"""Places at which a curve is drawn."""
+
+CURVE_RESAMPLES: Final = 300
+
+_STYLE: Final = """
+body { font-family: sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+.note { color: #555 }
+"""
+
+_CURVE_NOTE: Final = (
+    "Cycles of the incumbent over the optimum of the table: interquartile mean over tasks and "
+    "seeds, with the 95 % interval of a bootstrap within tasks. Hard tasks, legal points only, no "
+    "noise. Click a name to hide a line."
+)
+_SELECTION_NOTE: Final = (
+    "Cycles over optimum of DCOC's candidates after 32 measurements, and of the eight that each "
+    "selection takes from the same candidates. Boxes: quartiles; whiskers: 5 % and 95 %."
+)
+
+
+def write_plots(study: Mapping[str, Any], path: Path) -> Path:
+    """Draw a study.
+
+    Args:
+        study: ``records``, ``summary`` and ``conditions`` as `bench/tuners.py` writes them.
+        path: HTML file.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    runs = [r for r in study["records"] if r["what"] == "run"]
+    exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
+    own = [r for r in exact if r["track"] == study["conditions"]["track"]]
+    hard, _ = headline(own)
+    figures = [
+        (
+            "Best so far",
+            _CURVE_NOTE,
+            curves(hard),
+        ),
+        (
+            "Runs within 1 % of the optimum",
+            "Share of the runs that have found a point within 1 % after so many measurements.",
+            reached(hard),
+        ),
+        (
+            "Log-regret at fixed budgets",
+            "Interquartile mean of the natural logarithm of cycles over optimum, 95 % interval.",
+            regret_bars(study["summary"]["log_regret"]),
+        ),
+    ]
+    selections = [r for r in study["records"] if r["what"] == "selection"]
+    if selections:
+        figures.append(
+            (
+                "Confidence sampling, before and after",
+                _SELECTION_NOTE,
+                selection_boxes(selections),
+            )
+        )
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        f"<title>Tuners</title><style>{_STYLE}</style></head><body><h1>Tuners</h1>",
+    ]
+    for position, (title, note, figure) in enumerate(figures):
+        parts.append(f"<h2>{html.escape(title)}</h2><p class='note'>{html.escape(note)}</p>")
+        parts.append(
+            figure.to_html(
+                full_html=False,
+                div_id=f"figure-{position}",
+                include_plotlyjs=position == 0,
+                config={"displayModeBar": False, "responsive": True},
+            )
+        )
+    lines = (f"<li>{html.escape(f'{k}: {v}')}</li>" for k, v in study["conditions"].items())
+    parts += ["<h2>Conditions</h2><ul class='note'>", *lines, "</ul></body></html>"]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(parts), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"the plots cannot be written ({error.strerror})", field=str(path)
+        ) from error
+    return path
+
+
+def curves(records: Sequence[Record]) -> Any:
+    """Best-so-far curves with intervals, one a tuner."""
+    figure = go.Figure()
+    for number, (tuner, rows) in enumerate(_tuners(records)):
+        budget = max(r["budget"] for r in rows)
+        places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int))
+        intervals = []
+        for place in places:
+            strata: dict[str, list[float]] = {}
+            for r in rows:
+                ratio = _incumbent(r["curve"], int(place)) / r["optimum"]
+                strata.setdefault(r["task"], []).append(ratio)
+            intervals.append(stratified_interval(list(strata.values()), resamples=CURVE_RESAMPLES))
+        colour = _colour(number)
+        x = [int(place) for place in places]
+        figure.add_scatter(
+            x=x, y=[i.value for i in intervals], name=tuner, line={"color": colour},
+            legendgroup=tuner,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=[*x, *reversed(x)],
+            y=[*(i.high for i in intervals), *(i.low for i in reversed(intervals))],
+            fill="toself", fillcolor=colour, opacity=0.12, line={"width": 0}, hoverinfo="skip",
+            legendgroup=tuner, showlegend=False,
+        )  # fmt: skip
+    figure.update_xaxes(type="log", title="measurements")
+    figure.update_yaxes(title="cycles / optimum")
+    return _layout(figure)
+
+
+def reached(records: Sequence[Record]) -> Any:
+    """Share of runs within 1 % against measurements."""
+    figure = go.Figure()
+    for number, (tuner, rows) in enumerate(_tuners(records)):
+        hits = sorted(r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None)
+        budget = max(r["budget"] for r in rows)
+        figure.add_scatter(
+            x=[1, *hits, budget],
+            y=[0, *((n + 1) / len(rows) for n in range(len(hits))), len(hits) / len(rows)],
+            name=tuner, line={"shape": "hv", "color": _colour(number)},
+        )  # fmt: skip
+    figure.update_xaxes(type="log", title="measurements")
+    figure.update_yaxes(title="share of runs", range=[0, 1])
+    return _layout(figure)
+
+
+def regret_bars(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Any:
+    """Log-regret by budget and tuner with intervals."""
+    figure = go.Figure()
+    for budget, tuners in regrets.items():
+        values = [t["value"] for t in tuners.values()]
+        figure.add_bar(
+            x=list(tuners), y=values, name=f"{budget} measurements",
+            error_y={
+                "array": [t["high"] - t["value"] for t in tuners.values()],
+                "arrayminus": [t["value"] - t["low"] for t in tuners.values()],
+            },
+        )  # fmt: skip
+    figure.update_yaxes(title="ln(cycles / optimum)")
+    return _layout(figure)
+
+
+def selection_boxes(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Quality of the candidates and of what each selection takes from them."""
+    figure = go.Figure()
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        ratios.setdefault(row["selection"], []).extend(row["ratios"])
+    for name, values in ratios.items():
+        # Quantiles instead of every point: candidates number tens of thousands.
+        low, q1, median, q3, high = np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist()
+        figure.add_box(
+            x=[name], q1=[q1], median=[median], q3=[q3], lowerfence=[low], upperfence=[high],
+            name=name,
+        )  # fmt: skip
+    figure.update_yaxes(title="cycles / optimum", type="log")
+    return _layout(figure)
+
+
+def _tuners(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
+    groups: dict[str, list[Record]] = {}
+    for r in records:
+        groups.setdefault(r["tuner"], []).append(r)
+    return list(groups.items())
+
+
+def _incumbent(curve: Sequence[Sequence[int]], trial: int) -> int:
+    """Cycles of the incumbent after some measurements; the first one stands for those before."""
+    cycles = curve[0][1]
+    for at, value in curve:
+        if at > trial:
+            break
+        cycles = value
+    return cycles
+
+
+def _colour(number: int) -> str:
+    palette: list[str] = [*qualitative.Plotly, *qualitative.Dark24]
+    return palette[number % len(palette)]
+
+
+def _layout(figure: Any) -> Any:
+    figure.update_layout(
+        template="plotly_white",
+        height=520,
+        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+        legend={"orientation": "h", "y": -0.2},
+    )
+    return figure

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a search costs: core-seconds of the tuner plus what its measurements cost.
+
+A price is linear: so many seconds a trial, and so many a measured cycle. Prices of the simulators
+are recorded measurements of this repository; that of a board is an assumption and says so, which
+is why every comparison also states its break-even price: it holds whatever a trial costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a measurement costs.
+
+    Attributes:
+        seconds_per_trial: lowering, memory image, dispatch, comparison.
+        seconds_per_cycle: of the accelerator, while it runs or is simulated.
+        source: where the figures come from.
+    """
+
+    seconds_per_trial: float
+    seconds_per_cycle: float
+    source: str
+
+    def of(self, trials: int, measured_cycles: int) -> float:
+        """Seconds of some measurements."""
+        return trials * self.seconds_per_trial + measured_cycles * self.seconds_per_cycle
+
+
+PRICES: Final[Mapping[str, Price]] = {
+    "rtl": Price(
+        seconds_per_trial=0.005,
+        seconds_per_cycle=1 / 736_872,
+        source="docs/measurement.md: full RTL, assertions off, 736,872 cycles a CPU second; "
+        "docs/scaling.md: median of lowering, image, transfer and comparison. Builds of the "
+        "simulators (seconds a configuration, shared by all tuners) are not included",
+    ),
+    "twin": Price(
+        seconds_per_trial=1 / 200,
+        seconds_per_cycle=0.0,
+        source="measured with native lowering on the memory of pynq-z2: 95 to 1,000 schedules a "
+        "CPU second, about 200 on the layers that take most of the time",
+    ),
+    "board": Price(
+        seconds_per_trial=0.5,
+        seconds_per_cycle=10e-9,
+        source="assumed, no board was at hand: half a second of upload, reset and read-back a "
+        "trial, 100 MHz; bitstreams (hours a configuration) are not included",
+    ),
+}
+"""Core-seconds, or board-seconds, of one measurement."""
+
+
+def break_even(
+    overhead: float, trials: float, other_overhead: float, other_trials: float
+) -> float | None:
+    """Seconds a trial above which a tuner with fewer trials and more overhead is the cheaper one.
+
+    Args:
+        overhead: core-seconds of the tuner to the target.
+        trials: its measurements to the target.
+        other_overhead: core-seconds of the tuner that it is compared with.
+        other_trials: its measurements.
+
+    Returns:
+        The price; 0 when it is cheaper at any price, None when no price is high enough.
+    """
+    saved = other_trials - trials
+    extra = overhead - other_overhead
+    if extra <= 0 and saved >= 0:
+        return 0.0
+    if saved <= 0:
+        return None
+    return extra / saved

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What confidence sampling does to identical candidates, against top-k, k-means and Thompson.
+
+DCOC is driven by a table for some measurements; then the points that its agents visited next are
+given to every selection, and the table tells what each of them would have measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.tuner.arena.replay import TableSpace, initial_points
+from tilewright.tuner.arena.tables import Table
+from tilewright.tuner.search import Result
+from tilewright.tuner.search.confidence import Pool, Selection, select
+from tilewright.tuner.search.dcoc import DcocTuner
+from tilewright.tuner.search.threads import one_thread
+from tilewright.tuner.space import Index
+
+MEASURED: Final = 32
+"""Measurements before the candidates are taken."""
+
+COUNT: Final = 8
+"""Points that a selection chooses."""
+
+
+class CandidateProbe(DcocTuner[Any]):
+    """DCOC that shows the candidates of its next plan."""
+
+    def candidates(self) -> Pool:
+        """What the agents visit next and nobody has measured."""
+        with one_thread():
+            self._surrogate.fit(self._costs)
+            fresh = tuple(i for i in self._explore() if i not in self._seen)
+            features = self._encoder.encode(fresh)
+            scores = self._surrogate.member_scores(fresh)
+            return Pool(
+                indices=fresh,
+                features=features,
+                scores=scores,
+                values=self._confidence(features, scores.mean(axis=0)),
+            )
+
+
+def compare_selections(table: Table, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What each selection would measure of identical candidates.
+
+    Args:
+        table: of a task.
+        seeds: of DCOC.
+
+    Yields:
+        One mapping a seed and selection, ``selection`` "candidates" for all of them: ``ratios``,
+        cycles over the optimum of the points, ascending.
+    """
+    space: TableSpace[Any] = TableSpace(table.task.space, table.legal)
+    for seed in seeds:
+        initial = initial_points(space, table.task.id, seed)
+        # Thompson sampling needs the surrogate's ensemble; the others use its mean.
+        probe = CandidateProbe(space, seed=seed, initial=initial, selection=Selection.THOMPSON)
+        for _ in range(MEASURED // COUNT):
+            batch = probe.ask(COUNT)
+            probe.tell([Result(index=c.index, value=table.measure(c.index)) for c in batch])
+        pool = probe.candidates()
+        if len(pool) <= COUNT:
+            continue
+        yield _row(table, seed, "candidates", pool.indices)
+        for kind in Selection:
+            rng = np.random.default_rng([seed, len(pool)])
+            chosen = select(kind, pool, COUNT, accept=probe.is_new, rng=rng)
+            yield _row(table, seed, str(kind), chosen)
+
+
+def _row(table: Table, seed: int, name: str, points: Sequence[Index]) -> dict[str, Any]:
+    ratios = sorted(float(table.cycles[index]) / table.optimum for index in points)
+    return {
+        "what": "selection",
+        "task": table.task.id,
+        "layer": table.task.workload.name,
+        "seed": seed,
+        "selection": name,
+        "ratios": [round(ratio, 5) for ratio in ratios],
+    }
