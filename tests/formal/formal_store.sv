@@ -123,6 +123,7 @@ module formal_store #(
       end
       if (wvalid) begin
         assert (open_q != '0 || offer);
+        assert (dut.tag_valid || awvalid);  // no data without a burst that waits for its answer
         assert (wlast == (beat_q == (open_q != '0 ? len_q[0] : awlen)));
       end
       assert (address_q + 5'(awvalid) <= 5'(Outstanding));

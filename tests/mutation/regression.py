@@ -239,6 +239,7 @@ def measure_pins(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
 def faults(model: Model) -> None:
     """Illegal instructions end with the code, unit and index of the reference."""
     device = model.device(IDEAL)
+    _pads_first(model).check(device)  # before anything else has run
     legal = contract_case(model.hw, "")
     for name in ERRORS:
         contract_case(model.hw, name).check(device)
@@ -249,6 +250,15 @@ def faults(model: Model) -> None:
         judged(f"pads alone {change}", model.hw, program, data_image(program)).check(device)
     legal.check(device)
     device.close()
+
+
+def _pads_first(model: Model) -> Case:
+    """Padding without data as the first LOAD of all."""
+    steps = legal_steps(model.hw)
+    opcode, values = steps.pop("inp")
+    first = (opcode, {**values, **PADS_ALONE[0]})
+    program = build(model.hw, first, *steps.values())
+    return judged("pads first", model.hw, program, data_image(program))
 
 
 def overflow(model: Model) -> None:
@@ -489,6 +499,8 @@ def registers(model: Model) -> None:
     host.write("SNAPSHOT", 0)
     first = host.counters(snapshot=False)
     assert host.counters() == first, "counters move after the end"
+    for index in (len(COUNTERS), 64, 2 * 64 + 1):  # behind the last one, and where an index wraps
+        assert host.at(COUNTER_BASE + 8 * index) == 0, f"counter {index} does not exist"
     host.start(program, image)
     assert host.counters(snapshot=False) == first, "a snapshot changes without a write"
     host.finish(expected)
