@@ -48,7 +48,7 @@ from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.status import DeviceStatusError
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 
 PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
 
@@ -259,6 +259,30 @@ def _pads_first(model: Model) -> Case:
     first = (opcode, {**values, **PADS_ALONE[0]})
     program = build(model.hw, first, *steps.values())
     return judged("pads first", model.hw, program, data_image(program))
+
+
+def ends(model: Model) -> None:
+    """FINISH waits for the unit that is still at work, whatever it is."""
+    device = model.device(IDEAL)
+    steps = legal_steps(model.hw)
+    for count in range(1, len(steps) + 1):
+        name = list(steps)[count - 1]
+        program = build(model.hw, *list(steps.values())[:count])
+        judged(f"ends with {name}", model.hw, program, data_image(program)).check(device)
+    device.close()
+
+
+def late_errors(model: Model) -> None:
+    """The last answer of a program, when it is a refusal, is an error and not also its end."""
+    host = model.host(IDEAL)
+    case = contract_case(model.hw, "")
+    host.simulation.set_fault(MEMORY_BASE, case.program.memory_bytes, on_reads=False)
+    host.start(case.program, case.image)
+    assert host.run(MAX_CYCLES), "no interrupt after a refused write"
+    for _ in range(4):  # accesses give the accelerator time
+        assert host.read("STATUS") & ~Status.BUSY == Status.ERROR
+        assert host.read("IRQ_STATUS") == 0b10
+    host.close()
 
 
 def overflow(model: Model) -> None:
@@ -539,6 +563,8 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
             registers,
             long_work,
             bus_errors,
+            ends,
+            late_errors,
             resets,
             broken_programs,
             overflow,

@@ -192,6 +192,11 @@ async def control_bits_are_one_cycle_pulses(dut: Any, knob: str) -> None:
         await master.write_dword(_OFFSET["CTRL"], value)
         expected["start_o"] += value & 1
         expected["soft_reset_o"] += value >> 1
+        # A write of a byte alone counts where its strobe is.
+        lane = int(rng.integers(4))
+        await master.write(_OFFSET["CTRL"] + lane, b"\x03")
+        expected["start_o"] += lane == 0
+        expected["soft_reset_o"] += lane == 0
         if rng.random() < 0.5:
             await master.write_dword(_OFFSET["SNAPSHOT"], int(rng.integers(2**32)))
             expected["snapshot_o"] += 1
