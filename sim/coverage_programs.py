@@ -87,8 +87,11 @@ def _padding() -> list[Step]:
     program = []
     for name in ("uop", "inp", "wgt", "acc", "res"):
         opcode, values = steps[name]
-        data = (opcode, {**values, "x_size": 2, "push": 0})
-        padding = (opcode, {**values, "x_size": 0, "pad_left": 1, "pad_right": 1, "push": 0})
+        values = {**values, "push": 0}
+        if name == "acc":
+            values["acc_banks"] = 15  # a bank may hold a single tile
+        data = (opcode, {**values, "x_size": 2})
+        padding = (opcode, {**values, "x_size": 0, "pad_left": 1, "pad_right": 1})
         # The run of padding alone fills the places of instructions in flight behind the data.
         program += [data, *[padding] * 12, data]
     return program
