@@ -75,6 +75,15 @@ bench: $(DEV_READY) ## speed of every fidelity, lowering and execution, side by 
 	@$(BIN)/python bench/simspeed.py --json build/bench/simspeed.json $(ARGS)
 	@$(BIN)/python bench/lowering.py --json build/bench/lowering.json $(ARGS)
 
+bench-tuner: $(DEV_READY) ## the default tuner against the certified optimum, layer by layer (minutes)
+	@$(BIN)/python bench/default_tuner.py --json build/bench/default_tuner.json $(ARGS)
+
+bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours; ARGS=--quick: minutes)
+	@$(BIN)/python bench/tuners.py --json build/bench/tuners.json --html build/bench/tuners.html $(ARGS)
+
+bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--quick: minutes)
+	@$(BIN)/python bench/allocate.py --json build/bench/allocate.json --html build/bench/allocate.html $(ARGS)
+
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(BIN)/python -m tilewright.sim.place_route $(HW) $(ARGS)
 
@@ -102,4 +111,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench pnr mutate pins lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc pnr mutate pins lint format generate clean

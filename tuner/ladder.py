@@ -52,6 +52,14 @@ def screening_name(name: str) -> str:
     return f"{name}/screen"
 
 
+def stopped_name(name: str, trials: int) -> str:
+    """Name of the study that confirms the first trials of a screening that ran out of time.
+
+    These trials are always the same, whatever the rest of the screening will find.
+    """
+    return f"{name}/at-{trials}"
+
+
 def finalists(settings: StudySettings, screened: StudyResult) -> list[Finalist]:
     """The untuned schedules on the base, then the best schedule of each task.
 
@@ -62,7 +70,7 @@ def finalists(settings: StudySettings, screened: StudyResult) -> list[Finalist]:
         raise StudyError(
             "no configuration runs every task: nothing to confirm",
             field=screened.study.name,
-            remedy="raise --budget, or start from a larger --base",
+            remedy="raise --budget or --seconds, or start from a larger --base",
         )
     base = f"{settings.base.config_hash:08x}"
     untuned = [

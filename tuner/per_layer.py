@@ -8,21 +8,22 @@ distinct configuration costs a build.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.workload import Workload
-from tilewright.tuner.search import Result, Tuner
-from tilewright.tuner.session import Proposal, Session
+from tilewright.tuner.session import Session
 from tilewright.tuner.space import Index
 from tilewright.tuner.space_prior import SpacePrior
 from tilewright.tuner.spaces import HardwareChoice, JointPoint, JointSpace
 from tilewright.tuner.study_tuner import TunerFactory
+from tilewright.tuner.task_search import TaskSearch, TaskSearches
 
 
 def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
-    """Spend the session's budget evenly over the tasks, one trial each in turn.
+    """Spend the session's budget on the tasks, as its allocator decides.
 
     The first trials of a task are the untuned schedules, on the base configuration first.
 
@@ -30,47 +31,20 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
         session: measures, counts and stores.
         configs: the configurations of every joint space; the base is the first.
     """
-    settings = session.settings
     hardware = HardwareChoice(configs)
     for hw in configs:
         session.record_config(hw, "measured")
-    factory = TunerFactory(settings)
-    tuners: dict[str, Tuner[JointPoint]] = {}
-    defaults: dict[str, set[Index]] = {}
-    for number, task in enumerate(settings.tasks):
-        space = JointSpace(task, hardware, session.rules, settings.space)
-        initial = _initial(session, space, configs, task)
-        defaults[task.name] = set(initial)
-        tuners[task.name] = factory.make(
-            space, seed=(number,), initial=tuple(initial), prior=_prior(session, configs, task)
+    factory = TunerFactory(session)
+    searches = []
+    for number, task in enumerate(session.settings.tasks):
+        space = JointSpace(task, hardware, session.rules, session.settings.space)
+        origins = _initial(session, space, configs, task)
+        bound = min(session.objective.bound(hw, task, session.bound(hw, task)) for hw in configs)
+        tuner = factory.make(
+            space, seed=(number,), initial=tuple(origins), prior=_prior(session, configs, task)
         )
-    active = list(settings.tasks)
-    while active and session.left:
-        asked = []
-        for task in list(active)[: session.left]:
-            candidates = tuners[task.name].ask(1)
-            if not candidates:
-                active.remove(task)
-                continue
-            asked.append((task, candidates[0]))
-        proposals = []
-        for task, candidate in asked:
-            best = tuners[task.name].best
-            proposals.append(
-                Proposal(
-                    task=task,
-                    hw=candidate.point.hw,
-                    schedule=candidate.point.schedule,
-                    origin=(
-                        "default" if candidate.index in defaults[task.name] else settings.tuner
-                    ),
-                    incumbent=None if best is None or best.value is None else int(best.value),
-                )
-            )
-        answers = session.measure(proposals)
-        for (task, candidate), answer in zip(asked, answers, strict=True):
-            value = float(answer.cycles) if answer.valid and answer.cycles is not None else None
-            tuners[task.name].tell([Result(index=candidate.index, value=value)])
+        searches.append(TaskSearch(task=task, hw=None, tuner=tuner, origins=origins, bound=bound))
+    TaskSearches(session, searches, seed=(), transfer=False).advance(session.left)
 
 
 def _prior(
@@ -84,13 +58,22 @@ def _prior(
 
 def _initial(
     session: Session, space: JointSpace, configs: Sequence[HwConfig], task: Workload
-) -> list[Index]:
-    """The untuned schedules: of the base alone where a prior tells what else to start with."""
-    found = []
+) -> dict[Index, str]:
+    """Points to begin with and their origins: untuned schedules, then the warm start's.
+
+    Where a prior tells what else to start with, the untuned schedule of the base alone.
+    """
+    found: dict[Index, str] = {}
     for hw in configs if session.rules.joint_prior is None else configs[:1]:
         try:
             schedule = session.rules.default_schedule(hw, task)
-            found.append(space.encode(JointPoint(hw=hw, schedule=schedule)))
+            found[space.encode(JointPoint(hw=hw, schedule=schedule))] = "default"
         except TilewrightError as error:
             session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")
+    warm = session.settings.warm_start
+    for place, schedule in [] if warm is None else warm.schedules(task, configs[0]):
+        same = [hw for hw in configs if hw.config_hash == place.config_hash]
+        with contextlib.suppress(TilewrightError):  # it lies outside this space
+            point = JointPoint(hw=(same or list(configs))[0], schedule=schedule)
+            found.setdefault(space.encode(point), "transfer")
     return found

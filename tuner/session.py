@@ -10,6 +10,7 @@ the same course again after a kill.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -20,6 +21,7 @@ from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 from tilewright.tuner.claims import Claims
 from tilewright.tuner.measurement import Measurement, Oracle, Request, hw_key
+from tilewright.tuner.objective import Objective
 from tilewright.tuner.rules import Rules
 from tilewright.tuner.settings import StudySettings
 from tilewright.tuner.store import (
@@ -42,6 +44,10 @@ LIMIT_SLACK: Final = 20_000
 
 class StudyError(TilewrightError):
     """A study cannot go on."""
+
+
+class TimeUp(Exception):  # noqa: N818  (an end, not an error)
+    """The time for new trials is over; what was measured is stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +92,7 @@ class Session:
         oracle: who measures.
         rules: the host's judgements.
         listener: who is told.
+        deadline: value of `time.monotonic` after which no new trial is started; None: none.
     """
 
     def __init__(
@@ -97,9 +104,14 @@ class Session:
         oracle: Oracle,
         rules: Rules,
         listener: Listener,
+        deadline: float | None = None,
     ) -> None:
         self.settings: Final = settings
         self.rules: Final = rules
+        self.objective: Final = Objective(
+            settings.objective, board=settings.board, base=settings.base, rules=rules
+        )
+        self._deadline: Final = deadline
         self._store: Final = store
         self._study: Final = study
         self._oracle: Final = oracle
@@ -136,6 +148,10 @@ class Session:
     def network_bound(self, hw: HwConfig) -> int:
         """Lower bound of the network's cycles on a configuration."""
         return sum(self.bound(hw, task) * task.count for task in self.settings.tasks)
+
+    def network_value_bound(self, hw: HwConfig) -> float:
+        """No network on a configuration has a lower value under the study's objective."""
+        return self.objective.network_bound(hw, self.settings.tasks, self.network_bound(hw))
 
     def close(self) -> None:
         """Give up what was going to be measured."""
@@ -180,6 +196,7 @@ class Session:
             StudyError: more proposals than the budget allows, or the store's trials do not
                 follow from the study's settings.
             StoreError: a trial cannot be written.
+            TimeUp: a trial is not stored yet and the deadline has passed; none is started.
         """
         if len(proposals) > self.left:
             raise StudyError("more proposals than the budget allows", value=len(proposals))
@@ -194,6 +211,8 @@ class Session:
                 requests.append(request)
             else:
                 answers[position] = answer
+        if requests and self._deadline is not None and time.monotonic() >= self._deadline:
+            raise TimeUp
         for number, measurement in self._claims.measure(requests):
             position = open_positions[number]
             answers[position] = self._commit(

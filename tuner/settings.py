@@ -19,8 +19,11 @@ from tilewright.host.board import Board, MemoryModel
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.workload import Workload
+from tilewright.tuner.allocate import ALLOCATORS, AllocatorSpec
+from tilewright.tuner.objective import ObjectiveName
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.spaces import SPACE_KINDS
+from tilewright.tuner.warm_start import WarmStart
 
 
 class SettingsError(TilewrightError):
@@ -37,6 +40,13 @@ class Mode(StrEnum):
 
 
 DEFAULT_TUNER: Final = "tilewright"
+
+DEFAULT_ALLOCATOR: Final = "headroom"
+
+OFFERED_ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
+    name: spec for name, spec in ALLOCATORS.items() if not spec.foresight
+}
+"""Allocators that a study can use: all that need no knowledge of the future."""
 
 DEFAULT_BUDGET: Final = 240
 """Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
@@ -68,11 +78,14 @@ class StudySettings:
         seed: of every random choice.
         base: configuration whose untuned schedules are the starting point.
         configs: configurations built at most, ``base`` included; 1 fixes the hardware.
-        batch: measurements between two decisions.
+        allocator: who decides which task gets the next measurements.
+        objective: what is minimised.
+        batch: measurements of one task between two decisions of the allocator.
         screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
             (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
             and grey-box tracks demand (DESIGN section 6).
         without: `PARTS` of the default tuner that are switched off.
+        warm_start: trials of earlier studies to begin with; None: none.
 
     Raises:
         SettingsError: naming the setting that cannot work.
@@ -90,9 +103,12 @@ class StudySettings:
     seed: int = 0
     base: HwConfig
     configs: int = DEFAULT_CONFIGS
+    allocator: str = DEFAULT_ALLOCATOR
+    objective: ObjectiveName = ObjectiveName.LATENCY
     batch: int = 8
     screen: str = "none"
     without: tuple[str, ...] = ()
+    warm_start: WarmStart | None = None
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -111,6 +127,13 @@ class StudySettings:
                 field="tuner",
                 value=self.tuner,
                 remedy=f"use one of {', '.join(TUNERS)}",
+            )
+        if self.allocator not in OFFERED_ALLOCATORS:
+            raise SettingsError(
+                "no allocator of that name for a study",
+                field="allocator",
+                value=self.allocator,
+                remedy=f"use one of {', '.join(OFFERED_ALLOCATORS)}",
             )
         if self.space not in SPACE_KINDS:
             raise SettingsError(
@@ -162,9 +185,12 @@ class StudySettings:
             "seed": self.seed,
             "base": asdict(self.base),
             "configs": self.configs,
+            "allocator": self.allocator,
+            "objective": str(self.objective),
             "batch": self.batch,
             "screen": self.screen,
             "without": list(self.without),
+            "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
         }
 
     def default_name(self) -> str:
@@ -173,9 +199,12 @@ class StudySettings:
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"
         without = "".join(f"-no-{part}" for part in self.without)
+        other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
+        other += "" if self.objective is ObjectiveName.LATENCY else f"-{self.objective}"
+        other += "" if self.warm_start is None else "-warm"
         return (
             f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
-            f"-b{self.budget}-s{self.seed}{screen}"
+            f"{other}-b{self.budget}-s{self.seed}{screen}"
         )
 
 

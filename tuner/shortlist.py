@@ -68,6 +68,7 @@ def shortlist(
     count: int,
     *,
     predict: NetworkPrior | None = None,
+    weight: Callable[[HwConfig], float] = lambda _: 1.0,
 ) -> list[HwConfig]:
     """Up to ``count`` configurations, the base first, then the most promising ones.
 
@@ -84,16 +85,21 @@ def shortlist(
         count: configurations wanted, the base included.
         predict: predicted cycles of the network on a configuration; infinite where a task does
             not run.
+        weight: what a cycle on a configuration counts (`Objective.weight`).
     """
+
+    def value_bound(hw: HwConfig) -> float:
+        return network_bound(hw) * weight(hw)
+
     if count == 1:
         return [base]
     if predict is None:
-        return [base, *_by_bound(board, base, rules, network_bound)][:count]
-    return [base, *_by_prediction(board, base, rules, network_bound, predict)][:count]
+        return [base, *_by_bound(board, base, rules, value_bound)][:count]
+    return [base, *_by_prediction(board, base, rules, value_bound, predict, weight)][:count]
 
 
 def _by_bound(
-    board: Board, base: HwConfig, rules: Rules, network_bound: Callable[[HwConfig], int]
+    board: Board, base: HwConfig, rules: Rules, network_bound: Callable[[HwConfig], float]
 ) -> Iterator[HwConfig]:
     space = HardwareSpace(board, base, rules)
     ranked = []
@@ -111,21 +117,27 @@ def _by_prediction(
     board: Board,
     base: HwConfig,
     rules: Rules,
-    network_bound: Callable[[HwConfig], int],
+    network_bound: Callable[[HwConfig], float],
     predict: NetworkPrior,
+    weight: Callable[[HwConfig], float],
 ) -> list[HwConfig]:
     starts = [
-        (network_bound(hw), timing_class(hw), space)
+        (network_bound(hw), timing_class(hw), space, hw)
         for space, hw in class_starts(board, base, rules)
     ]
     starts.sort(key=lambda entry: entry[:2])
     found: list[tuple[float, HwConfig]] = []
-    goal = predict(base)
-    for bound, _, space in starts[:SCOUTED]:
+    goal = predict(base) * weight(base)
+    for bound, _, space, smallest in starts[:SCOUTED]:
         if bound >= goal:
             break
         depths = largest_depths(space, rules)
-        predicted = predict.of_depths(depths)
+        if weight(smallest) != 1.0:  # area counts, so small buffers may be worth more
+            depths.append(smallest)
+        predicted = [
+            cycles * weight(hw)
+            for cycles, hw in zip(predict.of_depths(depths), depths, strict=True)
+        ]
         ranked = sorted(zip(predicted, depths, strict=True), key=lambda e: (e[0], e[1].config_hash))
         found += [entry for entry in ranked[:DEPTHS_PER_CLASS] if math.isfinite(entry[0])]
         goal = min(goal, *predicted)

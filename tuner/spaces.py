@@ -143,15 +143,23 @@ class HardwareSpace(Space[HwConfig]):
         for name in offered:
             if name not in known:
                 raise SpaceError("no such RTL parameter", field=name)
+        self._configs: Final[dict[Index, HwConfig]] = {}
         super().__init__([Knob(name=n, values=tuple(sorted(v))) for n, v in offered.items()])
 
     def decode(self, index: Index) -> HwConfig:
         """The configuration of an index; its label tells geometry and identity.
 
+        Configurations are remembered: in a joint space many schedules share one, and making one
+        takes longer than judging a schedule.
+
         Raises:
             ConfigError: the parameters break a rule.
         """
-        return labelled(self.base.with_(**self.values(index)), self.base)
+        known = self._configs.get(index)
+        if known is None:
+            known = labelled(self.base.with_(**self.values(index)), self.base)
+            self._configs[index] = known
+        return known
 
     def encode(self, point: HwConfig) -> Index:
         """The index of a configuration.
@@ -166,7 +174,7 @@ class HardwareSpace(Space[HwConfig]):
 
     def _refusal(self, index: Index) -> str:
         try:
-            hw = self.base.with_(**self.values(index))
+            hw = self.decode(index)
         except TilewrightError as error:
             return str(error)
         if hw.axi_data_bits > self.board.axi_data_bits:

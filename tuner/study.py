@@ -8,29 +8,35 @@ it takes the same course, repeats no measurement and goes on where the former ru
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from tilewright.tuner.choice import chosen_by_objective
 from tilewright.tuner.ladder import (
     ScreeningListener,
     confirm,
     confirmed_settings,
     finalists,
     screening_name,
+    stopped_name,
 )
 from tilewright.tuner.measurement import Oracle
 from tilewright.tuner.network_prior import network_prior
 from tilewright.tuner.per_layer import run_per_layer
 from tilewright.tuner.results import load_result
 from tilewright.tuner.rules import Rules
-from tilewright.tuner.session import Listener, Session, StudyError
+from tilewright.tuner.session import Listener, Session, StudyError, TimeUp
 from tilewright.tuner.settings import Mode, StudySettings, software_versions
 from tilewright.tuner.shared import run_shared
 from tilewright.tuner.shortlist import shortlist
 from tilewright.tuner.store import Store, StoredStudy
 
-__all__ = ["StudyError", "run_study"]
+__all__ = ["STOPPED", "StudyError", "run_study"]
+
+STOPPED: Final = "stopped"
+"""Status of a study that a limit in seconds has ended."""
 
 
 def run_study(
@@ -42,8 +48,14 @@ def run_study(
     rules: Rules,
     listener: Listener,
     screen: Oracle | None = None,
+    seconds: float | None = None,
 ) -> StoredStudy:
     """Run a study to the end of its budget, or take it up where it was left.
+
+    A limit in seconds is no setting: it ends the study's course early and never changes it. The
+    study is then marked as stopped, and goes on when it is run again. What a stopped screening
+    found is confirmed in a study of its own, since the rest of the screening may find something
+    else (`ladder.stopped_name`).
 
     Args:
         name: unique in the store.
@@ -53,9 +65,10 @@ def run_study(
         rules: the host's judgements.
         listener: who is told.
         screen: who measures in a screened study.
+        seconds: no new trial of the search is started after so long; None: no limit.
 
     Returns:
-        The study's row after the run.
+        The row of the study that holds the result, after the run.
 
     Raises:
         StoreError: the study exists with other settings, or the store fails.
@@ -76,6 +89,8 @@ def run_study(
             remedy="choose a smaller --hw or another --board",
         )
 
+    deadline = None if seconds is None else time.monotonic() + seconds
+
     def run(
         called: str,
         stored: Mapping[str, Any],
@@ -83,6 +98,7 @@ def run_study(
         told: Listener,
         body: Callable[[Session], None],
         budget: int,
+        deadline: float | None,
     ) -> StoredStudy:
         return _run(
             called,
@@ -93,15 +109,18 @@ def run_study(
             oracle=who,
             rules=rules,
             listener=told,
+            deadline=deadline,
         )
 
     mapping = settings.to_mapping()
     if screen is None:
-        return run(name, mapping, oracle, listener, search, settings.budget)
+        return run(name, mapping, oracle, listener, search, settings.budget, deadline)
     screening = screening_name(name)
     quiet = ScreeningListener(listener, settings)
-    run(screening, mapping, screen, quiet, search, settings.budget)
-    screened = load_result(store, screening)
+    row = run(screening, mapping, screen, quiet, search, settings.budget, deadline)
+    screened = chosen_by_objective(load_result(store, screening))
+    if row.status == STOPPED:
+        name = stopped_name(name, len(screened.trials))
     chosen = finalists(settings, screened)
     listener.note(
         f"screened {len(screened.trials):,} trials on the {screen.fidelity} (study {screening}); "
@@ -114,6 +133,7 @@ def run_study(
         listener,
         lambda session: confirm(session, screened, chosen),
         max(len(chosen), len(settings.tasks)),
+        None,
     )
 
 
@@ -127,6 +147,7 @@ def search(session: Session) -> None:
         rules,
         session.network_bound,
         settings.configs,
+        weight=session.objective.weight,
         predict=network_prior(settings.tasks, settings.memory, rules, settings.space),
     )
     if settings.mode is Mode.SHARED:
@@ -145,16 +166,31 @@ def _run(
     oracle: Oracle,
     rules: Rules,
     listener: Listener,
+    deadline: float | None,
 ) -> StoredStudy:
     """Open a study's row, let ``body`` spend its session, and close it."""
     study = store.open_study(name, identity, software_versions())
     session = Session(
-        settings, store=store, study=study, oracle=oracle, rules=rules, listener=listener
+        settings,
+        store=store,
+        study=study,
+        oracle=oracle,
+        rules=rules,
+        listener=listener,
+        deadline=deadline,
     )
     if session.replayed:
         listener.note(f"resuming {name}: {session.replayed} trials are already in the store")
     try:
         body(session)
+    except TimeUp:
+        kept = len(store.trials(study.id))
+        listener.note(
+            f"time is up: {kept} of {settings.budget} measurements of {name} are stored; the same "
+            "command goes on from there"
+        )
+        store.set_status(study.id, STOPPED)
+        return store.study(name)
     except BaseException:
         store.set_status(study.id, "interrupted")
         raise

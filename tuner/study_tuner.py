@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tilewright.tuner.residual import ResidualPool
-from tilewright.tuner.search import Tuner, make_tuner
-from tilewright.tuner.settings import DEFAULT_TUNER, StudySettings
+from tilewright.tuner.search import Tuner, make_tuner, tuner_class
+from tilewright.tuner.search.experience import Experience
+from tilewright.tuner.session import Session
+from tilewright.tuner.settings import DEFAULT_TUNER
 from tilewright.tuner.space import Index, Space
 from tilewright.tuner.space_prior import SpacePrior
 
@@ -17,11 +20,12 @@ class TunerFactory:
     """Makes the tuners of one study.
 
     Args:
-        settings: name, seed and ablations.
+        session: of the study: name, seed, ablations and warm start are its settings.
     """
 
-    def __init__(self, settings: StudySettings) -> None:
-        self._settings: Final = settings
+    def __init__(self, session: Session) -> None:
+        self._settings: Final = session.settings
+        self._experience: Final = _experience(session)
         self._pool: Final = ResidualPool()
 
     def make(
@@ -41,6 +45,8 @@ class TunerFactory:
                 "calibrate": "calibration" not in settings.without,
                 "descend": "descent" not in settings.without,
             }
+        if self._experience:
+            options["experience"] = self._experience
         return make_tuner(
             settings.tuner,
             space,
@@ -49,3 +55,14 @@ class TunerFactory:
             prior=None if "prior" in settings.without else prior,
             **options,
         )
+
+
+def _experience(session: Session) -> list[Experience]:
+    """What the warm start's trials teach a tuner that takes experience of other tasks."""
+    settings = session.settings
+    if settings.warm_start is None:
+        return []
+    taken = inspect.signature(tuner_class(settings.tuner).__init__).parameters
+    if "experience" not in taken:
+        return []
+    return settings.warm_start.experience(session.rules, settings.space)

@@ -88,7 +88,7 @@ def test_holds_what_a_build_reads(names):
     needed |= {
         "tilewright/rtl/tilewright.f", "tilewright/py.typed", "tilewright/sim/lint.vlt",
         "tilewright/sim/harness/compat/lz4/lz4.h", "tilewright/sim/harness/compat/zlib/zlib.h",
-        "tilewright/constraints/configs/pynq-16x16.yaml", "tilewright/cli.py",
+        "tilewright/constraints/configs/pynq-16x16.yaml", "tilewright/cli/tune.py",
         "tilewright/constraints/boards/pynq-z2.yaml", "tilewright/constraints/memory/ideal.yaml",
     }  # fmt: skip
     assert needed - names == set()

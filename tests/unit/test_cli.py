@@ -20,6 +20,7 @@ from tilewright.cli import app
 from tilewright.host import golden
 from tilewright.sim import ray_executor
 from tilewright.tuner import oracle, rules
+from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
 
 TINY_LAYERS = [
@@ -61,7 +62,21 @@ def test_help_imports_nothing_heavy() -> None:
     assert json.loads(done.stdout) == []
 
 
-@pytest.mark.parametrize("command", ["doctor", "configs", "boards", "sim", "tune", "report"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "doctor",
+        "configs",
+        "boards",
+        "tuners",
+        "allocators",
+        "sim",
+        "tune",
+        "certify",
+        "exhaust",
+        "report",
+    ],
+)
 def test_every_command_explains_itself(command: str) -> None:
     result = call([command, "--help"])
     assert result.exit_code == 0
@@ -82,6 +97,12 @@ def test_every_command_explains_itself(command: str) -> None:
         (["tune", "resnet18", "--board", "nothing"], ["board", "pynq-z2"]),
         (["tune", "resnet18", "--layers", "C99"], ["layer", "C99"]),
         (["tune", "resnet18", "--budget", "3"], ["budget", "3"]),
+        (["tune", "resnet18", "--allocator", "nothing"], ["allocator", "nothing", "headroom"]),
+        (["tune", "resnet18", "--allocator", "hindsight"], ["allocator", "hindsight"]),
+        (
+            ["tune", "resnet18", "--warm-start", "none.sqlite"],
+            ["none.sqlite", "no such trial store"],
+        ),
         (["report", "--runs", "nowhere"], ["no such trial store"]),
     ],
 )
@@ -214,6 +235,36 @@ def test_tuners_lists_every_algorithm_with_its_track() -> None:
     assert set(TUNERS) <= set(lines)
     assert "grey-box" in lines["tilewright"]
     assert "black-box" in lines["random"]
+
+
+def test_allocators_lists_what_a_study_can_use() -> None:
+    result = call(["allocators"])
+    assert result.exit_code == 0
+    for name, spec in ALLOCATORS.items():
+        assert (spec.summary in result.output) is not spec.foresight, name
+
+
+def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: Path) -> None:
+    words = [*TINY_LAYERS, "--runs", str(tmp_path)]
+    first = call([*words, "--name", "first", "--allocator", "ansor", "--objective", "edp"])
+    assert first.exit_code == 0, first.output
+    assert "allocator ansor" in first.output
+    assert "networks that no other one beats" in first.output
+    store = tmp_path / "studies.sqlite"
+    again = [*words, "--name", "second", "--warm-start", f"{store}:first", "--seed", "1"]
+    assert call([*again, "--seconds", "0"]).exit_code == 0
+    second = call(again)
+    assert second.exit_code == 0, second.output
+    assert "study complete" in " ".join(second.output.split())
+    path = tmp_path / "result.json"
+    shown = call(["report", "first", "--runs", str(tmp_path), "--json", str(path)])
+    assert shown.exit_code == 0, shown.output
+    result = json.loads(path.read_text())
+    assert (result["objective"], result["allocator"], result["trials"]) == ("edp", "ansor", 12)
+    assert result["pareto"]
+    nothing = call([*words, "--warm-start", f"{store}:third"])
+    assert (nothing.exit_code, nothing.stderr.count("\n")) == (2, 1)
+    assert "third" in nothing.stderr
 
 
 def test_certify_says_what_it_could_not_decide_in_time() -> None:

@@ -155,7 +155,8 @@ def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
     closed = []
 
     class Fake:
-        def __init__(self, hw, memory, *, fidelity):
+        def __init__(self, hw, memory, *, fidelity, library):
+            assert library == f"without checks: {hw.config_hash}"
             self.key = (hw.config_hash, memory, fidelity.value)
 
         def close(self):
@@ -165,7 +166,12 @@ def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
         def __init__(self, config_hash):
             self.config_hash = config_hash
 
+    def build(hw, *, jobs, checks, fidelity):
+        assert (jobs, checks) == (1, False)
+        return f"without checks: {hw.config_hash}"
+
     monkeypatch.setattr(worker_module, "VerilatorDevice", Fake)
+    monkeypatch.setattr(worker_module, "build_model", build)
     cache = DeviceCache(capacity=2)
     one = cache.get(Hw(1), "ideal")
     cache.get(Hw(2), "ideal")

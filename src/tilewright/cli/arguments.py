@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several commands take: networks, boards, memories and stores by name."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from tilewright.host.board import Board, MemoryModel
+    from tilewright.host.networks import NetworkTable
+    from tilewright.host.workload import Workload
+
+STORE_FILE: Final = "studies.sqlite"
+DEFAULT_RUNS: Final = Path("runs")
+
+
+class SpaceName(StrEnum):
+    """Which schedules `tune` searches."""
+
+    FULL = "full"
+    VTA = "vta"
+
+
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="Folder of the trial store and the reports.")
+]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="PATH|URL",
+        help=f"Trial store: SQLite file or postgresql:// URL; default: {STORE_FILE} in --runs.",
+    ),
+]
+
+
+def read_network(name: str) -> NetworkTable:
+    """A built-in network, or the network of an ONNX file."""
+    if name.lower().endswith(".onnx"):
+        from tilewright.host.frontend_onnx import load_onnx
+
+        return load_onnx(Path(name))
+    from tilewright.host.networks import load_network
+
+    return load_network(name)
+
+
+def read_board(name: str) -> Board:
+    """A board by name or YAML file."""
+    from tilewright.host.board import load_board
+
+    return load_board(name)
+
+
+def read_memory(name: str, board: str) -> MemoryModel:
+    """A memory by name or YAML file; ``board``: that of the board."""
+    if name == "board":
+        return read_board(board).memory
+    from tilewright.host.board import load_memory
+
+    return load_memory(name)
+
+
+def read_layers(table: NetworkTable, layers: str) -> tuple[Workload, ...]:
+    """The named layers of a network, separated by commas; none named: all of them."""
+    wanted = [part.strip() for part in layers.split(",") if part.strip()]
+    return tuple(table[layer] for layer in wanted) if wanted else table.workloads
+
+
+def store_location(location: str, runs: Path) -> Path | str:
+    """A store's URL, or the path of its SQLite file."""
+    if "://" in location:
+        return location
+    return Path(location) if location else runs / STORE_FILE

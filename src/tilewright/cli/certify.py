@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright certify`: the optimum, by enumeration."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import app, open_console
+from tilewright.cli.arguments import (
+    SpaceName,
+    read_board,
+    read_layers,
+    read_memory,
+    read_network,
+)
+
+
+@app.command()
+def certify(
+    network: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
+    board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
+    base: Annotated[
+        str, typer.Option(help="Configuration around which hardware is chosen.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cycles of a known network: look for better ones only."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Give up after so long.")] = 1200.0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads; default: one a core.")
+    ] = None,
+) -> None:
+    """Find the best network of all configurations and schedules, by enumeration on the twin."""
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.certify import Certifier, class_lines
+    from tilewright.tuner.rules import host_rules
+
+    table, target = read_network(network), read_board(board)
+    certificate = Certifier(
+        read_layers(table, layers),
+        board=target,
+        memory=target.memory if memory == "board" else read_memory(memory, board),
+        base=load_hwconfig(base),
+        rules=host_rules(),
+        kind=space.value,
+        limit=limit,
+        seconds=seconds,
+        threads=workers,
+        note=lambda text: open_console().print(text, highlight=False, soft_wrap=True),
+    ).run()
+    for name, schedule in certificate.schedules.items():
+        print(f"{name}: {schedule.to_mapping()}")  # noqa: T201
+    for line in class_lines(certificate):
+        print(line)  # noqa: T201
+    print(f"{certificate.seconds:.0f} s")  # noqa: T201

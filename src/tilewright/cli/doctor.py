@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright doctor`."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, app, open_console
+
+
+@app.command()
+def doctor() -> None:
+    """Check the tools that simulation needs and say how to get what is missing."""
+    from tilewright.sim.toolchain import doctor as run_checks
+
+    console = open_console()
+    failed = 0
+    for check in run_checks():
+        failed += check.required and not check.ok
+        mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
+        if not check.ok and not check.required:
+            mark = "[yellow]absent[/] "
+        console.print(f"{mark} {check.name}: {check.detail}", highlight=False, soft_wrap=True)
+        if not check.ok and check.remedy:
+            console.print(f"        {check.remedy}", highlight=False, soft_wrap=True)
+    if failed:
+        raise typer.Exit(EXIT_CHECK_FAILED)

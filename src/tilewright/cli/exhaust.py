@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright exhaust`: every legal schedule of a layer."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import app, open_console
+from tilewright.cli.arguments import SpaceName, read_memory, read_network
+
+
+@app.command()
+def exhaust(
+    layers: Annotated[
+        list[str] | None, typer.Argument(help="Layers of the network; none: all of them.")
+    ] = None,
+    network: Annotated[
+        str, typer.Option(help="Built-in network or path of an ONNX file.")
+    ] = "vta-resnet18",
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
+    ] = "ideal",
+    board: Annotated[
+        str, typer.Option(help="Board whose memory '--memory board' means.")
+    ] = "pynq-z2",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    confirm: Annotated[
+        int,
+        typer.Option(min=0, help="Schedules to confirm on the RTL: best, others at random."),
+    ] = 3,
+    confirm_cycles: Annotated[
+        int, typer.Option(min=1, help="Do not confirm what takes more cycles than this.")
+    ] = 5_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random ones.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
+    folder: Annotated[Path, typer.Option(help="Where landscapes are kept.")] = Path(
+        "runs/landscapes"
+    ),
+) -> None:
+    """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.landscape_report import print_landscapes
+
+    config, table = load_hwconfig(hw), read_network(network)
+    print_landscapes(
+        config,
+        [table[name] for name in layers] if layers else list(table.workloads),
+        read_memory(memory, board),
+        kind=space.value,
+        confirm=confirm,
+        confirm_cycles=confirm_cycles,
+        seed=seed,
+        workers=workers,
+        folder=folder,
+        console=open_console(),
+    )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is to choose from: `tilewright configs`, `boards`, `tuners` and `allocators`."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from tilewright.cli.application import app, open_console
+
+
+@app.command()
+def configs() -> None:
+    """List the named hardware configurations with their area."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.host.area import estimate
+    from tilewright.host.hwconfig import load_hwconfig, named_configs
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
+        table.add_column(heading, justify="left" if heading == "name" else "right")
+    for name in named_configs():
+        hw, area = load_hwconfig(name), estimate(load_hwconfig(name))
+        sizes = (hw.inp_bytes, hw.wgt_bytes, hw.acc_bytes)
+        table.add_row(
+            name,
+            f"{hw.batch}x{hw.block_in}x{hw.block_out}",
+            str(hw.axi_data_bits),
+            "/".join(str(size // 1024) for size in sizes),
+            *(f"{n:,}" for n in (area.lut, area.ff, area.bram36, area.dsp)),
+        )
+    open_console().print(table)
+
+
+@app.command()
+def boards() -> None:
+    """List the known boards with their resources, clock and AXI port."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.host.board import load_board, named_boards
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
+        table.add_column(heading, justify="left" if heading in ("name", "part") else "right")
+    for name in named_boards():
+        board = load_board(name)
+        table.add_row(
+            name,
+            board.part,
+            *(f"{n:,}" for n in (board.lut, board.ff, board.bram36, board.dsp)),
+            f"{board.clock_mhz:g} MHz",
+            f"{board.axi_data_bits} bit",
+        )
+    open_console().print(table)
+
+
+@app.command()
+def tuners() -> None:
+    """List the search algorithms with what each one uses."""
+    from rich.table import Table
+
+    from tilewright.tuner.search import TUNERS
+
+    table = Table("tuner", "track", "packages", "what it does", box=None, pad_edge=False)
+    for name, spec in TUNERS.items():
+        track = "grey-box" if spec.prior else "black-box"
+        table.add_row(name, track, ", ".join(spec.packages) or "-", spec.summary)
+    open_console().print(table)
+
+
+@app.command()
+def allocators() -> None:
+    """List who can get the next measurements of a study, with what each one uses."""
+    from rich.table import Table
+
+    from tilewright.tuner.settings import OFFERED_ALLOCATORS
+
+    table = Table("allocator", "packages", "the next slot goes to", box=None, pad_edge=False)
+    for name, spec in OFFERED_ALLOCATORS.items():
+        table.add_row(name, ", ".join(spec.packages) or "-", spec.summary)
+    open_console().print(table)

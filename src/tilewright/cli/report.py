@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright report`: what a study found, from the store alone."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
+
+if TYPE_CHECKING:
+    from tilewright.tuner.store import Store as StoreType
+
+
+@app.command()
+def report(
+    run: Annotated[
+        str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")
+    ] = "",
+    runs: RunsOption = DEFAULT_RUNS,
+    store: StoreOption = "",
+    output: Annotated[
+        Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the result and the Pareto archive to this file, too.")
+    ] = None,
+) -> None:
+    """Print the summary of a study and write its HTML report, from the store alone."""
+    from tilewright.tuner.store import Store
+
+    with Store(store_location(store, runs), must_exist=True) as opened:
+        names = [study.name for study in opened.studies()]
+        if not run and not names:
+            raise UsageError(
+                "the trial store holds no study",
+                field=opened.name,
+                remedy="run `tilewright tune` first",
+            )
+        show_report(opened, run or names[-1], output, runs, json=json)
+
+
+def show_report(
+    store: StoreType, name: str, output: Path | None, runs: Path, *, json: Path | None = None
+) -> None:
+    """Print a study's summary, write its report (HTML, JSON), and fail on wrong results.
+
+    The Pareto archive of a screened study is made of what was screened.
+
+    Raises:
+        typer.Exit: a trial's output was wrong.
+    """
+    from tilewright.tuner.choice import chosen_by_objective
+    from tilewright.tuner.pareto import pareto, pareto_lines
+    from tilewright.tuner.report import print_summary
+    from tilewright.tuner.report_html import write_html
+    from tilewright.tuner.result_json import write_json
+    from tilewright.tuner.results import load_result
+
+    console = open_console()
+    result = chosen_by_objective(load_result(store, name))
+    screen = result.settings.get("screen")
+    screened = load_result(store, screen["study"]) if isinstance(screen, dict) else result
+    archive = pareto(screened)
+    print_summary(result, console)
+    for line in pareto_lines(archive):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    path = write_html(result, output or runs / f"{name.replace('/', '_')}.html")
+    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    if json is not None:
+        written = write_json(result, archive, json)
+        console.print(f"result: {written}", highlight=False, markup=False, soft_wrap=True)
+    if result.mismatches:
+        raise typer.Exit(EXIT_CHECK_FAILED)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright sim`: one layer on one device."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.arguments import read_memory, read_network
+
+if TYPE_CHECKING:
+    from tilewright.host.board import MemoryModel
+    from tilewright.host.device import Counters
+    from tilewright.host.hwconfig import HwConfig
+    from tilewright.host.schedule import Schedule
+    from tilewright.host.workload import Workload
+
+
+class DeviceKind(StrEnum):
+    """What `sim` runs on."""
+
+    RTL = "rtl"
+    DPI = "dpi"
+    TIMING = "timing"
+    TWIN = "twin"
+    REFERENCE = "reference"
+    CXXRTL = "cxxrtl"
+
+
+@app.command()
+def sim(
+    layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
+    network: Annotated[
+        str, typer.Option(help="Built-in network or path of an ONNX file.")
+    ] = "vta-resnet18",
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
+    ] = "ideal",
+    board: Annotated[
+        str, typer.Option(help="Board whose memory '--memory board' means.")
+    ] = "pynq-z2",
+    schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
+    waves: Annotated[
+        Path | None, typer.Option(help="Write waves of the run to this FST file.")
+    ] = None,
+    device: Annotated[
+        DeviceKind,
+        typer.Option(
+            help="The RTL in Verilator (rtl), with its data in C++ (dpi), without any (timing), "
+            "in CXXRTL; the cycle-exact twin; the NumPy reference."
+        ),
+    ] = DeviceKind.RTL,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random operands.")] = 0,
+    max_cycles: Annotated[
+        int, typer.Option(min=0, help="Cycle limit; 0: the device's default.")
+    ] = 0,
+) -> None:
+    """Run one layer, check its output bit-exact, and print cycles and counters."""
+    import numpy as np
+
+    from tilewright.host.bound import bound
+    from tilewright.host.golden import conv2d_int8, random_tensors
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.host.lowering import lower
+
+    config = load_hwconfig(hw)
+    workload = read_network(network)[layer]
+    timing = read_memory(memory, board)
+    chosen = read_schedule(schedule, config, workload)
+    lowered = lower(config, workload, chosen)
+    tensors = random_tensors(workload, np.random.default_rng(seed))
+    if waves is not None and device is not DeviceKind.RTL:
+        raise UsageError(
+            "waves need the RTL in Verilator", field="waves", remedy="leave out --device"
+        )
+    runner = open_device(device, config, timing, waves)
+    try:
+        result = runner.run(lowered.program, lowered.image(tensors), max_cycles=max_cycles)
+    finally:
+        runner.close()
+    expected = conv2d_int8(workload, tensors)
+    actual = lowered.output(result.memory)
+    wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1
+    if device is DeviceKind.TIMING:  # it has no data
+        wrong = 0
+    print_run(
+        title=f"{workload.name} of {network} on {config.name} ({config.config_hash:08x}), "
+        f"memory {timing.name}, {device.value}",
+        schedule=str(chosen.to_mapping()),
+        counters=result.counters,
+        bound_cycles=bound(config, workload, timing).cycles,
+        seconds=result.host_seconds,
+    )
+    if waves is not None:
+        print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201
+    if wrong:
+        print(  # noqa: T201
+            f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
+            "golden model; this is a defect of Tilewright: please report it with this command",
+            file=sys.stderr,
+        )
+        raise typer.Exit(EXIT_CHECK_FAILED)
+    if device is not DeviceKind.TIMING:
+        print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201
+
+
+def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
+    """The untuned schedule, or a legal one from a YAML file."""
+    from tilewright.host.errors import ScheduleError
+    from tilewright.host.hwconfig import read_yaml_mapping
+    from tilewright.host.lowering import default_schedule, legal
+    from tilewright.host.schedule import Schedule
+
+    if name == "default":
+        return default_schedule(hw, workload)
+    schedule = Schedule.from_mapping(read_yaml_mapping(Path(name), "a schedule"))
+    verdict = legal(hw, workload, schedule)
+    if not verdict.ok:
+        raise ScheduleError(
+            f"{verdict.rule}: {verdict.detail}",
+            field=name,
+            remedy=f"choose smaller tiles for {workload.name} on {hw.name}",
+        )
+    return schedule
+
+
+def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path | None) -> Any:
+    """The device of a kind."""
+    if kind is DeviceKind.REFERENCE:
+        from tilewright.sim.reference import ReferenceDevice
+
+        return ReferenceDevice(hw)
+    if kind is DeviceKind.TWIN:
+        from tilewright.sim.twin_device import TwinDevice
+
+        return TwinDevice(hw, memory)
+    if kind is DeviceKind.CXXRTL:
+        from tilewright.sim.cxxrtl_device import CxxrtlDevice
+
+        return CxxrtlDevice(hw, memory)
+    from tilewright.sim.fidelity import Fidelity
+    from tilewright.sim.verilator_device import VerilatorDevice
+
+    return VerilatorDevice(hw, memory, waves=waves, fidelity=Fidelity(kind.value))
+
+
+def print_run(
+    *, title: str, schedule: str, counters: Counters, bound_cycles: int, seconds: float
+) -> None:
+    """Print what a run took, unit by unit."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
+
+    console = open_console()
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"schedule {schedule}", highlight=False, markup=False, soft_wrap=True)
+    cycles = counters.cycles
+    if cycles:
+        console.print(
+            f"{cycles:,} cycles; bound {bound_cycles:,}; {100 * bound_cycles / cycles:.1f} % of "
+            f"the bound; simulated in {seconds:.2f} s ({cycles / max(seconds, 1e-9) / 1e6:.2f} "
+            "M cycles/s)",
+            highlight=False,
+        )
+        units = Table("cycles", *UNIT_NAMES, box=box.SIMPLE, pad_edge=False)
+        for column in units.columns:
+            column.no_wrap = True
+            column.justify = "left" if column is units.columns[0] else "right"
+        for state, _ in UNIT_COUNTER_STATES:
+            cells = []
+            for unit in UNIT_NAMES:
+                count = counters.values.get(f"{unit}_{state}")
+                share = "" if count is None else f"{count:,} {100 * count / cycles:5.1f} %"
+                cells.append(share)
+            units.add_row(state.replace("token_", "waits for "), *cells)
+        console.print(units)
+    else:
+        console.print("cycles: the reference does not model time", highlight=False)
+    unit_states = {f"{u}_{s}" for u in UNIT_NAMES for s, _ in UNIT_COUNTER_STATES}
+    rest = [f"{k} {v:,}" for k, v in counters.values.items() if k not in unit_states]
+    console.print(", ".join(rest), highlight=False, soft_wrap=True)
