@@ -121,7 +121,8 @@ def condition_lines(result: StudyResult) -> list[str]:
         (
             f"fidelity {settings['fidelity']}, mode {settings['mode']}, "
             f"tuner {settings['tuner']}, allocator {settings.get('allocator', 'headroom')}, "
-            f"objective {settings.get('objective', 'latency')}, space {settings['space']}, seed {settings['seed']}, "
+            f"objective {settings.get('objective', 'latency')}, "
+            f"space {settings['space']}, seed {settings['seed']}, "
             f"budget {used} of {settings['budget']} measurements ({cached} from earlier studies), "
             f"study {result.study.status}"
         ),
