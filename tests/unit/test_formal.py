@@ -17,7 +17,7 @@ from tilewright.sim.formal import PROOFS, prove
 
 FAULTS = {
     "fifo": ("tw_fifo.sv", "assign push = push_i && !full_o;", "assign push = push_i;"),
-    "tokens": ("tw_tokens.sv", "(&count_q[c][p])) overflow_o", "(&count_q[c][0])) overflow_o"),
+    "tokens": ("tw_tokens.sv", "count_q != CountBits'(1)", "count_q != CountBits'(2)"),
     "rows": ("tw_rows.sv", "plane_q  <= after_o;", "plane_q  <= row_q;"),
     "bursts": (
         "tw_bursts.sv",
