@@ -107,17 +107,17 @@ class LogicModel:
 
 
 LUT_ERROR: Final = 0.02
-FF_ERROR: Final = 0.01
+FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5655.3,
-    lut_per_lane=668.2,
-    lut_per_element=350.8,
-    lut_per_axi_bit=6.7,
-    ff_fixed=6986.5,
-    ff_per_lane=223.1,
-    ff_per_element=76.7,
+    lut_fixed=5534.2,
+    lut_per_lane=720.2,
+    lut_per_element=335.2,
+    lut_per_axi_bit=10.8,
+    ff_fixed=7005.3,
+    ff_per_lane=180.4,
+    ff_per_element=81.6,
 )
 
 
