@@ -1,32 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract that every tuner keeps; a subclass names the tuner."""
+"""The contract that every tuner keeps; a subclass names the tuner.
+
+Tests that only look at what a tuner proposed share one drive of it, its *course*: the drive is made
+once a class, and once more wherever a test is about making it again.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
-from support.analytic import BASE, RULES, SMALL, TASKS, cycles_of
+from e2e.drawing import generator
+from support.analytic import BASE, RULES, TASKS, cycles_of
 
+from tilewright.host.workload import conv2d
 from tilewright.tuner.search import Result, Tuner, TunerError, make_tuner
 from tilewright.tuner.space import Index
 from tilewright.tuner.spaces import HardwareChoice, JointSpace, ScheduleSpace
 
 Cost = Callable[[Any], float | None]
+Log = list[tuple[Index, float | None]]
+"""What was proposed, with what was told."""
 
-_REPLAY = """
-import json, sys
-from contract.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.search import make_tuner
-tuner = make_tuner(sys.argv[1], full_space(), seed=7)
-json.dump([list(i) for i, _ in drive(tuner, schedule_cost, batches=[1, 5, 3, 8, 8])], sys.stdout)
-"""
+COURSE = (1, 2, 13, 8, 8, 24)
+"""Sizes of the asks of a course: single, odd, a batch, more than a batch."""
+
+SEED = 7
+
+SMALL_BASE = BASE.with_(name="small", inp_bytes=8192)
+SMALL = conv2d("S", 4, 32, 32, 3, 1, 1)
 
 
 def full_space() -> ScheduleSpace:
@@ -34,85 +39,114 @@ def full_space() -> ScheduleSpace:
 
 
 def small_space() -> ScheduleSpace:
-    return ScheduleSpace(SMALL, BASE, RULES, "vta")
+    return ScheduleSpace(SMALL, SMALL_BASE, RULES, "vta")
 
 
 def schedule_cost(schedule: Any) -> float:
     return float(cycles_of(BASE, TASKS[0], schedule))
 
 
-def drive(tuner: Tuner[Any], cost: Cost, *, batches: list[int]) -> list[tuple[Index, float | None]]:
+def small_cost(schedule: Any) -> float:
+    return float(cycles_of(SMALL_BASE, SMALL, schedule))
+
+
+def drive(tuner: Tuner[Any], cost: Cost, *, batches: Sequence[int]) -> Log:
     """Ask and tell; returns what was proposed with what was told."""
-    log: list[tuple[Index, float | None]] = []
+    log: Log = []
     for size in batches:
         batch = tuner.ask(size)
+        assert len(batch) <= size
         results = [Result(index=c.index, value=cost(c.point)) for c in batch]
         tuner.tell(results)
         log += [(r.index, r.value) for r in results]
     return log
 
 
+def drive_course(name: str, options: Mapping[str, Any], *, seed: int = SEED) -> Log:
+    return drive(
+        make_tuner(name, full_space(), seed=seed, **options), schedule_cost, batches=COURSE
+    )
+
+
+def assert_valid_and_new(log: Log) -> None:
+    space, indices = full_space(), [index for index, _ in log]
+    assert len(set(indices)) == len(indices)
+    assert all(space.valid(index) for index in indices)
+
+
+@functools.cache
+def small_truth() -> dict[Index, float]:
+    """Every valid point of the small space with its cost."""
+    space = small_space()
+    return {index: small_cost(space.decode(index)) for index in space.enumerate()}
+
+
 class TunerContract:
-    """Subclass and set `name`."""
+    """Subclass and set `name`.
+
+    Attributes:
+        name: key of the tuner in `TUNERS`.
+        options: settings, as JSON has them, under which a course holds a few plans of the tuner at
+            little cost: smaller plans for one that is random before its first, fewer walkers for
+            one whose plans are long. The tuner as shipped is driven in `test_tuners`.
+    """
 
     name: str
+    options: ClassVar[Mapping[str, Any]] = {}
 
-    def make(self, space: Any, *, seed: int = 7, initial: tuple[Index, ...] = ()) -> Tuner[Any]:
-        return make_tuner(self.name, space, seed=seed, initial=initial)
+    def make(self, space: Any, *, seed: int = SEED, initial: tuple[Index, ...] = ()) -> Tuner[Any]:
+        return make_tuner(self.name, space, seed=seed, initial=initial, **self.options)
 
-    def test_equal_seeds_propose_the_same_in_another_process(self) -> None:
-        here = drive(self.make(full_space()), schedule_cost, batches=[1, 5, 3, 8, 8])
-        tests = str(Path(__file__).resolve().parents[1])
-        done = subprocess.run(
-            [sys.executable, "-c", _REPLAY, self.name],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONPATH": tests, "PYTHONHASHSEED": "99"},
-        )
-        assert [tuple(i) for i in json.loads(done.stdout)] == [i for i, _ in here]
+    @pytest.fixture(scope="class")
+    @classmethod
+    def course(cls) -> Log:
+        return drive_course(cls.name, cls.options)
 
-    def test_other_seeds_propose_something_else(self) -> None:
-        one = drive(self.make(full_space(), seed=1), schedule_cost, batches=[8, 8])
-        two = drive(self.make(full_space(), seed=2), schedule_cost, batches=[8, 8])
-        assert one != two
+    @pytest.fixture(scope="class")
+    @classmethod
+    def exhausted(cls) -> tuple[Tuner[Any], Log]:
+        tuner = make_tuner(cls.name, small_space(), seed=SEED, **cls.options)
+        return tuner, drive(tuner, small_cost, batches=[16] * (len(small_truth()) // 16 + 2))
 
-    @pytest.mark.parametrize("seed", range(4))
-    def test_every_proposal_is_valid_and_new(self, seed: int) -> None:
-        space = full_space()
-        log = drive(self.make(space, seed=seed), schedule_cost, batches=[1, 7] + [8] * 12)
-        indices = [index for index, _ in log]
-        assert len(set(indices)) == len(indices)
-        assert all(space.valid(index) for index in indices)
+    def test_equal_seeds_propose_the_same_in_another_process(
+        self, course: Log, elsewhere: Callable[..., Log]
+    ) -> None:
+        assert elsewhere(self.name, self.options) == course
 
-    def test_never_exceeds_what_is_asked_for_and_fills_it_in_a_large_space(self) -> None:
-        tuner = self.make(full_space())
-        for size in (1, 2, 13, 8, 8, 8, 40):
-            batch = tuner.ask(size)
-            assert len(batch) == size
-            tuner.tell([Result(index=c.index, value=schedule_cost(c.point)) for c in batch])
+    def test_other_seeds_propose_something_else(self, course: Log) -> None:
+        other = drive(self.make(full_space(), seed=8), schedule_cost, batches=COURSE[:3])
+        assert other != course[: len(other)]
 
-    def test_exhausts_a_small_space_exactly(self) -> None:
-        space = small_space()
-        everything = set(space.enumerate())
-        tuner = self.make(space)
-        log = drive(tuner, lambda s: float(cycles_of(BASE, SMALL, s)), batches=[16] * 40)
-        assert {index for index, _ in log} == everything
-        assert len(log) == len(everything)
+    def test_every_proposal_is_valid_and_new(self, course: Log) -> None:
+        assert_valid_and_new(course)
+
+    def test_every_proposal_of_a_fresh_seed_is_valid_and_new(self) -> None:
+        seed = int(generator(self.name).integers(2**31))
+        assert_valid_and_new(drive_course(self.name, self.options, seed=seed))
+
+    def test_never_exceeds_what_is_asked_for_and_fills_it_in_a_large_space(
+        self, course: Log
+    ) -> None:
+        assert len(course) == sum(COURSE)
+
+    def test_exhausts_a_small_space_exactly(self, exhausted: tuple[Tuner[Any], Log]) -> None:
+        tuner, log = exhausted
+        assert len(small_truth()) < small_space().raw_size
+        assert dict(log) == small_truth()
+        assert len(log) == len(small_truth())
         assert tuner.exhausted
         assert tuner.ask(3) == []
 
-    def test_finds_the_optimum_of_an_exhausted_space(self) -> None:
-        space = small_space()
-        tuner = self.make(space)
-        drive(tuner, lambda s: float(cycles_of(BASE, SMALL, s)), batches=[16] * 40)
-        best = min(cycles_of(BASE, SMALL, space.decode(i)) for i in space.enumerate())
-        assert tuner.best is not None
-        assert tuner.best.value == best
+    def test_finds_the_optimum_of_an_exhausted_space(
+        self, exhausted: tuple[Tuner[Any], Log]
+    ) -> None:
+        best = exhausted[0].best
+        assert best is not None
+        assert best.value == min(small_truth().values())
 
     def test_initial_points_come_first_without_invalid_or_repeated_ones(self) -> None:
         space = full_space()
-        valid = [space.sample(self.make(space, seed=s).rng) for s in range(3)]
+        valid = [space.sample(np.random.default_rng(s)) for s in range(3)]
         huge = tuple(len(k) - 1 for k in space.knobs)
         assert not space.valid(huge)
         tuner = self.make(space, initial=(valid[0], huge, valid[1], valid[0], valid[2]))
@@ -122,7 +156,7 @@ class TunerContract:
         space = full_space()
         tuner = self.make(space)
         known = tuner.ask(1)[0].index
-        fresh = space.sample(self.make(space, seed=99).rng)
+        fresh = space.sample(np.random.default_rng(99))
         assert fresh is not None
         assert not tuner.suggest(known)
         assert not tuner.suggest(tuple(len(k) - 1 for k in space.knobs))
@@ -137,16 +171,15 @@ class TunerContract:
             return schedule_cost(schedule) if lucky else None
 
         tuner = self.make(full_space())
-        log = drive(tuner, cost, batches=[8] * 10)
-        assert len(log) == 80
+        log = drive(tuner, cost, batches=[8] * 6)
+        assert len(log) == 48
         values = [value for _, value in log if value is not None]
         assert (tuner.best.value if tuner.best else None) == min(values, default=None)
 
-    @pytest.mark.parametrize("cut", [1, 3, 6])
-    def test_replayed_results_continue_like_an_uninterrupted_run(self, cut: int) -> None:
-        batches = [1, 5, 3, 8, 8, 8, 8]
-        whole = drive(self.make(full_space()), schedule_cost, batches=batches)
-        stored = dict(whole[: sum(batches[:cut])])
+    def test_replayed_results_continue_like_an_uninterrupted_run(self, course: Log) -> None:
+        cut = int(generator(f"cut {self.name}").integers(1, len(COURSE)))
+        done = sum(COURSE[:cut])
+        stored = dict(course[:done])
         space = full_space()
         measured: list[Index] = []
 
@@ -157,15 +190,15 @@ class TunerContract:
                 return schedule_cost(schedule)
             return stored[index]
 
-        again = drive(self.make(space), resumed, batches=batches)
-        assert again == whole
-        assert measured == [index for index, _ in whole[sum(batches[:cut]) :]]
+        assert drive(self.make(space), resumed, batches=COURSE) == course, f"cut {cut}"
+        assert measured == [index for index, _ in course[done:]]
 
     def test_searches_hardware_and_schedule_together(self) -> None:
         hardware = HardwareChoice([BASE, BASE.with_(name="wide", block_in=8, block_out=32)])
         space = JointSpace(TASKS[0], hardware, RULES, "full")
         tuner = self.make(space)
-        log = drive(tuner, lambda p: float(cycles_of(p.hw, TASKS[0], p.schedule)), batches=[8] * 8)
+        log = drive(tuner, lambda p: float(cycles_of(p.hw, TASKS[0], p.schedule)), batches=[8] * 5)
+        assert len(log) == 40
         assert {index[0] for index, _ in log} == {0, 1}
 
     def test_refuses_results_that_nobody_awaits(self) -> None:

@@ -18,7 +18,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("xgboost")
 
 from tilewright.tuner.search.adaptive_sampling import adaptive_sample, mode
-from tilewright.tuner.search.exploration import AdaptiveExploration, _advantages
+from tilewright.tuner.search.exploration import AdaptiveExploration
 
 REPLAY = """
 import sys
@@ -93,18 +93,6 @@ def test_settling_walks_are_shorter():
         )
         lengths.append(len(met.points))
     assert lengths[1] < lengths[0] / 4
-
-
-def test_advantages_are_discounted_errors_until_a_walk_ends():
-    walking = np.array([[True, True], [True, False]])
-    rewards = np.array([[1.0, 1.0], [2.0, 0.0]], dtype=np.float32)
-    values = np.array([[0.5, 0.5], [0.25, 7.0]], dtype=np.float32)
-    gains, returns = _advantages(rewards, values, np.array([4.0, 0.0], np.float32), walking)
-    last = 2.0 + 0.9 * 4.0 - 0.25
-    first = 1.0 + 0.9 * 0.25 - 0.5 + 0.9 * 0.99 * last
-    assert gains[:, 0] == pytest.approx([first, last])
-    assert gains[:, 1] == pytest.approx([0.5, 0.0])
-    assert returns == pytest.approx(np.where(walking, gains + values, 0))
 
 
 def clouds(count: int):

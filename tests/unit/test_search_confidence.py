@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tilewright.tuner.search.confidence import (
+    LEADERS,
     TEMPERATURE,
     Pool,
     Selection,
@@ -66,19 +67,37 @@ def confident(rng, accept=lambda _: True, missing=()):
     return pool, confidence_sampling(pool, 8, accept=accept, rng=rng)
 
 
-def test_places_under_the_threshold_go_to_the_mode_and_to_the_next_draws() -> None:
+def drawn_and_kept(pool, seed):
+    """What a seed must draw for 8 places and keep of it, and the generator afterwards."""
+    rng, leaders = np.random.default_rng(seed), pool.leaders(LEADERS * 8)
+    drawn = softmax_order(leaders.values, rng)[:8]
+    threshold = np.median(leaders.values[drawn])
+    return [leaders.indices[i] for i in drawn if leaders.values[i] >= threshold], rng
+
+
+def test_places_under_the_threshold_go_to_the_mode_and_to_draws_from_everywhere() -> None:
     for seed in range(20):
         pool, chosen = confident(np.random.default_rng(seed), missing=[(4, 4, 4)])
-        order = softmax_order(pool.values, np.random.default_rng(seed))
-        threshold = np.median(pool.values[order[:8]])
-        kept = [pool.indices[i] for i in order[:8] if pool.values[i] >= threshold]
+        kept, rng = drawn_and_kept(pool, seed)
         mode = knob_modes(kept)
-        assert chosen[: len(kept)] == kept
         made = [mode] if mode not in kept and len(kept) < 8 else []
-        assert chosen[len(kept) : len(kept) + len(made)] == made
-        later = [pool.indices[i] for i in order[8:] if pool.indices[i] != mode]
-        filled = chosen[len(kept) + len(made) :]
-        assert filled == later[: len(filled)]
+        anywhere = [pool.indices[i] for i in softmax_order(pool.values, rng)]
+        later = [i for i in anywhere if i not in kept and i != mode]
+        expected = [*kept, *made, *later]
+        assert chosen == expected[:8]
+
+
+def test_leaders_are_the_most_confident_points_and_half_of_what_is_measured() -> None:
+    pool = pool_of(GRID, np.random.default_rng(0).permutation(125))
+    best = {pool.indices[i] for i in np.argsort(-pool.values)[: LEADERS * 8]}
+    assert set(pool.leaders(LEADERS * 8).indices) == best
+    others = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        chosen = confidence_sampling(pool, 8, accept=lambda _: False, rng=rng)
+        assert len(set(chosen) & best) >= 4
+        others += len(set(chosen) - best)
+    assert others > 10
 
 
 def test_equally_confident_points_are_all_kept() -> None:

@@ -7,12 +7,7 @@ from contract.tuner_contract import full_space
 
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.ippo import IppoTuner
-from tilewright.tuner.search.mappo import (
-    Mappo,
-    MappoSettings,
-    ValueNorm,
-    generalised_advantages,
-)
+from tilewright.tuner.search.mappo import Mappo, MappoSettings, ValueNorm
 from tilewright.tuner.search.onestep import OneStepTuner
 from tilewright.tuner.search.policy import Moves, View, divide_knobs
 from tilewright.tuner.search.ppo import PpoTuner
@@ -20,24 +15,6 @@ from tilewright.tuner.search.rollout import Walkers
 from tilewright.tuner.search.threads import one_thread
 
 GROUPS = {"channels": ("tile_ci", "tile_co"), "pixels": ("tile_h", "tile_w")}
-
-
-def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:
-    rng = np.random.default_rng(0)
-    rewards, values = rng.normal(size=(6, 3)), rng.normal(size=(7, 3))
-    found = generalised_advantages(rewards, values, discount=0.9, trace=0.8)
-    for t in range(6):
-        expected = sum(
-            (0.9 * 0.8) ** (k - t) * (rewards[k] + 0.9 * values[k + 1] - values[k])
-            for k in range(t, 6)
-        )
-        assert found[t] == pytest.approx(expected)
-
-
-def test_advantages_with_full_trace_are_returns_minus_values() -> None:
-    rewards, values = np.ones((3, 1)), np.array([[4.0], [0.0], [0.0], [10.0]])
-    found = generalised_advantages(rewards, values, discount=0.5, trace=1.0)
-    assert found[0, 0] == pytest.approx(1 + 0.5 + 0.25 + 0.125 * 10 - 4)
 
 
 def test_value_norm_restores_what_it_normalises() -> None:

@@ -3,8 +3,8 @@
 
 Confidence sampling (DCO-Comp): draw candidates with the softmax of the critic's value, keep those
 at or above a dynamic threshold, the median of the drawn, replace the others by the per-knob mode
-of the kept ones, and drop what was measured before. Its code is not public: the temperature, the
-median and the filling of empty places are ours (docs/dcoc.md).
+of the kept ones, and drop what was measured before. Its code is not public: who is a candidate,
+the temperature, the median and the filling of empty places are ours (docs/dcoc.md).
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from tilewright.tuner.space import Index
 
 TEMPERATURE: Final = 1.0
 """Of the softmax, in standard deviations of the candidates' values."""
+
+LEADERS: Final = 2
+"""Leaders a place, the most confident points of the pool: confident draws are made of them alone.
+
+Walkers visit hundreds of points for a plan of eight, and the softmax of all of them gives most of
+its probability to mediocre ones, because they are so many.
+"""
 
 
 class Selection(StrEnum):
@@ -53,6 +60,16 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def leaders(self, count: int) -> Pool:
+        """The points of the highest values, highest first; all when there are not so many."""
+        first = np.argsort(-self.values, kind="stable")[:count]
+        return Pool(
+            indices=tuple(self.indices[i] for i in first),
+            features=self.features[first],
+            scores=self.scores[:, first],
+            values=self.values[first],
+        )
 
 
 Accept = Callable[[Index], bool]
@@ -89,19 +106,18 @@ def confidence_sampling(
     """The points that confidence sampling measures.
 
     The synthesised mode is one point, measured once: the places that it leaves are filled with
-    the next draws of the softmax, whatever their confidence. (Filling with confident draws alone
-    measures one corner of the space: docs/dcoc.md.)
+    draws of the softmax of the whole pool, whatever their confidence, so that the surrogate is
+    corrected elsewhere too. (Confident points alone are one corner of the space: docs/dcoc.md.)
     """
-    order = softmax_order(pool.values, rng)
-    drawn = order[:count]
-    threshold = np.median(pool.values[drawn])
-    kept = [pool.indices[i] for i in drawn if pool.values[i] >= threshold]
+    leaders = pool.leaders(LEADERS * count)
+    drawn = softmax_order(leaders.values, rng)[:count]
+    threshold = np.median(leaders.values[drawn])
+    kept = [leaders.indices[i] for i in drawn if leaders.values[i] >= threshold]
     chosen = list(kept)
     mode = knob_modes(kept)
     if len(chosen) < count and mode not in chosen and accept(mode):
         chosen.append(mode)
-    dropped = [i for i in drawn if pool.values[i] < threshold]
-    rest = (pool.indices[i] for i in [*order[count:], *dropped])
+    rest = (pool.indices[i] for i in softmax_order(pool.values, rng))
     chosen.extend(islice((i for i in rest if i not in kept and i != mode), count - len(chosen)))
     return chosen
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from tilewright.tuner.search.advantages import Reals, generalised_advantages
 from tilewright.tuner.search.model_based import Leaders, Score
 from tilewright.tuner.search.threads import one_thread
 from tilewright.tuner.space import Index, Space
@@ -52,7 +53,6 @@ MINI_BATCH: Final = 1024
 VALUE_WEIGHT: Final = 1.0
 ENTROPY_WEIGHT: Final = 0.3
 
-Reals = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
 
 
@@ -191,7 +191,12 @@ class AdaptiveExploration:
         with torch.no_grad():
             values = self._value(torch.from_numpy(walks.seen)).squeeze(-1).numpy()
             beyond = self._value(torch.from_numpy(ends)).squeeze(-1).numpy()
-        gains, returns = _advantages(rewards, values, beyond * ~walks.settled, walks.walking)
+        # Nothing follows where a walk has ended.
+        values = np.vstack([values * walks.walking, beyond * ~walks.settled])
+        gains = generalised_advantages(
+            rewards, values, discount=DISCOUNT, trace=GAE_DECAY, walking=walks.walking
+        )
+        returns = gains + values[:-1]
         seen = torch.from_numpy(walks.seen[walks.walking])
         moves = torch.from_numpy(walks.moves[walks.walking])
         target = torch.from_numpy(returns[walks.walking])
@@ -230,24 +235,3 @@ def _network(inputs: int, outputs: int, *, hidden: int) -> nn.Sequential:
     for width in [inputs] + [UNITS] * (hidden - 1):
         layers += [nn.Linear(width, UNITS), nn.Tanh()]
     return nn.Sequential(*layers, nn.Linear(UNITS, outputs))
-
-
-def _advantages(
-    rewards: Reals, values: Reals, beyond: Reals, walking: npt.NDArray[np.bool_]
-) -> tuple[Reals, Reals]:
-    """Generalised advantages (Schulman et al., 2016) and returns, shape (steps, walkers).
-
-    Args:
-        rewards: of each step, shape (steps, walkers).
-        values: predicted before each step, shape (steps, walkers).
-        beyond: predicted after the last step, 0 where the walk has ended; shape (walkers,).
-        walking: whether the step was made, shape (steps, walkers).
-    """
-    gains = np.zeros_like(rewards)
-    later, next_value = np.zeros_like(beyond), beyond
-    for step in reversed(range(len(rewards))):
-        error = rewards[step] + DISCOUNT * next_value - values[step]
-        later = np.where(walking[step], error + DISCOUNT * GAE_DECAY * later, 0.0)
-        next_value = np.where(walking[step], values[step], 0.0)
-        gains[step] = later
-    return gains, np.where(walking, gains + values, 0.0).astype(np.float32)

@@ -3,9 +3,8 @@
 
 Source: Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", NeurIPS
 2022 (value normalisation, few epochs, no mini-batches, masks); Schulman et al., PPO, 2017 (clipped
-objective) and "High-Dimensional Continuous Control Using Generalized Advantage Estimation", ICLR
-2016. One agent with one critic makes it PPO; a critic for each agent, that sees what its actor
-sees and learns alone, makes it IPPO (de Witt et al., 2020).
+objective). One agent with one critic makes it PPO; a critic for each agent, that sees what its
+actor sees and learns alone, makes it IPPO (de Witt et al., 2020).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from tilewright.tuner.search.advantages import generalised_advantages
 from tilewright.tuner.search.features import Features
 from tilewright.tuner.search.policy import Agent, Moves, Team, network
 from tilewright.tuner.search.rollout import Rollout
@@ -193,29 +193,6 @@ class Mappo:
         """The objective of PPO, equation 7."""
         low, high = 1 - self.settings.clip, 1 + self.settings.clip
         return torch.minimum(ratio * advantage, ratio.clamp(low, high) * advantage).mean()
-
-
-def generalised_advantages(
-    rewards: Values, values: Values, *, discount: float, trace: float
-) -> Values:
-    """Generalised advantage estimation of walks without an end (equation 16).
-
-    Args:
-        rewards: shape (T, W).
-        values: shape (T + 1, W), of the points before each step and of the last one.
-        discount: gamma.
-        trace: lambda.
-
-    Returns:
-        Shape (T, W).
-    """
-    surprises = rewards + discount * values[1:] - values[:-1]
-    advantages = np.zeros_like(rewards)
-    later = np.zeros_like(rewards[0])
-    for step in range(len(rewards) - 1, -1, -1):
-        later = surprises[step] + discount * trace * later
-        advantages[step] = later
-    return advantages
 
 
 def _entropy(log_probabilities: Tensor) -> Tensor:

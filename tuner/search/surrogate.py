@@ -34,7 +34,7 @@ ROUNDS: Final = 80
 PARAMETERS: Final = {
     "objective": "reg:squarederror",
     "tree_method": "exact",
-    "max_depth": 4,
+    "max_depth": 6,
     "eta": 0.2,
     "nthread": 1,
     "verbosity": 0,
