@@ -53,6 +53,13 @@ def sim(
     waves: Annotated[
         Path | None, typer.Option(help="Write waves of the run to this FST file.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write when each instruction ran, and what each unit waited for, "
+            "to this Chrome trace (JSON, for ui.perfetto.dev)."
+        ),
+    ] = None,
     device: Annotated[
         DeviceKind,
         typer.Option(
@@ -84,6 +91,10 @@ def sim(
             "waves need the RTL in Verilator", field="waves", remedy="leave out --device"
         )
     runner = open_device(device, config, timing, waves)
+    if trace is not None and device is DeviceKind.REFERENCE:
+        raise UsageError(
+            "a trace needs a device with time", field="trace", remedy="leave out --device reference"
+        )
     try:
         result = runner.run(lowered.program, lowered.image(tensors), max_cycles=max_cycles)
     finally:
@@ -103,6 +114,12 @@ def sim(
     )
     if waves is not None:
         print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201
+    if trace is not None:
+        from tilewright.sim.trace import write_trace
+        from tilewright.sim.twin_device import Twin
+
+        count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
+        print(f"trace: {trace}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201
     if wrong:
         print(  # noqa: T201
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
