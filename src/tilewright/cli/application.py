@@ -39,7 +39,7 @@ class _Group(TyperGroup):
             print(f"error: {line}", file=sys.stderr)  # noqa: T201  (the command's own stream)
             ctx.exit(EXIT_USER_ERROR)
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)  # noqa: T201
+            print("interrupted", file=sys.stderr)  # noqa: T201  (output)
             ctx.exit(EXIT_INTERRUPTED)
 
 

@@ -113,22 +113,22 @@ def sim(
         seconds=result.host_seconds,
     )
     if waves is not None:
-        print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201
+        print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201  (output)
     if trace is not None:
         from tilewright.sim.trace import write_trace
         from tilewright.sim.twin_device import Twin
 
         count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
-        print(f"trace: {trace}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201
+        print(f"trace: {trace}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
     if wrong:
-        print(  # noqa: T201
+        print(  # noqa: T201  (output)
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
             "golden model; this is a defect of Tilewright: please report it with this command",
             file=sys.stderr,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
     if device is not DeviceKind.TIMING:
-        print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201
+        print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201  (output)
 
 
 def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
