@@ -107,6 +107,8 @@ class ProgramBuilder:
         self._known: list[list[int]] = [[-1] * _UNITS for _ in range(_UNITS)]
         # Key: writer's unit, writer's index, then the last reader's index of each unit.
         self._uses: dict[Hashable, list[int]] = {}
+        # Of each unit, the last instruction that all later ones must follow.
+        self._fence = [-1] * _UNITS
 
     def __len__(self) -> int:
         """Instructions so far, without FINISH."""
@@ -166,11 +168,19 @@ class ProgramBuilder:
         stream.append(len(self._words))
         self._words.append(word | pop << _POP_SHIFT)
 
+    def fence(self) -> None:
+        """Everything emitted so far happens before everything that follows.
+
+        Between layers of one program: scratchpads are used anew and DRAM is read that was written.
+        """
+        self._fence = [len(stream) - 1 for stream in self._stream]
+        self._uses.clear()
+
     def _needs(
         self, unit: int, index: int, reads: Iterable[Hashable], writes: Iterable[Hashable]
     ) -> list[int]:
         """Last instruction of each unit that this one must follow; records its own uses."""
-        uses, needs = self._uses, [-1] * _UNITS
+        uses, needs = self._uses, list(self._fence)
         for key in reads:
             use = uses.get(key)
             if use is None:

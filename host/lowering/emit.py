@@ -8,6 +8,7 @@ the stream's order only has to keep each unit's own order and the queues from fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -33,7 +34,6 @@ from tilewright.host.lowering.walk import (
     walk,
     weight_buffer,
 )
-from tilewright.host.program import Program, layout_regions
 
 Key = tuple[str, int]
 
@@ -61,39 +61,60 @@ class _Ready(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Emitted:
-    """A program and what it moves.
+class Placement:
+    """Where the operands of a layer lie in its program's memory, in bytes from MEM_BASE.
 
     Attributes:
-        program: the instruction stream with layout.
+        offsets: first byte of ``inp``, ``wgt``, ``param``, ``out`` and, with a residual, ``res``.
+        uop: first byte of the layer's micro-ops.
+        pad_value: int8 that stands for 0 in the input.
+    """
+
+    offsets: Mapping[str, int]
+    uop: int
+    pad_value: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emitted:
+    """What a layer added to a program.
+
+    Attributes:
+        uops: its micro-ops, as they lie in DRAM.
         macs_tiles: tile products.
         bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
         bytes_written: bytes that STORE writes.
     """
 
-    program: Program
+    uops: bytes
     macs_tiles: int
     bytes_read: int
     bytes_written: int
 
 
-def emit(plan: Plan, clip: tuple[int, int]) -> Emitted:
-    """Emit a plan's program.
+def emit(
+    builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: Placement
+) -> Emitted:
+    """Append a plan's instructions to a program.
 
     Args:
+        builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
         plan: a legal plan.
         clip: int8 bounds of the output.
+        placement: where the operands lie.
     """
-    return _Emitter(plan, clip).run()
+    return _Emitter(builder, plan, clip, placement).run()
 
 
 class _Emitter:
-    def __init__(self, plan: Plan, clip: tuple[int, int]) -> None:
+    def __init__(
+        self, builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: Placement
+    ) -> None:
         self.plan = plan
-        self.builder = ProgramBuilder(plan.hw)
-        self.sizes = plan.region_sizes()
-        regions, self.uop_offset = layout_regions(self.sizes)
-        self.offsets = {name: region.offset for name, region in regions.items()}
+        self.builder = builder
+        self.offsets = placement.offsets
+        self.uop_offset = placement.uop
+        self.pad_value = placement.pad_value
         raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
         self.imm = raw - (raw >> 15 << 16)
         self.inp, self.wgt = input_buffer(plan), weight_buffer(plan)
@@ -123,10 +144,8 @@ class _Emitter:
             self._compute(ready, late)
             if following is not None:
                 ready = following
-        uop = b"".join(self.uops)
-        program = self.builder.finish({**self.sizes, "uop": len(uop)}, {"uop": uop})
         return Emitted(
-            program=program,
+            uops=b"".join(self.uops),
             macs_tiles=self.macs_tiles,
             bytes_read=self.bytes_read,
             bytes_written=self.bytes_written,
@@ -196,6 +215,7 @@ class _Emitter:
             )
             word = pack_load(
                 memory=Memory.INP,
+                pad_value=self.pad_value,
                 pad_left=padded.pad_left,
                 pad_right=padded.pad_right,
                 pad_top=padded.pad_top,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.builder import ProgramBuilder
 from tilewright.host.errors import ProgramError, ScheduleError
 from tilewright.host.golden import Int8Array, LayerTensors
 from tilewright.host.hwconfig import HwConfig
@@ -20,10 +21,10 @@ from tilewright.host.layout import (
     pack_weights,
     unpack_activations,
 )
-from tilewright.host.lowering.emit import emit
+from tilewright.host.lowering.emit import Placement, emit
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.lowering.plan import LEGAL, Legality, make_plan
-from tilewright.host.program import Program
+from tilewright.host.program import Program, layout_regions
 from tilewright.host.requant import clip_bounds
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Kind, Workload
@@ -146,12 +147,16 @@ def lower(
     bounds = clip_bounds(workload) if clip is None else clip
     if not -128 <= bounds[0] <= bounds[1] <= 127:
         raise ProgramError("clip bounds must be int8 and in order", field="clip", value=bounds)
-    emitted = emit(plan, bounds)
+    builder, sizes = ProgramBuilder(hw), plan.region_sizes()
+    regions, uop_offset = layout_regions(sizes)
+    offsets = {name: region.offset for name, region in regions.items()}
+    emitted = emit(builder, plan, bounds, Placement(offsets=offsets, uop=uop_offset))
+    program = builder.finish({**sizes, "uop": len(emitted.uops)}, {"uop": emitted.uops})
     return LoweredLayer(
         hw=hw,
         workload=workload,
         schedule=schedule,
-        program=emitted.program,
+        program=program,
         clip=bounds,
         folded=plan.shape.folded,
         macs_tiles=emitted.macs_tiles,
