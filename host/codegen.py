@@ -59,6 +59,7 @@ def systemverilog_package() -> str:
         f"  localparam logic [31:0] DeviceId = 32'h{registers.DEVICE_ID:08x};",
         f"  localparam logic [31:0] IsaVersion = 32'd{hwconfig.ISA_VERSION};",
         f"  localparam int unsigned MaxShift = {isa.MAX_SHIFT};",
+        f"  localparam int unsigned ResidualShift = {isa.RESIDUAL_SHIFT};",
         "",
     ]
     lines += _sv_enum(isa.Unit, "unit_e", "Unit", 2)
@@ -142,6 +143,7 @@ def cpp_header() -> str:
         "",
         f"inline constexpr uint32_t kDeviceId = 0x{registers.DEVICE_ID:08x};",
         f"inline constexpr uint32_t kIsaVersion = {hwconfig.ISA_VERSION};",
+        f"inline constexpr uint32_t kResidualShift = {isa.RESIDUAL_SHIFT};",
         "",
     ]
     for register in registers.REGISTERS:

@@ -18,7 +18,7 @@ import yaml
 
 from tilewright.host.errors import ConfigError
 
-ISA_VERSION: Final = 2
+ISA_VERSION: Final = 3
 """Version of the instruction set and register map; part of every configuration hash."""
 
 ACC_BANKS: Final = 4

@@ -44,8 +44,8 @@ VECTOR min max add shr mul mov : for o, i::
 
 VECTOR requant : for o, i, with p = PARAM[param_base + (param_step ? o : 0)], channel c::
 
-    OUT[dst] = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c]) / 2^p.shift[c])
-                    + p.zero_point[c], imm[7:0], imm[15:8])
+    OUT[dst] = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c] * 2^8)
+                                   / 2^p.shift[c]) + p.zero_point[c], imm[7:0], imm[15:8])
     r = operand == RES ? RES[opd] : 0
     (a minimum above the maximum is illegal; a shift above 47 is unspecified)
 
@@ -219,7 +219,7 @@ UOP_FIELDS: Final = (
 PARAM_FIELDS: Final = (
     _f("bias", 32, "added to the accumulator", signed=True),
     _f("m1", 16, "multiplier of accumulator plus bias", signed=True),
-    _f("m2", 16, "multiplier of the residual", signed=True),
+    _f("m2", 16, "multiplier of the residual, in units of 2^8", signed=True),
     _f("shift", 6, "right shift, 0 to 47"),
     _f("reserved", 2, "zero"),
     _f("zero_point", 8, "added after rounding, before the clip", signed=True),
@@ -227,6 +227,13 @@ PARAM_FIELDS: Final = (
 """One channel of a PARAM tile, in 128 bits; bits that no field uses are zero."""
 
 MAX_SHIFT: Final = 47
+
+RESIDUAL_SHIFT: Final = 8
+"""Bits by which the residual's product is shifted left before it joins the accumulator's.
+
+A step of a residual is some hundred to some thousand accumulator steps. With a common shift alone
+the accumulator's multiplier would keep as few as 4 of its 15 bits.
+"""
 
 FORMATS: Final[Mapping[Opcode, tuple[Field, ...]]] = {
     Opcode.LOAD: LOAD_FIELDS,

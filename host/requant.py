@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requantise epilogue: its parameters, the snapping of real scales, and the exact arithmetic.
 
-``out = clip(rint_half_even(((acc + bias) * m1 + r * m2) / 2^shift) + zero_point, lo, hi)`` with one
-rounding. This module is the authority on that formula; the RTL and every device must agree.
+``out = clip(rint_half_even(((acc + bias) * m1 + r * m2 * 2^8) / 2^shift) + zero_point, lo, hi)``
+with one rounding. This module is the authority on that formula; the RTL and every device must agree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.errors import WorkloadError
-from tilewright.host.isa import MAX_SHIFT
+from tilewright.host.isa import MAX_SHIFT, RESIDUAL_SHIFT
 from tilewright.host.workload import Workload
 
 MULTIPLIER_MAX: Final = (1 << 15) - 1
@@ -37,7 +37,7 @@ class RequantParams:
     Attributes:
         bias: int32, added to the accumulator.
         m1: int16 multiplier of accumulator plus bias.
-        m2: int16 multiplier of the residual.
+        m2: int16 multiplier of the residual, which counts 2^8 times (`isa.RESIDUAL_SHIFT`).
         shift: uint8 right shift, 0 to 47.
         zero_point: int8, added after the rounding and before the clip.
         clip_min, clip_max: int8 bounds of the output, the same for every channel.
@@ -111,10 +111,11 @@ def snap_scale(scale: float) -> tuple[int, int]:
 def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
     """Snap the scales of accumulator and residual to multipliers with one common shift.
 
-    The larger scale keeps 15 bits.
+    The shift is the largest at which both multipliers fit; at least one of them has 15 bits.
 
     Returns:
-        (m1, m2, shift) with ``m1 / 2^shift`` nearest to `scale`, ``m2 / 2^shift`` to the other.
+        (m1, m2, shift) with ``m1 / 2^shift`` nearest to `scale` and ``m2 * 2^8 / 2^shift`` to the
+        other.
 
     Raises:
         WorkloadError: a scale that is negative, not finite or above 32767.
@@ -127,15 +128,21 @@ def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
                 value=value,
                 remedy="rescale the tensors",
             )
-    largest = max(scale, residual_scale)
-    if largest == 0.0:
-        return 0, 0, 0
-    _, exponent = math.frexp(largest)  # largest = f * 2^exponent with 0.5 <= f < 1
-    shift = min(max(15 - exponent, 0), MAX_SHIFT)
-    if round(math.ldexp(largest, shift)) > MULTIPLIER_MAX:
-        shift -= 1  # rounded up to 2^15
+    shifts = [_largest_shift(scale), _largest_shift(residual_scale) + RESIDUAL_SHIFT]
+    kept = [s for s, value in zip(shifts, (scale, residual_scale), strict=True) if value > 0]
+    shift = min(*kept, MAX_SHIFT) if kept else 0
     # ldexp by a power of two is exact here and round() of a float is half to even.
-    return round(math.ldexp(scale, shift)), round(math.ldexp(residual_scale, shift)), shift
+    m2 = round(math.ldexp(residual_scale, shift - RESIDUAL_SHIFT))
+    return round(math.ldexp(scale, shift)), m2, shift
+
+
+def _largest_shift(scale: float) -> int:
+    """The largest power of two at which a scale is still a multiplier, at least 0."""
+    if scale == 0.0:
+        return 0
+    _, exponent = math.frexp(scale)  # scale = f * 2^exponent with 0.5 <= f < 1
+    shift = max(15 - exponent, 0)
+    return shift - (round(math.ldexp(scale, shift)) > MULTIPLIER_MAX)  # rounded up to 2^15
 
 
 def requantise(
@@ -170,10 +177,10 @@ def requantise(
     def per_channel(array: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
         return array.astype(np.int64)[None, :, None, None]
 
-    # |acc + bias| < 2^33, |m1| <= 2^15, |r * m2| <= 2^22: the sum stays below 2^49.
+    # |acc + bias| < 2^33, |m1| <= 2^15, |r * m2 * 2^8| <= 2^30: the sum stays below 2^49.
     total = (acc.astype(np.int64) + per_channel(params.bias)) * per_channel(params.m1)
     if residual is not None:
-        total += residual.astype(np.int64) * per_channel(params.m2)
+        total += (residual.astype(np.int64) * per_channel(params.m2)) << RESIDUAL_SHIFT
     shift = per_channel(params.shift)
     quotient = total >> shift
     remainder = total - (quotient << shift)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requantise pipeline, six cycles, of several lanes that work in step:
-// clip(rint_half_even(((acc + bias) * m1 + residual * m2) / 2^shift) + zero_point).
+// clip(rint_half_even(((acc + bias) * m1 + residual * m2 * 2^8) / 2^shift) + zero_point).
 module tw_requant #(
     parameter int unsigned Lanes = 1
 ) (
@@ -77,7 +77,8 @@ module tw_requant #(
         product_q   <= 49'(biased_q) * 49'(param2_i[l].m1);
         residual2_q <= residual_q;
       end
-      if (valid2_q) total_q <= 50'(product_q) + 50'(residual2_q);
+      if (valid2_q)
+        total_q <= 50'(product_q) + 50'($signed({residual2_q, {tw_pkg::ResidualShift{1'b0}}}));
       if (valid3_q) begin
         bits_t under, above;
         under = bits_under(total_q, param4_i[l].shift);

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.isa import PARAM_FIELDS, VectorOp
+from tilewright.host.isa import PARAM_FIELDS, RESIDUAL_SHIFT, VectorOp
 from tilewright.sim.footprint import GemmBlock, Index, unpack_words
 
 INT32_MIN: Final = -(2**31)
@@ -140,7 +140,7 @@ def requantise(
     wide = {name: value[:, None, :] for name, value in params.items()}
     total = (acc + wide["bias"]) * wide["m1"]
     if residual is not None:
-        total = total + residual * wide["m2"]
+        total = total + ((residual * wide["m2"]) << RESIDUAL_SHIFT)
     shift = wide["shift"]
     quotient = total >> shift
     remainder = total - (quotient << shift)

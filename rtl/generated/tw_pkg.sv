@@ -6,8 +6,9 @@ package tw_pkg;
   localparam int unsigned UopBits = 64;
   localparam int unsigned AccBanks = 4;
   localparam logic [31:0] DeviceId = 32'h54575231;
-  localparam logic [31:0] IsaVersion = 32'd2;
+  localparam logic [31:0] IsaVersion = 32'd3;
   localparam int unsigned MaxShift = 47;
+  localparam int unsigned ResidualShift = 8;
 
   typedef enum logic [1:0] {
     UnitLoad = 2'd0,
@@ -195,7 +196,7 @@ package tw_pkg;
     logic signed [7:0] zero_point;  // added after rounding, before the clip
     logic [1:0] reserved;  // zero
     logic [5:0] shift;  // right shift, 0 to 47
-    logic signed [15:0] m2;  // multiplier of the residual
+    logic signed [15:0] m2;  // multiplier of the residual, in units of 2^8
     logic signed [15:0] m1;  // multiplier of accumulator plus bias
     logic signed [31:0] bias;  // added to the accumulator
   } param_t;

@@ -11,6 +11,7 @@
 #endif
 
 #include "../twin/generated/instructions.h"
+#include "generated/tilewright_isa.h"
 
 namespace tilewright {
 namespace {
@@ -289,7 +290,8 @@ void DataPath::Requantise(const VectorPart& work, uint32_t first) {
   for (uint32_t e = first; e < first + lanes_; ++e) {
     const Parameter& p = parameters_[e % geometry_.block_out];
     const int64_t residual = work.has_operand ? operand[e] : 0;
-    const int64_t total = (source[e] + p.bias) * p.m1 + residual * p.m2;
+    const int64_t total =
+        (source[e] + p.bias) * p.m1 + residual * p.m2 * (int64_t{1} << kResidualShift);
     // Round half to even: the quotient with one more bit, and whether any lower bit is set.
     const int64_t scaled = (total * 2) >> p.shift;
     const uint64_t under = p.shift > 1 ? (uint64_t{1} << (p.shift - 1)) - 1 : 0;

@@ -100,7 +100,7 @@ def _alu(op: int, a: int, b: int) -> int:
 
 def requantised(a: int, r: int, p: dict[str, int], low: int, high: int) -> int:
     """The definition, in unbounded integers: round half to even, once."""
-    total = (a + p["bias"]) * p["m1"] + r * p["m2"]
+    total = (a + p["bias"]) * p["m1"] + r * p["m2"] * 256
     quotient, rest = divmod(total, 1 << p["shift"])
     twice = 2 * rest
     quotient += twice > 1 << p["shift"] or (twice == 1 << p["shift"] and quotient & 1)

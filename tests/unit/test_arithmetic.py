@@ -116,7 +116,7 @@ def test_requantisation_is_the_exact_fraction_rounded_half_to_even_once(
         params,
         *clip,
     )
-    total = (acc + values["bias"]) * values["m1"] + (residual or 0) * values["m2"]
+    total = (acc + values["bias"]) * values["m1"] + (residual or 0) * values["m2"] * 256
     exact = round(Fraction(total, 2 ** values["shift"])) + values["zero_point"]
     assert result[0, 0, 0] == min(max(exact, clip[0]), clip[1])
     assert result.dtype == np.int8

@@ -162,7 +162,7 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                     result = []
                     for e in elements:
                         p = params[e % hw.block_out]
-                        total = (acc[e] + p["bias"]) * p["m1"] + residual[e] * p["m2"]
+                        total = (acc[e] + p["bias"]) * p["m1"] + residual[e] * p["m2"] * 256
                         value = round(Fraction(total, 2 ** p["shift"])) + p["zero_point"]
                         low, high = signed8(v["imm"] & 255), signed8(v["imm"] >> 8 & 255)
                         result.append(min(max(value, low), high))

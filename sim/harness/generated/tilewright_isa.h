@@ -7,7 +7,8 @@
 namespace tilewright {
 
 inline constexpr uint32_t kDeviceId = 0x54575231;
-inline constexpr uint32_t kIsaVersion = 2;
+inline constexpr uint32_t kIsaVersion = 3;
+inline constexpr uint32_t kResidualShift = 8;
 
 inline constexpr uint32_t kRegId = 0x000;
 inline constexpr uint32_t kRegIsa = 0x004;
