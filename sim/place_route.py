@@ -219,6 +219,14 @@ def _folder() -> Path:
     return folder
 
 
+_STAGE: Final = re.compile(
+    r"Max frequency|at iteration|at initial|iter=\d*0:|[Rr]outing|[Pp]acking|Running|wirelength"
+)
+"""Lines of nextpnr that tell how far it is."""
+
+_start: Final = subprocess.Popen
+
+
 def _digest(recipe: object) -> str:
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
@@ -319,17 +327,25 @@ def _run_nextpnr(options: Sequence[str], work: Path) -> None:
         BuildError: it refuses; the text holds its first error lines.
     """
     start = f"import sys, {_MODULE} as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
-    done = subprocess.run(
+    said: list[str] = []
+    with _start(
         [sys.executable, "-c", start, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
         cwd=work,
-    )
-    if done.returncode != 0 or not (work / "report.json").exists():
-        raise tool_failure("nextpnr refuses the design", done.stdout, r"(?i)\berror\b")
+    ) as tool:
+        try:
+            for line in tool.stdout or ():
+                said.append(line)
+                if _STAGE.search(line):
+                    _progress(" ".join(line.split()).removeprefix("Info: "))
+        except BaseException:
+            tool.kill()
+            raise
+    if tool.returncode != 0 or not (work / "report.json").exists():
+        raise tool_failure("nextpnr refuses the design", "".join(said), r"(?i)\berror\b")
 
 
 # -- report ---------------------------------------------------------------------------------

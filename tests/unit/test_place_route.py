@@ -240,14 +240,20 @@ def test_says_how_to_get_a_missing_nextpnr(monkeypatch):
         place_route.nextpnr_version()
 
 
-def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path):
+def says(text, code):
+    """A program in the place of nextpnr."""
+    script = f"import sys; print({text!r}, end=''); sys.exit({code})"
+    return lambda command, **options: subprocess.Popen([command[0], "-c", script], **options)
+
+
+def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path, capsys):
     output = "Info: Packing IOs..\nWarning: no error yet\nERROR: Unable to place cell 'u_x'\n"
-    done = subprocess.CompletedProcess([], returncode=1, stdout=output)
-    monkeypatch.setattr(place_route.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(place_route, "_start", says(output, 1))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nERROR: Unable to place"):
         place_route._run_nextpnr([], tmp_path)
+    assert "Packing IOs.." in capsys.readouterr().err  # its stages are progress
     # success without a report is a failure too
-    done = subprocess.CompletedProcess([], returncode=0, stdout="Info: Packing IOs..\n")
+    monkeypatch.setattr(place_route, "_start", says("Info: Packing IOs..\n", 0))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nInfo: Packing"):
         place_route._run_nextpnr([], tmp_path)
 
