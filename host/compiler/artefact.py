@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.tw` files: a compiled network as one archive.
+
+A ZIP archive with ``manifest.json`` (what the network is, for which configuration, where every
+tensor lies), ``host.json`` (the Relax module of what runs on the CPU) and, for each program, its
+instructions, weights and micro-ops as plain bytes. A file is untrusted input: every defect ends in
+one `ProgramError`, and no member is read beyond the size that the manifest states.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.compiler.executable import RegionExecutable, Step, Wire
+from tilewright.host.compiler.qgraph import QTensor
+from tilewright.host.compiler.region import Buffer, Folding, LayerCode, RegionProgram
+from tilewright.host.errors import ProgramError, TilewrightError
+from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.program import Program, Region
+from tilewright.host.schedule import Schedule
+from tilewright.host.workload import Workload
+
+FORMAT: Final = 1
+"""Version of the layout of a file."""
+
+MAX_MEMBER_BYTES: Final = 1 << 32
+MAX_MANIFEST_BYTES: Final = 1 << 28
+
+_MEMBERS: Final = ("insn", "weights", "uop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """An input or output of the model.
+
+    Attributes:
+        name: as the model calls it.
+        shape: static.
+        dtype: NumPy's name.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Where an operator of the model runs, and why."""
+
+    name: str
+    kind: str
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompiledNetwork:
+    """A network for one configuration.
+
+    Attributes:
+        name: label.
+        hw: the configuration.
+        host: the Relax module of the CPU's part, as JSON.
+        regions: what its calls of the accelerator run, by position.
+        inputs, outputs: of the model.
+        placements: every operator of the model.
+        conditions: how it was made (versions, options, origin of the schedules); plain values.
+    """
+
+    name: str
+    hw: HwConfig
+    host: str
+    regions: tuple[RegionExecutable, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    placements: tuple[Placed, ...]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> list[RegionProgram]:
+        """All programs, in the order in which a run meets them."""
+        return [step.program for region in self.regions for step in region.steps]
+
+
+def save(network: CompiledNetwork, path: Path) -> None:
+    """Write a network to a file; an existing one is replaced only when all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr("manifest.json", json.dumps(_manifest(network), indent=1))
+            archive.writestr("host.json", network.host)
+            for index, program in enumerate(network.programs):
+                archive.writestr(f"{index}/insn", program.program.instructions)
+                for name in ("weights", "uop"):
+                    archive.writestr(f"{index}/{name}", program.program.constants[name])
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> CompiledNetwork:
+    """Read a network.
+
+    Raises:
+        ProgramError: the file is missing, is no archive of a compiled network, is of another
+            format or is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(_member(archive, "manifest.json", MAX_MANIFEST_BYTES))
+            version = manifest.get("format") if isinstance(manifest, dict) else None
+            if version != FORMAT:
+                raise ProgramError(
+                    f"must have format {FORMAT}",
+                    field=str(path),
+                    value=version,
+                    remedy="compile the model again",
+                )
+            return _network(archive, manifest)
+    except OSError as error:
+        raise ProgramError(
+            f"cannot be read ({error.strerror or error})", field=str(path)
+        ) from error
+    except TilewrightError as error:
+        if error.field == str(path):
+            raise
+        raise _damaged(path, error) from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ProgramError:
+    detail = " ".join(str(error).split())[:120] or type(error).__name__
+    return ProgramError(
+        f"must be a compiled network ({detail})",
+        field=str(path),
+        remedy="make it with 'tilewright compile'",
+    )
+
+
+def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    with archive.open(name) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"{name} is larger than {limit} bytes")
+    return data
+
+
+# -- to plain values -------------------------------------------------------------------------------
+
+
+def _manifest(network: CompiledNetwork) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "name": network.name,
+        "hw": {"name": network.hw.name, **network.hw.parameters()},
+        "inputs": [asdict(port) for port in network.inputs],
+        "outputs": [asdict(port) for port in network.outputs],
+        "placements": [asdict(placed) for placed in network.placements],
+        "conditions": dict(network.conditions),
+        "regions": [_region_values(region) for region in network.regions],
+    }
+
+
+def _region_values(region: RegionExecutable) -> dict[str, Any]:
+    return {
+        "name": region.name,
+        "inputs": region.inputs,
+        "outputs": region.outputs,
+        "tensors": [asdict(tensor) for tensor in region.tensors.values()],
+        "model_shapes": dict(region.model_shapes),
+        "aliases": dict(region.aliases),
+        "steps": [
+            {
+                "program": _program_values(step.program),
+                "reads": [asdict(wire) for wire in step.reads],
+                "writes": [asdict(wire) for wire in step.writes],
+            }
+            for step in region.steps
+        ],
+    }
+
+
+def _program_values(code: RegionProgram) -> dict[str, Any]:
+    return {
+        "name": code.name,
+        "regions": {name: asdict(region) for name, region in code.program.regions.items()},
+        "memory_bytes": code.program.memory_bytes,
+        "inputs": [asdict(buffer) for buffer in code.inputs],
+        "outputs": [asdict(buffer) for buffer in code.outputs],
+        "activation_peak": code.activation_peak,
+        "layers": [
+            asdict(layer)
+            | {"workload": layer.workload.to_mapping(), "schedule": layer.schedule.to_mapping()}
+            for layer in code.layers
+        ],
+    }
+
+
+# -- from plain values -----------------------------------------------------------------------------
+
+
+def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetwork:
+    hw = HwConfig.from_mapping(manifest["hw"])
+    numbers = iter(range(sum(len(region["steps"]) for region in manifest["regions"])))
+    regions = []
+    for region in manifest["regions"]:
+        steps = tuple(
+            Step(
+                program=_program(archive, next(numbers), step["program"], hw),
+                reads=tuple(Wire(**wire) for wire in step["reads"]),
+                writes=tuple(Wire(**wire) for wire in step["writes"]),
+            )
+            for step in region["steps"]
+        )
+        tensors = [_tensor(values) for values in region["tensors"]]
+        regions.append(
+            RegionExecutable(
+                name=region["name"],
+                steps=steps,
+                tensors={tensor.name: tensor for tensor in tensors},
+                inputs=tuple(region["inputs"]),
+                outputs=tuple(region["outputs"]),
+                model_shapes={n: tuple(s) for n, s in region["model_shapes"].items()},
+                aliases=dict(region["aliases"]),
+            )
+        )
+    return CompiledNetwork(
+        name=manifest["name"],
+        hw=hw,
+        host=_member(archive, "host.json", MAX_MEMBER_BYTES).decode(),
+        regions=tuple(regions),
+        inputs=tuple(_port(values) for values in manifest["inputs"]),
+        outputs=tuple(_port(values) for values in manifest["outputs"]),
+        placements=tuple(Placed(**values) for values in manifest["placements"]),
+        conditions=manifest["conditions"],
+    )
+
+
+def _port(values: Mapping[str, Any]) -> Port:
+    return Port(**{**values, "shape": tuple(values["shape"])})
+
+
+def _tensor(values: Mapping[str, Any]) -> QTensor:
+    return QTensor(**{**values, "shape": tuple(values["shape"])})
+
+
+def _buffer(values: Mapping[str, Any]) -> Buffer:
+    folding = values["folding"]
+    return Buffer(
+        tensor=values["tensor"],
+        shape=tuple(values["shape"]),
+        offset=values["offset"],
+        nbytes=values["nbytes"],
+        block=values["block"],
+        planes=values["planes"],
+        folding=None if folding is None else Folding(**folding),
+    )
+
+
+def _program(
+    archive: zipfile.ZipFile, index: int, values: Mapping[str, Any], hw: HwConfig
+) -> RegionProgram:
+    regions = {name: Region(**region) for name, region in values["regions"].items()}
+    members = {
+        name: _member(archive, f"{index}/{name}", min(regions[name].nbytes, MAX_MEMBER_BYTES))
+        for name in _MEMBERS
+    }
+    if len(members["insn"]) % INSTRUCTION_BYTES:
+        raise ValueError("a program must hold whole instructions")
+    program = Program(
+        config_hash=hw.config_hash,
+        instructions=members["insn"],
+        regions=regions,
+        constants={name: members[name] for name in ("weights", "uop")},
+        memory_bytes=values["memory_bytes"],
+    )
+    buffers = {
+        kind: tuple(_buffer(buffer) for buffer in values[kind]) for kind in ("inputs", "outputs")
+    }
+    activations = regions["activations"].nbytes
+    for buffer in (*buffers["inputs"], *buffers["outputs"]):
+        if not 0 <= buffer.offset <= buffer.offset + buffer.nbytes <= activations:
+            raise ValueError(f"tensor {buffer.tensor} lies outside the activations")
+    return RegionProgram(
+        hw=hw,
+        name=values["name"],
+        program=program,
+        inputs=buffers["inputs"],
+        outputs=buffers["outputs"],
+        layers=tuple(_layer(layer) for layer in values["layers"]),
+        activation_peak=values["activation_peak"],
+    )
+
+
+def _layer(values: Mapping[str, Any]) -> LayerCode:
+    return LayerCode(
+        **{
+            **values,
+            "workload": Workload.from_mapping(values["workload"]),
+            "schedule": Schedule.from_mapping(values["schedule"]),
+            "operators": tuple(values["operators"]),
+        }
+    )

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of networks: real arithmetic, integer layers and one program on the devices agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.test_lowering_on_rtl import MEMORIES, device_of
+from support.qgraphs import (
+    GraphMaker,
+    apply,
+    dequantised,
+    draw_attention,
+    draw_cnn,
+    evaluate_real,
+    quantised,
+)
+
+from tilewright.host.compiler.executable import make_executable
+from tilewright.host.compiler.fuse import fuse
+from tilewright.host.compiler.integer import evaluate
+from tilewright.host.compiler.layers import layer_graph
+from tilewright.host.compiler.qgraph import QConcat, QReshape, from_normal_form
+from tilewright.host.compiler.region import as_computed
+from tilewright.host.errors import ScheduleError
+from tilewright.host.hwconfig import load_hwconfig, named_configs
+from tilewright.host.layout import output_block
+from tilewright.host.lowering import default_schedule
+from tilewright.sim.race import check_races
+from tilewright.sim.reference import ReferenceDevice
+
+
+def layers_of(graph, hw, *, keep_rounding=False):
+    fused = fuse(graph, keep_rounding=keep_rounding)
+    square = hw.block_in == hw.block_out and hw.batch == 1
+    return fused, layer_graph(fused, alignment=output_block(hw), square=square)
+
+
+def check_integers(fused, layers, values, facts):
+    """Each operator on the integers that reach it, in real arithmetic: at most a step apart."""
+    inside = {n: c for c in fused.operators if isinstance(c, QConcat) for n in c.inputs}
+    for operator in fused.operators:
+        if any(name not in values for name in operator.inputs):
+            continue  # a concatenation whose inputs were written into it
+        tensor, got = fused.tensors[operator.output], values.get(operator.output)
+        if got is None:
+            concat = inside[operator.output]
+            before = concat.inputs[: concat.inputs.index(operator.output)]
+            first = sum(fused.tensors[name].shape[1] for name in before)
+            tensor = replace(fused.tensors[concat.output], shape=tensor.shape)
+            got = values[concat.output][:, first : first + tensor.shape[1]]
+        real = [dequantised(layers.tensors[n], values[n]) for n in operator.inputs]
+        if isinstance(operator, QReshape):
+            continue
+        gap = np.abs(quantised(tensor, apply(operator, real)).astype(int) - got.astype(int))
+        assert gap.max() <= 1, f"{operator.name}: {facts}"
+        assert (gap > 0).mean() <= 0.02 or gap.sum() <= 2, f"{operator.name}: {facts}"
+
+
+def check_region(device, graph, inputs, facts):
+    """Real, integer and device results of one region; returns the executable."""
+    hw = device.hw
+    fused, layers = layers_of(graph, hw)
+    expected = evaluate(layers, inputs)
+    check_integers(fused, layers, expected, facts)
+    executable = make_executable(graph, layers, hw, lambda w: default_schedule(hw, w))
+    outputs, _ = executable.run(device, [inputs[name] for name in graph.inputs])
+    for name, got in zip(graph.outputs, outputs, strict=True):
+        shape = graph.tensors[name].shape
+        assert np.array_equal(got, from_normal_form(expected[name], shape)), f"{name}: {facts}"
+    return executable
+
+
+def draw_fitting(rng, *, zero_points):
+    """A configuration, and a region whose layers have a schedule on it."""
+    while True:
+        hw = any_hwconfig(rng)
+        graph, inputs = draw_cnn(rng, output_block(hw), zero_points=zero_points)
+        try:
+            for layer in layers_of(graph, hw)[1].layers:
+                default_schedule(hw, as_computed(hw, layer, from_host=False))
+                default_schedule(hw, layer.workload)
+        except ScheduleError:  # buffers too small for one kernel
+            continue
+        return hw, graph, inputs
+
+
+@pytest.mark.parametrize("number", sample(24, 400))
+def test_random_regions_on_random_configurations_equal_their_layers(number):
+    rng = generator(f"region {number}")
+    hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2))
+    facts = where(hw=hw, number=number)
+    executable = check_region(ReferenceDevice(hw), graph, inputs, facts)
+    for step in executable.steps:
+        operands = {w.inner: None for w in step.reads}
+        if set(operands) <= set(inputs):
+            image = step.program.image({name: inputs[name] for name in operands})
+            check_races(hw, step.program.program, image)
+
+
+@pytest.mark.parametrize("name", ["tiny-4x4", "edge-8x8"])
+def test_attention_runs_on_the_accelerator(name):
+    rng = generator(f"attention {name}")
+    hw = load_hwconfig(name)
+    graph, inputs = draw_attention(rng, hw.block_in)
+    check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw))
+
+
+@pytest.mark.parametrize("number", sample(3, 40))
+def test_regions_on_the_rtl_equal_the_reference_bit_by_bit(number):
+    rng = generator(f"region on rtl {number}")
+    hw = load_hwconfig("tiny-4x4")
+    graph, inputs = draw_cnn(rng, output_block(hw), zero_points=bool(number % 2))
+    with device_of(hw, MEMORIES[number % 2]) as device:
+        check_region(device, graph, inputs, where(hw=hw, number=number))
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_every_named_configuration_runs_a_region(name):
+    rng = generator(f"named {name}")
+    hw = load_hwconfig(name)
+    graph, inputs = draw_cnn(rng, output_block(hw))
+    executable = check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw))
+    assert (len(executable.steps) == 1) == (hw.batch == 1 or hw.block_in == hw.block_out)
+
+
+def test_kept_rounding_gives_the_integers_of_the_model():
+    rng = generator("rounding")
+    maker = GraphMaker(rng, (1, 9, 6, 6))
+    y = maker.conv("x0", 9, 3, pad=1)
+    y = maker.rescale(maker.add(y, "x0"), (0.0, None))
+    graph, inputs = maker.graph(y), maker.arguments()
+    hw = load_hwconfig("tiny-4x4")
+    kept, layers = layers_of(graph, hw, keep_rounding=True)
+    assert len(layers.layers) == 3
+    exact = evaluate_real(graph, inputs)[y]
+    assert np.abs(evaluate(layers, inputs)[y].astype(int) - exact).max() <= 1
+    assert len(layers_of(graph, hw)[1].layers) == 1
+    assert kept.outputs == graph.outputs
+
+
+def test_activations_share_memory_and_nothing_that_is_needed_is_overwritten():
+    rng = generator("arena")
+    hw = load_hwconfig("edge-8x8")
+    maker = GraphMaker(rng, (1, 8, 12, 12))
+    x = "x0"
+    for _ in range(6):
+        x = maker.conv(x, 8, 3, pad=1)
+    graph = maker.graph(x)
+    executable = check_region(ReferenceDevice(hw), graph, maker.arguments(), where(hw=hw))
+    program = executable.steps[0].program
+    one = 12 * 12 * 8
+    assert program.program.regions["activations"].nbytes < 3 * (one + 4096)
+    assert program.program.regions["activations"].nbytes == program.activation_peak

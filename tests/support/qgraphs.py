@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random quantised graphs, and their meaning in real arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.host.compiler.qgraph import (
+    UNBOUNDED,
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QMatmul,
+    QPool,
+    QRescale,
+    QReshape,
+    QTensor,
+)
+
+ACTIVATIONS = (UNBOUNDED, (0.0, None), (0.0, 6.0), (-1.0, 1.5))
+
+
+class GraphMaker:
+    """Appends operators to a graph; every tensor's scale suits the values that reach it."""
+
+    def __init__(self, rng, shape, *, zero_points=False):
+        self.rng = rng
+        self.zero_points = zero_points
+        self.tensors = {}
+        self.operators = []
+        self.values = {}
+        self.inputs = []
+        self.input(shape)
+
+    def _tensor(self, name, shape, spread):
+        scale = float(spread) / 100 or 0.01
+        zero = int(self.rng.integers(-20, 20)) if self.zero_points else 0
+        self.tensors[name] = QTensor(name=name, shape=shape, scale=scale, zero_point=zero)
+        return name
+
+    def input(self, shape):
+        name = f"x{len(self.inputs)}"
+        self._tensor(name, shape, 3.0)
+        self.inputs.append(name)
+        self.values[name] = self.rng.integers(-128, 128, shape, dtype=np.int8)
+        return name
+
+    def shape(self, name):
+        return self.tensors[name].shape
+
+    def _append(self, operator, shape=None):
+        known = {**self.tensors, operator.output: None}
+        if shape is None:
+            real = apply(operator, [dequantised(self.tensors[n], self.values[n]) for n in
+                                    operator.inputs])  # fmt: skip
+            shape, spread = real.shape, np.abs(real).max()
+            self._tensor(operator.output, shape, spread * self.rng.uniform(0.6, 1.1) or 1.0)
+            self.values[operator.output] = quantised(self.tensors[operator.output], real)
+        assert operator.output in known
+        self.operators.append(operator)
+        return operator.output
+
+    def _names(self, kind):
+        number = len(self.operators)
+        return f"{kind}{number}", f"t{number}"
+
+    def conv(self, source, outputs, kernel=1, *, stride=1, pad=0, groups=1, dilation=1,
+             residual=None, bounds=UNBOUNDED):  # fmt: skip
+        rng = self.rng
+        depth = self.shape(source)[1] // groups
+        kh, kw = (kernel, kernel) if isinstance(kernel, int) else kernel
+        name, output = self._names("conv")
+        weights = rng.integers(-127, 128, (outputs, depth, kh, kw), dtype=np.int8)
+        if outputs > 2 and rng.random() < 0.2:
+            weights[1] = 0
+        inputs = (source,) if residual is None else (source, residual)
+        return self._append(
+            QConv(
+                name=name, inputs=inputs, output=output, bounds=bounds, weights=weights,
+                weight_scales=rng.uniform(0.2, 1.5, outputs) / 74 / np.sqrt(depth * kh * kw),
+                bias=rng.normal(size=outputs) * 0.5, stride=(stride, stride),
+                pads=(pad, pad, pad, pad), groups=groups, dilation=(dilation, dilation),
+            )
+        )  # fmt: skip
+
+    def pool(self, source, kernel, stride, *, maximum, pad=0):
+        name, output = self._names("pool")
+        return self._append(
+            QPool(
+                name=name, inputs=(source,), output=output, maximum=maximum,
+                kernel=(kernel, kernel), stride=(stride, stride), pads=(pad, pad, pad, pad),
+            )
+        )  # fmt: skip
+
+    def add(self, first, second, *, bounds=UNBOUNDED):
+        name, output = self._names("add")
+        return self._append(QAdd(name=name, inputs=(first, second), output=output, bounds=bounds))
+
+    def concat(self, *sources):
+        name, output = self._names("concat")
+        return self._append(QConcat(name=name, inputs=sources, output=output))
+
+    def rescale(self, source, bounds):
+        name, output = self._names("rescale")
+        return self._append(QRescale(name=name, inputs=(source,), output=output, bounds=bounds))
+
+    def flatten(self, source):
+        name, output = self._names("flatten")
+        n, *rest = self.shape(source)
+        tensor = self.tensors[source]
+        shape = (n, int(np.prod(rest)), 1, 1)
+        self.tensors[output] = QTensor(
+            name=output, shape=shape, scale=tensor.scale, zero_point=tensor.zero_point
+        )
+        self.values[output] = self.values[source].reshape(shape)
+        return self._append(QReshape(name=name, inputs=(source,), output=output), shape)
+
+    def matmul(self, a, b, heads, *, b_rows_are_outputs, factor=1.0):
+        name, output = self._names("matmul")
+        return self._append(
+            QMatmul(
+                name=name, inputs=(a, b), output=output, heads=heads,
+                b_rows_are_outputs=b_rows_are_outputs, factor=factor,
+            )
+        )  # fmt: skip
+
+    def graph(self, *outputs):
+        return QGraph(
+            name="drawn",
+            tensors=self.tensors,
+            operators=tuple(self.operators),
+            inputs=tuple(self.inputs),
+            outputs=outputs,
+        )
+
+    def arguments(self):
+        return {name: self.values[name] for name in self.inputs}
+
+
+def draw_cnn(rng, block, *, zero_points=False):
+    """A small network with every kind of operator that images use."""
+    size = int(rng.integers(7, 15))
+    maker = GraphMaker(rng, (1, int(rng.integers(1, 5)), size, size), zero_points=zero_points)
+    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731
+    x = maker.conv("x0", int(rng.integers(3, 2 * block + 3)), int(rng.choice([3, 5, 7])),
+                   stride=int(rng.integers(1, 3)), pad=int(rng.integers(0, 3)),
+                   bounds=act())  # fmt: skip
+    for _ in range(int(rng.integers(2, 5))):
+        channels, side = maker.shape(x)[1], maker.shape(x)[2]
+        kind = rng.choice(["conv", "residual", "shortcut", "depthwise", "groups", "concat", "max",
+                           "average", "relu"])  # fmt: skip
+        if kind == "conv":
+            x = maker.conv(x, int(rng.integers(1, 3 * block)), 3, pad=1,
+                           dilation=1, bounds=act())  # fmt: skip
+        elif kind == "residual":
+            y = maker.conv(x, channels, 3, pad=1)
+            x = maker.rescale(maker.add(y, x), act())
+        elif kind == "shortcut":
+            outputs = int(rng.integers(1, 2 * block))
+            left = maker.conv(maker.conv(x, outputs, 3, pad=1, bounds=act()), outputs, 1)
+            x = maker.add(left, maker.conv(x, outputs, 1), bounds=act())
+        elif kind == "depthwise" and channels > 1:
+            x = maker.conv(x, channels, 3, pad=1, groups=channels, bounds=act())
+        elif kind == "groups":
+            x = maker.conv(maker.conv(x, 4 * block, 1), 4 * block, 3, pad=1, groups=4)
+        elif kind == "concat":
+            left = maker.conv(x, block, 1, bounds=act())
+            right = maker.conv(x, block + 1, 3, pad=1, bounds=act())
+            middle = maker.conv(x, block, 1)
+            x = maker.concat(left, maker.rescale(middle, (0.0, None)), right)
+        elif kind == "max" and side > 3:
+            x = maker.pool(x, 3, 2, maximum=True, pad=1)
+        elif kind == "average" and side > 2:
+            x = maker.pool(x, 2, 2, maximum=False)
+        else:
+            x = maker.rescale(x, (0.0, None))
+    if rng.random() < 0.5:
+        x = maker.pool(x, maker.shape(x)[2], 1, maximum=False)
+    x = maker.conv(maker.flatten(x), int(rng.integers(2, 12)), 1)
+    return maker.graph(x), maker.arguments()
+
+
+def draw_attention(rng, block):
+    """Queries, keys and values of some heads; the caller's softmax is left out."""
+    heads, depth, tokens = int(rng.integers(1, 4)), block, 2 * block
+    maker = GraphMaker(rng, (1, 2 * block + 1, tokens, 1))
+    q, k, v = (maker.conv("x0", heads * depth, 1) for _ in range(3))
+    scores = maker.matmul(q, k, heads, b_rows_are_outputs=True, factor=1 / np.sqrt(depth))
+    context = maker.matmul(scores, v, heads, b_rows_are_outputs=False)
+    return maker.graph(maker.conv(context, 5, 1)), maker.arguments()
+
+
+# -- real arithmetic -------------------------------------------------------------------------------
+
+
+def dequantised(tensor, values):
+    return tensor.scale * (values.astype(np.float64) - tensor.zero_point)
+
+
+def quantised(tensor, real):
+    steps = np.rint(real / tensor.scale) + tensor.zero_point
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def evaluate_real(graph, inputs):
+    """All tensors: each operator in float64 between dequantisation and quantisation."""
+    values = dict(inputs)
+    for operator in graph.operators:
+        real = [dequantised(graph.tensors[n], values[n]) for n in operator.inputs]
+        target = graph.tensors[operator.output]
+        if isinstance(operator, QReshape):
+            values[operator.output] = values[operator.inputs[0]].reshape(target.shape)
+        else:
+            values[operator.output] = quantised(target, apply(operator, real))
+    return values
+
+
+def apply(operator, real):
+    result = _apply(operator, real)
+    low, high = operator.bounds
+    if low is not None:
+        result = np.maximum(result, low)
+    return result if high is None else np.minimum(result, high)
+
+
+def _apply(operator, real):
+    match operator:
+        case QConv():
+            out = _conv(operator, real[0])
+            return out if len(real) == 1 else out + real[1]
+        case QPool():
+            return _pool(operator, real[0])
+        case QAdd():
+            return real[0] + real[1]
+        case QConcat():
+            return np.concatenate(real, axis=1)
+        case QMatmul():
+            return _matmul(operator, *real)
+        case _:
+            return real[0]
+
+
+def _conv(op, x):
+    weights = op.weights * op.weight_scales[:, None, None, None]
+    n, _, _, _ = x.shape
+    outputs, depth, kh, kw = weights.shape
+    top, left, bottom, right = op.pads
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    spans = [d * (k - 1) + 1 for d, k in zip(op.dilation, (kh, kw), strict=True)]
+    oh, ow = ((size - span) // s + 1 for size, span, s in zip(x.shape[2:], spans, op.stride,
+                                                             strict=True))  # fmt: skip
+    out = np.zeros((n, outputs, oh, ow))
+    rows = outputs // op.groups
+    for o in range(outputs):
+        first = o // rows * depth
+        for i in range(kh):
+            for j in range(kw):
+                a, b = i * op.dilation[0], j * op.dilation[1]
+                down = slice(a, a + (oh - 1) * op.stride[0] + 1, op.stride[0])
+                along = slice(b, b + (ow - 1) * op.stride[1] + 1, op.stride[1])
+                window = x[:, first : first + depth, down, along]
+                out[:, o] += np.einsum("nchw,c->nhw", window, weights[o, :, i, j])
+        out[:, o] += op.bias[o]
+    return out
+
+
+def _pool(op, x):
+    top, left, bottom, right = op.pads
+    fill = -np.inf if op.maximum else 0.0
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
+    windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
+    windows = windows[:, :, :: op.stride[0], :: op.stride[1]]
+    return windows.max(axis=(-2, -1)) if op.maximum else windows.mean(axis=(-2, -1))
+
+
+def _matmul(op, a, b):
+    tokens = a.shape[2]
+    queries = a.reshape(op.heads, -1, tokens)
+    other = b.reshape(op.heads, -1, b.shape[2])
+    if op.b_rows_are_outputs:
+        out = np.einsum("hkt,hkn->hnt", queries, other)
+    else:
+        out = np.einsum("hkt,hnk->hnt", queries, other)
+    return op.factor * out.reshape(1, -1, tokens, 1)
