@@ -84,6 +84,35 @@ class MemoryModel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CpuModel:
+    """What the board's CPU does beside the accelerator; it decides what is offloaded.
+
+    Attributes:
+        name: of the cores.
+        macs_per_second: int8 or float multiply-accumulates, all cores, in compiled operators.
+        bytes_per_second: of elements that are converted, packed or moved.
+        call_seconds: of one run of the accelerator (registers, cache maintenance, waiting).
+        contiguous_bytes: physically contiguous memory for programs and tensors.
+    """
+
+    name: str
+    macs_per_second: float
+    bytes_per_second: float
+    call_seconds: float
+    contiguous_bytes: int
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("macs_per_second", "bytes_per_second", "contiguous_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ConfigError("must be a positive number", field=f"cpu.{name}", value=value)
+        seconds = self.call_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise ConfigError("must not be negative", field="cpu.call_seconds", value=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """A device: programmable-logic budget, clock and memory timing.
 
@@ -97,6 +126,7 @@ class Board:
         axi_burst_beats: longest burst of that port.
         coherent: whether that port is coherent with the CPU caches.
         memory: timing at ``clock_mhz``.
+        cpu: the cores that run what is not offloaded.
         sources: where each figure comes from.
     """
 
@@ -111,6 +141,7 @@ class Board:
     axi_burst_beats: int
     coherent: bool
     memory: MemoryModel
+    cpu: CpuModel
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,6 +158,8 @@ class Board:
             raise ConfigError("must be true or false", field="coherent", value=self.coherent)
         if not isinstance(self.memory, MemoryModel):
             raise ConfigError("must be a mapping of memory timing", field="memory")
+        if not isinstance(self.cpu, CpuModel):
+            raise ConfigError("must be a mapping that describes the CPU", field="cpu")
         clock = self.clock_mhz
         if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
             raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock)
@@ -178,6 +211,14 @@ def load_board(name_or_path: str | Path) -> Board:
         raise ConfigError("must be a mapping of memory timing", field=f"{path}: memory")
     memory.setdefault("name", path.stem)
     data["memory"] = MemoryModel.from_mapping(memory, origin=f"{path}: memory")
+    cpu = data.get("cpu")
+    if not isinstance(cpu, dict):
+        raise ConfigError(
+            "must be a mapping that describes the CPU",
+            field=f"{path}: cpu",
+            remedy=f"give {', '.join(f.name for f in fields(CpuModel))}",
+        )
+    data["cpu"] = _build(CpuModel, cpu, f"{path}: cpu")
     data.setdefault("name", path.stem)
     board: Board = _build(Board, data, str(path))
     return board

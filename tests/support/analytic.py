@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.host.board import Board, MemoryModel
+from tilewright.host.board import Board, CpuModel, MemoryModel
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
 from tilewright.host.schedule import Schedule
@@ -34,6 +34,13 @@ BOARD = Board(
     axi_burst_beats=16,
     coherent=False,
     memory=MEMORY,
+    cpu=CpuModel(
+        name="test",
+        macs_per_second=1e9,
+        bytes_per_second=1e9,
+        call_seconds=1e-5,
+        contiguous_bytes=1 << 28,
+    ),
     sources={"clock_mhz": "chosen for tests"},
 )
 BASE = HwConfig(name="base")

@@ -35,7 +35,8 @@ def test_the_four_boards_are_there():
 def test_every_figure_of_a_board_has_a_source(name):
     raw = yaml.safe_load((BOARD_DIR / f"{name}.yaml").read_text())
     named = {part.strip() for key in raw["sources"] for part in key.split(",")}
-    figures = {k for k in raw if k not in ("memory", "sources")}
+    figures = {k for k in raw if k not in ("memory", "cpu", "sources")}
+    figures |= {f"cpu.{k}" for k in raw["cpu"] if k != "name"}
     figures |= {f"memory.{k}" for k in raw["memory"] if k != "source"}
     assert figures == named
     assert all(raw["sources"].values())
@@ -188,3 +189,18 @@ def test_memory_models_load_by_name_board_and_path(tmp_path):
         load_memory("perfect")
     assert "ideal" in caught.value.remedy
     assert "zcu104" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("cpu", "message"),
+    [
+        ({}, "cpu: must be a mapping that describes the CPU"),
+        ({"macs_per_second": 0}, "cpu.macs_per_second: must be a positive number, not 0"),
+        ({"call_seconds": -1}, "cpu.call_seconds: must not be negative, not -1"),
+        ({"cores": 2}, "cpu: cores: unknown key"),
+    ],
+)
+def test_a_board_describes_its_cpu(tmp_path, cpu, message):
+    described = {**GOOD["cpu"], **cpu} if cpu else None
+    with pytest.raises(ConfigError, match=message):
+        load_board(write(tmp_path, {**GOOD, "cpu": described}))

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright compile` and `tilewright run`: whole networks."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.arguments import read_board, read_memory, store_location
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tilewright.host.board import Board, MemoryModel
+    from tilewright.host.compiler.artefact import CompiledNetwork
+    from tilewright.host.compiler.calibration import Calibration
+    from tilewright.tuner.schedule_book import ScheduleBook
+
+
+class NetworkDevice(StrEnum):
+    """What `run` runs on."""
+
+    RTL = "rtl"
+    DPI = "dpi"
+    REFERENCE = "reference"
+    TWIN = "twin"
+
+
+@app.command("compile")
+def compile_command(
+    model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    board: Annotated[str, typer.Option(help="Board: clock, memory and CPU.")] = "pynq-z2",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; default: MODEL.tw.")
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="Inputs of a float model: folder of images, .npy, or .npz with an array an input."
+        ),
+    ] = None,
+    random_calibration: Annotated[
+        int, typer.Option(min=0, help="Calibrate with N random inputs (timing, not accuracy).")
+    ] = 0,
+    mean: Annotated[str, typer.Option(help="Of image channels in 0..1, comma-separated.")] = "0",
+    std: Annotated[str, typer.Option(help="Of image channels, comma-separated.")] = "1",
+    asymmetric: Annotated[
+        bool, typer.Option(help="Activations with a zero point (uint8).")
+    ] = False,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="Size of an input that the model leaves open: NAME=1,3,224,224."),
+    ] = None,
+    store: Annotated[
+        str,
+        typer.Option(metavar="PATH|URL", help="Trials of 'tune' whose schedules are used."),
+    ] = "",
+    search: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Measurements on the twin for a layer that the store does not know."
+        ),
+    ] = 16,
+    keep_rounding: Annotated[
+        bool, typer.Option(help="Keep every quantisation of the model: one rounding more a fusion.")
+    ] = False,
+    offload_all: Annotated[
+        bool, typer.Option(help="Offload whatever can run on the accelerator, at any cost.")
+    ] = False,
+) -> None:
+    """Compile a network into one file: programs of the accelerator and what the CPU runs."""
+    from tilewright.host.compiler.artefact import save
+    from tilewright.host.compiler.compiled import compile_network
+    from tilewright.host.compiler.frontend import ImportOptions, QuantiseOptions, import_network
+    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.tuner.schedule_book import ScheduleBook
+    from tilewright.tuner.store import Store
+
+    config, target = load_hwconfig(hw), read_board(board)
+    console = open_console()
+    started = time.perf_counter()
+    trials = Store(store_location(store, Path()), must_exist=True) if store else None
+    network = import_network(
+        model,
+        calibration=read_calibration(calibration, random_calibration, mean, std),
+        options=ImportOptions(
+            quantise=QuantiseOptions(asymmetric=asymmetric), input_shapes=read_shapes(shape or [])
+        ),
+    )
+    book = ScheduleBook(config, target.memory, budget=search, store=trials)
+    imported = time.perf_counter()
+
+    def progress(text: str) -> None:
+        print(text, file=sys.stderr)  # noqa: T201  (progress)
+
+    try:
+        compiled, _ = compile_network(
+            network,
+            config,
+            target,
+            book,
+            keep_rounding=keep_rounding,
+            offload_all=offload_all,
+            conditions={
+                "model": model.name,
+                "board": target.name,
+                "memory": target.memory.name,
+                "clock_mhz": target.clock_mhz,
+                "was_quantised": network.was_quantised,
+                "calibration": str(calibration or (f"{random_calibration} random inputs")),
+                "asymmetric": asymmetric,
+                "keep_rounding": keep_rounding,
+            },
+            progress=progress,
+        )
+    finally:
+        book.close()
+        if trials is not None:
+            trials.close()
+    path = output or model.with_suffix(".tw")
+    save(compiled, path)
+    finished = time.perf_counter()
+    print_layers(compiled, target.memory, target, book)
+    print_placements(compiled)
+    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in network.seconds.items())
+    console.print(f"import: {stages}", highlight=False, soft_wrap=True)
+    console.print(
+        f"compile: {finished - imported:.1f} s; all {finished - started:.1f} s", highlight=False
+    )
+    console.print(f"saved {path} ({path.stat().st_size:,} bytes)", highlight=False, soft_wrap=True)
+
+
+@app.command("run")
+def run_command(
+    network: Annotated[Path, typer.Argument(help="File of 'tilewright compile'.")],
+    device: Annotated[
+        NetworkDevice,
+        typer.Option(
+            help="The RTL in Verilator (rtl), with its data in C++ (dpi), the NumPy reference, or "
+            "the cycle-exact twin."
+        ),
+    ] = NetworkDevice.RTL,
+    data: Annotated[
+        Path | None,
+        typer.Option("--input", help="Image, .npy, or .npz with an array an input."),
+    ] = None,
+    random_input: Annotated[
+        bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
+    mean: Annotated[str, typer.Option(help="Of image channels in 0..1, comma-separated.")] = "0",
+    std: Annotated[str, typer.Option(help="Of image channels, comma-separated.")] = "1",
+    memory: Annotated[
+        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    check: Annotated[
+        bool, typer.Option(help="Compare every output with the reference, bit by bit.")
+    ] = True,
+    cycles_only: Annotated[
+        bool, typer.Option(help="Count cycles without data; what --device twin does.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")
+    ] = None,
+) -> None:
+    """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
+    import numpy as np
+
+    from tilewright.host.compiler.artefact import load
+
+    compiled = load(network)
+    board = read_board(str(compiled.conditions.get("board", "pynq-z2")))
+    timing = read_memory(memory, board.name)
+    if device is NetworkDevice.TWIN and not cycles_only:
+        raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
+    if cycles_only:
+        if device is not NetworkDevice.TWIN:
+            raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
+        print_layers(compiled, timing, board, None)
+        return
+    inputs = read_inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
+    run = execute(compiled, device, timing, inputs)
+    console = open_console()
+    if run.cycles:
+        milliseconds = run.cycles / (board.clock_mhz * 1e3)
+        simulated = sum(result.host_seconds for result in run.results)
+        console.print(
+            f"{compiled.name} on {compiled.hw.name}, {device.value}, memory {timing.name}: "
+            f"{run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
+            f"{board.clock_mhz:g} MHz; simulated in {simulated:.1f} s "
+            f"({run.cycles / max(simulated, 1e-9) / 1e6:.2f} M cycles/s)",
+            highlight=False,
+            soft_wrap=True,
+        )
+    console.print(
+        f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; {len(run.results)} "
+        "programs of the accelerator",
+        highlight=False,
+    )
+    for name, array in run.outputs.items():
+        flat = np.asarray(array).reshape(-1)
+        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat, kind="stable")[:5])
+        console.print(
+            f"{name}: {array.dtype} {list(array.shape)}; largest {most}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(output, **{_key(name): array for name, array in run.outputs.items()})
+        console.print(f"saved {output}", highlight=False, soft_wrap=True)
+    if check and device is not NetworkDevice.REFERENCE:
+        expected = execute(compiled, NetworkDevice.REFERENCE, timing, inputs)
+        wrong = {
+            name: int(np.count_nonzero(array != expected.outputs[name]))
+            for name, array in run.outputs.items()
+        }
+        if any(wrong.values()):
+            print(  # noqa: T201  (output)
+                f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
+                "of Tilewright: please report it with this command",
+                file=sys.stderr,
+            )
+            raise typer.Exit(EXIT_CHECK_FAILED)
+        console.print("outputs: bit-exact to the reference", highlight=False)
+
+
+def execute(
+    compiled: CompiledNetwork, kind: NetworkDevice, memory: MemoryModel, inputs: Any
+) -> Any:
+    """Run a network on a device of a kind."""
+    from tilewright.cli.sim import DeviceKind, open_device
+    from tilewright.host.compiler.runtime import NetworkRunner
+
+    device = open_device(DeviceKind(kind.value), compiled.hw, memory, None)
+    try:
+        return NetworkRunner(compiled, device).run(inputs)
+    finally:
+        device.close()
+
+
+def read_calibration(
+    path: Path | None, random_inputs: int, mean: str, std: str
+) -> Calibration | None:
+    """Calibration data as the options state them; None: none."""
+    from tilewright.host.compiler.calibration import Calibration
+
+    if path is None and not random_inputs:
+        return None
+    if path is not None and random_inputs:
+        raise UsageError(
+            "leaves no use for random inputs", field="--calibration", remedy="give one of them"
+        )
+    return Calibration(
+        path=path,
+        random_samples=random_inputs or None,
+        mean=read_numbers("--mean", mean),
+        std=read_numbers("--std", std),
+    )
+
+
+def read_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Comma-separated numbers."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError("must be numbers separated by commas", field=option, value=text) from error
+
+
+def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    """Input sizes of the form NAME=1,3,224,224."""
+    shapes = {}
+    for text in texts:
+        name, sign, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(part) for part in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not (name and sign and shape and min(shape) > 0):
+            raise UsageError("must look like NAME=1,3,224,224", field="--shape", value=text)
+        shapes[name] = shape
+    return shapes
+
+
+def read_inputs(
+    compiled: CompiledNetwork,
+    path: Path | None,
+    *,
+    random_input: bool,
+    seed: int,
+    mean: str,
+    std: str,
+) -> dict[str, npt.NDArray[np.generic]]:
+    """One set of inputs of a network: a file's first, or noise."""
+    from tilewright.host.compiler.argument import Argument
+    from tilewright.host.compiler.calibration import Calibration
+
+    if (path is None) == (not random_input):
+        raise UsageError("give one of --input and --random", field="input")
+    source = Calibration(
+        path=path,
+        random_samples=1 if random_input else None,
+        seed=seed,
+        mean=read_numbers("--mean", mean),
+        std=read_numbers("--std", std),
+    )
+    ports = [Argument(name=p.name, shape=p.shape, dtype=p.dtype) for p in compiled.inputs]
+    return next(source.batches(ports))
+
+
+def print_layers(
+    compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleBook | None
+) -> None:
+    """Print what each layer takes on the twin, and the sums."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.sim.network_timing import time_layers
+
+    console = open_console()
+    table = Table(
+        "layer", "kind", "output", "cycles", "bound", "utilisation", "limit",
+        box=box.SIMPLE, pad_edge=False,
+    )  # fmt: skip
+    for column in table.columns[3:6]:
+        column.justify = "right"
+    total = bounds = alone = 0
+    for program in compiled.programs:
+        counters, timings = time_layers(program, memory)
+        total += counters.cycles
+        for timing in timings:
+            bounds += timing.bound
+            if book is not None:
+                alone += book.entry(timing.workload).cycles or 0
+            _, channels, height, width = timing.workload.output_shape
+            table.add_row(
+                timing.name[:40],
+                timing.workload.kind.value,
+                f"{channels}x{height}x{width}",
+                f"{timing.cycles:,}",
+                f"{timing.bound:,}",
+                f"{100 * timing.utilisation:.1f} %",
+                timing.limiter,
+            )
+    console.print(table)
+    share = 100 * bounds / total if total else 0.0
+    console.print(
+        f"{total:,} cycles on the twin, memory {memory.name}: "
+        f"{total / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; {share:.1f} % of "
+        "the sum of bounds",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if alone:
+        console.print(
+            f"sum of the layers measured alone: {alone:,}; chained they take "
+            f"{100 * (total / alone - 1):+.2f} %",
+            highlight=False,
+        )
+    for program in compiled.programs:
+        sizes = {name: region.nbytes for name, region in program.program.regions.items()}
+        console.print(
+            f"{program.name}: {program.program.instruction_count:,} instructions, activations "
+            f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
+            f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if book is not None:
+        origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
+        console.print(f"schedules: {origins}", highlight=False)
+
+
+def print_placements(compiled: CompiledNetwork) -> None:
+    """Print which operators run on the CPU, and why."""
+    from collections import Counter
+
+    console = open_console()
+    placed = compiled.placements
+    taken = sum(p.where == "accelerator" for p in placed)
+    console.print(f"{taken} of {len(placed)} operators on the accelerator", highlight=False)
+    reasons = Counter((p.kind, p.reason) for p in placed if p.where != "accelerator")
+    for (kind, reason), count in reasons.items():
+        console.print(
+            f"  CPU: {count} x {kind}: {reason}", highlight=False, markup=False, soft_wrap=True
+        )
+
+
+def _key(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-." else "_" for c in name) or "output"
