@@ -41,7 +41,12 @@ StoreOption = Annotated[
 
 
 def read_network(name: str) -> NetworkTable:
-    """A built-in network, or the network of an ONNX file."""
+    """A built-in network, or the network of an ONNX file or of a compiled one (.tw)."""
+    if name.lower().endswith(".tw"):
+        from tilewright.host.compiler.artefact import load
+        from tilewright.host.compiler.tasks import network_table
+
+        return network_table(load(Path(name)))
     if name.lower().endswith(".onnx"):
         from tilewright.host.frontend_onnx import load_onnx
 

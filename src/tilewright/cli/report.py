@@ -48,13 +48,16 @@ def report(
 def show_report(
     store: StoreType, name: str, output: Path | None, runs: Path, *, json: Path | None = None
 ) -> None:
-    """Print a study's summary, write its report (HTML, JSON), and fail on wrong results.
+    """Print a study's summary, write its report, and fail on wrong results.
+
+    Written are an HTML file, beside it the chosen configuration as YAML, and JSON on request.
 
     The Pareto archive of a screened study is made of what was screened.
 
     Raises:
         typer.Exit: a trial's output was wrong.
     """
+    from tilewright.host.hwconfig import HwConfig
     from tilewright.tuner.choice import chosen_by_objective
     from tilewright.tuner.pareto import pareto, pareto_lines
     from tilewright.tuner.report import print_summary
@@ -72,6 +75,11 @@ def show_report(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     path = write_html(result, output or runs / f"{name.replace('/', '_')}.html")
     console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    if result.chosen is not None:
+        config = HwConfig(**result.chosen.hw)
+        saved = path.with_suffix(".yaml")
+        saved.write_text(config.to_yaml(), encoding="utf-8")
+        console.print(f"configuration: {saved}", highlight=False, markup=False, soft_wrap=True)
     if json is not None:
         written = write_json(result, archive, json)
         console.print(f"result: {written}", highlight=False, markup=False, soft_wrap=True)

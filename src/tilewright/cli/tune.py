@@ -75,7 +75,9 @@ class FidelityName(StrEnum):
 
 @app.command()
 def tune(
-    model: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
+    model: Annotated[
+        str, typer.Argument(help="Built-in network, or path of an ONNX or compiled (.tw) file.")
+    ],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     mode: Annotated[
         ModeName,
