@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -143,6 +144,7 @@ def load(path: Path) -> CompiledNetwork:
         TypeError,
         ValueError,
         zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         raise _damaged(path, error) from error
 
