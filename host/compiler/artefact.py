@@ -23,6 +23,7 @@ from tilewright.host.compiler.qgraph import QTensor
 from tilewright.host.compiler.region import Buffer, Folding, LayerCode, RegionProgram
 from tilewright.host.errors import ProgramError, TilewrightError
 from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.lowering.outputs import Spread
 from tilewright.host.program import Program, Region
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
@@ -228,8 +229,8 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
         steps = tuple(
             Step(
                 program=_program(archive, next(numbers), step["program"], hw),
-                reads=tuple(Wire(**wire) for wire in step["reads"]),
-                writes=tuple(Wire(**wire) for wire in step["writes"]),
+                reads=tuple(_wire(wire) for wire in step["reads"]),
+                writes=tuple(_wire(wire) for wire in step["writes"]),
             )
             for step in region["steps"]
         )
@@ -263,6 +264,11 @@ def _port(values: Mapping[str, Any]) -> Port:
 
 def _tensor(values: Mapping[str, Any]) -> QTensor:
     return QTensor(**{**values, "shape": tuple(values["shape"])})
+
+
+def _wire(values: Mapping[str, Any]) -> Wire:
+    spread = values["spread"]
+    return Wire(**{**values, "spread": None if spread is None else Spread(*spread)})
 
 
 def _buffer(values: Mapping[str, Any]) -> Buffer:

@@ -21,8 +21,8 @@ from tilewright.host.layout import output_block
 PROGRAM_BYTES_MAX: Final = 1 << 40
 """What an instruction's DRAM offset can address."""
 
-STREAM_BYTES_MAX: Final = 1 << 32
-"""Length of an instruction stream that the INSN_BYTES register can hold."""
+INSTRUCTIONS_MAX: Final = (1 << 32) - 1
+"""What the INSN_COUNT register holds."""
 
 
 def compile_network(
@@ -92,10 +92,10 @@ def check_limits(network: CompiledNetwork, board: Board) -> None:
     """
     for program in network.programs:
         needed = program.program.memory_bytes
-        stream = len(program.program.instructions)
+        count = program.program.instruction_count
         for rule, value, limit in (
             ("a program must lie within 40-bit offsets", needed, PROGRAM_BYTES_MAX),
-            ("an instruction stream must be shorter than 4 GiB", stream, STREAM_BYTES_MAX - 1),
+            ("a program must have a 32-bit count of instructions", count, INSTRUCTIONS_MAX),
             (
                 f"a program must fit the contiguous memory of {board.name}",
                 needed,
@@ -104,7 +104,7 @@ def check_limits(network: CompiledNetwork, board: Board) -> None:
         ):
             if value > limit:
                 raise ProgramError(
-                    f"{rule} ({limit} bytes)",
+                    f"{rule} (at most {limit})",
                     field=program.name,
                     value=value,
                     remedy="use a smaller input or batch, or a board with more memory",

@@ -24,17 +24,26 @@ from tilewright.host.compiler.region import RegionProgram, ScheduleOf, lower_reg
 from tilewright.host.device import Device, RunResult
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import chains
+from tilewright.host.lowering.outputs import Spread
 
 Int8Array = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """A tensor of a program and the channels of the region's tensor that it is."""
+    """A tensor of a program and the part of the region's tensor that it is.
+
+    Attributes:
+        inner: name in the program.
+        tensor: name in the region.
+        channel: its first channel there.
+        spread: the pixels that it fills there, if not all.
+    """
 
     inner: str
     tensor: str
     channel: int
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +109,10 @@ class RegionExecutable:
                     whole = values.setdefault(
                         wire.tensor, np.zeros(self.tensors[wire.tensor].shape, dtype=np.int8)
                     )
-                    whole[:, wire.channel : wire.channel + part.shape[1]] = part
+                    target = whole[:, wire.channel : wire.channel + part.shape[1]]
+                    if wire.spread is not None:
+                        target = wire.spread.pixels(target)
+                    target[...] = part
         return [self._output(name, values) for name in self.outputs], results
 
     def _output(self, name: str, values: Mapping[str, Int8Array]) -> Int8Array:
@@ -176,6 +188,8 @@ def _single(
     def own(part: Part, channels: int, label: str) -> Part:
         source = graph.tensors[part.tensor]
         shape = (source.shape[0], channels, *source.shape[2:])
+        if label == "out" and layer.spread is not None:
+            shape = workload.output_shape
         tensors[label] = replace(source, name=label, shape=shape)
         if label != "out":
             storage = graph.storage(part.tensor)
@@ -193,11 +207,18 @@ def _single(
     alone = LayerGraph(
         name=f"{graph.name}/{number}",
         tensors=tensors,
-        layers=(replace(layer, data=data, weights=weights, residual=residual, output=output),),
+        layers=(
+            replace(
+                layer, data=data, weights=weights, residual=residual, output=output, spread=None
+            ),
+        ),
         inputs=tuple(wire.inner for wire in reads),
         outputs=("out",),
     )
     written = Wire(
-        inner="out", tensor=graph.storage(layer.output.tensor), channel=layer.output.channel
+        inner="out",
+        tensor=graph.storage(layer.output.tensor),
+        channel=layer.output.channel,
+        spread=layer.spread,
     )
     return Step(program=lower_region(alone, hw, schedule_of), reads=tuple(reads), writes=(written,))

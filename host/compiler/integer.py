@@ -44,7 +44,10 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
             np.zeros(graph.tensors[layer.output.tensor].shape, dtype=np.int8),
         )
         first = layer.output.channel
-        whole[:, first : first + result.shape[1]] = result
+        part = whole[:, first : first + result.shape[1]]
+        if layer.spread is not None:
+            part = layer.spread.pixels(part)
+        part[...] = result
         _update_aliases(graph, layer.output.tensor, values)
     _update_aliases(graph, None, values)
     return values

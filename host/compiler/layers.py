@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from typing import Final
 
@@ -40,6 +41,7 @@ from tilewright.host.compiler.qgraph import (
 )
 from tilewright.host.errors import WorkloadError
 from tilewright.host.isa import RESIDUAL_SHIFT
+from tilewright.host.lowering.outputs import Spread
 from tilewright.host.requant import RequantParams, snap_scales
 from tilewright.host.workload import Kind, Workload
 
@@ -73,6 +75,7 @@ class Layer:
         residual: what is added to it.
         requant: parameters of the epilogue.
         pad_value: int8 that stands for 0 in `data`.
+        spread: the pixels of `output` that it writes, if not all (transposed convolution).
         operators: names of the operators of the model that it computes.
     """
 
@@ -84,6 +87,7 @@ class Layer:
     residual: Part | None = None
     requant: RequantParams
     pad_value: int = 0
+    spread: Spread | None = None
     operators: tuple[str, ...] = ()
 
     def reads(self) -> tuple[str, ...]:
@@ -211,6 +215,56 @@ def clip_of(bounds: Bounds, tensor: QTensor) -> tuple[int, int]:
     return quantised(bounds[0], -128), quantised(bounds[1], 127)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One residue of the output positions of a transposed convolution, along one axis.
+
+    Attributes:
+        first: first output position; the others follow at the stride.
+        taps: kernel positions in the order of a plain convolution; -1 is a zero.
+        pad_low, pad_high: padding of that convolution.
+    """
+
+    first: int
+    taps: tuple[int, ...]
+    pad_low: int
+    pad_high: int
+
+    def take(self, weights: Int8Array, axis: int) -> Int8Array:
+        """The phase's taps of a kernel."""
+        padded = np.concatenate([weights, np.zeros_like(np.take(weights, [0], axis))], axis)
+        taken: Int8Array = np.take(padded, list(self.taps), axis)
+        return taken
+
+
+def phases(size: int, kernel: int, stride: int, pad: int, outputs: int) -> list[Phase]:
+    """The plain convolutions that make up a transposed one, along one axis.
+
+    Output position o sums ``x[i] * w[k]`` over all ``i * stride - pad + k == o``. Of one residue of
+    o modulo the stride only every stride-th tap takes part: a convolution with stride 1.
+
+    Args:
+        size: input positions.
+        kernel: taps.
+        stride: output positions from one input position to the next.
+        pad: positions cut off at the beginning.
+        outputs: output positions.
+    """
+    found = []
+    for first in range(min(stride, outputs)):
+        tap = (first + pad) % stride
+        ahead = (first + pad) // stride
+        taps = list(range(tap, kernel, stride))[::-1] or [-1]
+        count = -(-(outputs - first) // stride)
+        low = len(taps) - 1 - ahead
+        taps = [-1] * max(-low, 0) + taps
+        low = max(low, 0)
+        high = count + len(taps) - 1 - size - low
+        taps += [-1] * max(-high, 0)
+        found.append(Phase(first=first, taps=tuple(taps), pad_low=low, pad_high=max(high, 0)))
+    return found
+
+
 class _Layers:
     def __init__(self, graph: QGraph, alignment: int, square: bool) -> None:
         self.graph = graph
@@ -228,6 +282,8 @@ class _Layers:
             match operator:
                 case QConv(transposed=False):
                     self._conv(operator)
+                case QConv():
+                    self._transposed_conv(operator)
                 case QPool():
                     self._pool(operator)
                 case QAdd():
@@ -343,6 +399,71 @@ class _Layers:
                     else Part(tensor=residual.name, channel=group * step_out),
                     requant=_channels(requant, rows),
                     pad_value=data.zero_point,
+                    operators=(operator.name,),
+                )
+            )
+
+    def _transposed_conv(self, operator: QConv) -> None:
+        """One plain convolution for each phase of the strides, on every stride-th output pixel."""
+        data = self._tensor(operator.inputs[0])
+        output, target = self._target(operator.output)
+        if operator.groups != 1 or operator.dilation != (1, 1):
+            raise _refused(operator, "a transposed convolution must have no groups or dilation")
+        n, channels, height, width = data.shape
+        weights = operator.weights.transpose(1, 0, 2, 3)
+        outputs = weights.shape[0]
+        units = data.scale * operator.weight_scales
+        if not np.all(units > 0):
+            raise _refused(operator, "a weight scale is 0")
+        rows = phases(height, weights.shape[2], operator.stride[0], operator.pads[0],
+                      target.shape[2])  # fmt: skip
+        columns = phases(width, weights.shape[3], operator.stride[1], operator.pads[1],
+                         target.shape[3])  # fmt: skip
+        for number, (row, column) in enumerate(product(rows, columns)):
+            taps = column.take(row.take(weights, 2), 3)
+            sums = taps.astype(np.int64).sum(axis=(1, 2, 3))
+            requant = epilogue(
+                units=units,
+                bias=operator.bias / units - data.zero_point * sums,
+                output=target,
+                bounds=operator.bounds,
+                where=operator.name,
+            )
+            workload = Workload(
+                name=_label(operator.name),
+                n=n,
+                height=height,
+                width=width,
+                channels_in=channels,
+                channels_out=outputs,
+                kernel_h=taps.shape[2],
+                kernel_w=taps.shape[3],
+                pad_top=row.pad_low,
+                pad_bottom=row.pad_high,
+                pad_left=column.pad_low,
+                pad_right=column.pad_high,
+                relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
+            )
+            whole = (len(rows), len(columns)) == (1, 1)
+            self.layers.append(
+                Layer(
+                    name=f"{operator.name}/{number}",
+                    workload=workload,
+                    data=Part(tensor=data.name),
+                    weights=np.ascontiguousarray(taps),
+                    output=output,
+                    requant=requant,
+                    pad_value=data.zero_point,
+                    spread=None
+                    if whole
+                    else Spread(
+                        first_row=row.first,
+                        first_column=column.first,
+                        row_step=operator.stride[0],
+                        column_step=operator.stride[1],
+                        height=target.shape[2],
+                        width=target.shape[3],
+                    ),
                     operators=(operator.name,),
                 )
             )

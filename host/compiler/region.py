@@ -283,6 +283,7 @@ class _Region:
                     uop=uop_at + self.uop_bytes,
                     pad_value=layer.pad_value,
                     weights_by_input=isinstance(layer.weights, Part),
+                    spread=layer.spread,
                 ),
             )
             padding = _aligned(len(emitted.uops)) - len(emitted.uops) if emitted.uops else 0

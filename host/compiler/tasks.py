@@ -20,9 +20,7 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
         WorkloadError: the network has no layer that can be tuned.
     """
     layers = [layer for program in network.programs for layer in program.layers]
-    tuned = collect(
-        layer.workload for layer in layers if layer.workload.kind is not Kind.MAXPOOL
-    )
+    tuned = collect(layer.workload for layer in layers if layer.workload.kind is not Kind.MAXPOOL)
     rest: Counter[str] = Counter()
     for layer in layers:
         if layer.workload.kind is Kind.MAXPOOL:

@@ -74,10 +74,10 @@ def check_region(device, graph, inputs, facts):
     return executable
 
 
-def draw_fitting(rng, *, zero_points):
+def draw_fitting(rng, *, zero_points, fixed=None):
     """A configuration, and a region whose layers have a schedule on it."""
     while True:
-        hw = any_hwconfig(rng)
+        hw = fixed or any_hwconfig(rng)
         graph, inputs = draw_cnn(rng, output_block(hw), zero_points=zero_points)
         try:
             for layer in layers_of(graph, hw)[1].layers:
@@ -112,8 +112,8 @@ def test_attention_runs_on_the_accelerator(name):
 @pytest.mark.parametrize("number", sample(3, 40))
 def test_regions_on_the_rtl_equal_the_reference_bit_by_bit(number):
     rng = generator(f"region on rtl {number}")
-    hw = load_hwconfig("tiny-4x4")
-    graph, inputs = draw_cnn(rng, output_block(hw), zero_points=bool(number % 2))
+    fixed = load_hwconfig("tiny-4x4")
+    hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2), fixed=fixed)
     with device_of(hw, MEMORIES[number % 2]) as device:
         check_region(device, graph, inputs, where(hw=hw, number=number))
 
@@ -121,8 +121,7 @@ def test_regions_on_the_rtl_equal_the_reference_bit_by_bit(number):
 @pytest.mark.parametrize("name", named_configs())
 def test_every_named_configuration_runs_a_region(name):
     rng = generator(f"named {name}")
-    hw = load_hwconfig(name)
-    graph, inputs = draw_cnn(rng, output_block(hw))
+    hw, graph, inputs = draw_fitting(rng, zero_points=False, fixed=load_hwconfig(name))
     executable = check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw))
     assert (len(executable.steps) == 1) == (hw.batch == 1 or hw.block_in == hw.block_out)
 

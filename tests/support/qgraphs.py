@@ -84,6 +84,20 @@ class GraphMaker:
             )
         )  # fmt: skip
 
+    def transposed(self, source, outputs, kernel, stride, *, pad=0, output_padding=0,
+                   bounds=UNBOUNDED):  # fmt: skip
+        rng, depth = self.rng, self.shape(source)[1]
+        name, output = self._names("transposed")
+        return self._append(
+            QConv(
+                name=name, inputs=(source,), output=output, bounds=bounds, transposed=True,
+                weights=rng.integers(-127, 128, (depth, outputs, kernel, kernel), dtype=np.int8),
+                weight_scales=rng.uniform(0.2, 1.5, outputs) / 74 / np.sqrt(depth * kernel),
+                bias=rng.normal(size=outputs) * 0.5, stride=(stride, stride),
+                pads=(pad, pad, pad, pad), output_padding=(output_padding, output_padding),
+            )
+        )  # fmt: skip
+
     def pool(self, source, kernel, stride, *, maximum, pad=0):
         name, output = self._names("pool")
         return self._append(
@@ -149,7 +163,7 @@ def draw_cnn(rng, block, *, zero_points=False):
     for _ in range(int(rng.integers(2, 5))):
         channels, side = maker.shape(x)[1], maker.shape(x)[2]
         kind = rng.choice(["conv", "residual", "shortcut", "depthwise", "groups", "concat", "max",
-                           "average", "relu"])  # fmt: skip
+                           "average", "relu", "transposed"])  # fmt: skip
         if kind == "conv":
             x = maker.conv(x, int(rng.integers(1, 3 * block)), 3, pad=1,
                            dilation=1, bounds=act())  # fmt: skip
@@ -169,6 +183,12 @@ def draw_cnn(rng, block, *, zero_points=False):
             right = maker.conv(x, block + 1, 3, pad=1, bounds=act())
             middle = maker.conv(x, block, 1)
             x = maker.concat(left, maker.rescale(middle, (0.0, None)), right)
+        elif kind == "transposed" and side < 12:
+            kernel, stride = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+            x = maker.transposed(x, int(rng.integers(1, 2 * block)), kernel, stride,
+                                 pad=int(rng.integers(0, kernel)) // 2,
+                                 output_padding=int(rng.integers(0, stride)),
+                                 bounds=act())  # fmt: skip
         elif kind == "max" and side > 3:
             x = maker.pool(x, 3, 2, maximum=True, pad=1)
         elif kind == "average" and side > 2:
@@ -227,7 +247,7 @@ def apply(operator, real):
 def _apply(operator, real):
     match operator:
         case QConv():
-            out = _conv(operator, real[0])
+            out = (_transposed if operator.transposed else _conv)(operator, real[0])
             return out if len(real) == 1 else out + real[1]
         case QPool():
             return _pool(operator, real[0])
@@ -263,6 +283,21 @@ def _conv(op, x):
                 out[:, o] += np.einsum("nchw,c->nhw", window, weights[o, :, i, j])
         out[:, o] += op.bias[o]
     return out
+
+
+def _transposed(op, x):
+    weights = op.weights * op.weight_scales[None, :, None, None]
+    n, _, height, width = x.shape
+    _, outputs, kh, kw = weights.shape
+    top, left, bottom, right = op.pads
+    (sh, sw), (ph, pw) = op.stride, op.output_padding
+    full = np.zeros((n, outputs, (height - 1) * sh + kh + ph, (width - 1) * sw + kw + pw))
+    for i in range(height):
+        for j in range(width):
+            spot = full[:, :, i * sh : i * sh + kh, j * sw : j * sw + kw]
+            spot += np.einsum("nc,cohw->nohw", x[:, :, i, j], weights)
+    out = full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
+    return out + op.bias[None, :, None, None]
 
 
 def _pool(op, x):

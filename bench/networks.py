@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks, from a PyTorch module to bit-exact int8 on the RTL: cycles, accuracy, seconds.
+
+Each network is exported, quantised, imported, compiled with schedules searched on the twin, and
+run once. Checked in every row: the device's outputs equal the reference's bit by bit, and the
+twin's cycles the RTL's. Told: cycles and bounds, what ran on the CPU, agreement with ONNX Runtime
+on the same QDQ model, and where the seconds go. ``digits`` is trained on scikit-learn's digits and
+its accuracy is that of all its test images; the other networks have random weights.
+
+    python bench/networks.py --json build/bench/networks.json
+    python bench/networks.py --quick                             # digits and SqueezeNet, dpi
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+from networks import NETWORKS, build
+from networks.digits import accuracy, load_digits, train
+
+from tilewright.host.board import load_board
+from tilewright.host.compiler.artefact import CompiledNetwork
+from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.compiled import compile_network
+from tilewright.host.compiler.frontend import (
+    ImportedNetwork,
+    ImportOptions,
+    import_network,
+)
+from tilewright.host.compiler.runtime import NetworkRunner
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim.fidelity import Fidelity
+from tilewright.sim.network_timing import time_layers
+from tilewright.sim.reference import ReferenceDevice
+from tilewright.sim.synthesis import rtl_digest
+from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.tuner.schedule_book import ScheduleBook
+
+QUICK = ("digits", "squeezenet")
+SAMPLES = 4
+"""Calibration inputs of a network with random weights."""
+
+Record = dict[str, Any]
+
+
+def measure(
+    name: str, *, hw_name: str, board_name: str, fidelity: str, search: int, keep_rounding: bool
+) -> Record:
+    """One network; raises when a device and the reference differ."""
+    hw, board = load_hwconfig(hw_name), load_board(board_name)
+    digits = load_digits() if name == "digits" else None
+    module = train(digits) if digits is not None else build(name)
+    shape = NETWORKS[name].input_shape
+    rng = np.random.default_rng(0)
+    samples = (
+        digits.train_images[:256]
+        if digits is not None
+        else rng.standard_normal((SAMPLES, *shape[1:]), dtype=np.float32)
+    )
+    network = import_network(
+        module,
+        calibration=Calibration(arrays={"x": samples}),
+        options=ImportOptions(name=name, example_inputs=[samples[:1]]),
+    )
+    book = ScheduleBook(hw, board.memory, budget=search)
+    started = time.perf_counter()
+    compiled, graphs = compile_network(network, hw, board, book, keep_rounding=keep_rounding)
+    compile_seconds = time.perf_counter() - started
+    book.close()
+    layers = [row for p in compiled.programs for row in time_layers(p, board.memory)[1]]
+    cycles = sum(time_layers(p, board.memory)[0].cycles for p in compiled.programs)
+    image = {compiled.inputs[0].name: samples[:1]}
+    device = VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))
+    try:
+        run = NetworkRunner(compiled, device).run(image)
+    finally:
+        device.close()
+    reference = NetworkRunner(compiled, ReferenceDevice(hw))
+    expected = reference.run(image)
+    exact = all(np.array_equal(a, expected.outputs[n]) for n, a in run.outputs.items())
+    if not exact or run.cycles != cycles:
+        raise SystemExit(
+            f"{name}: bit-exact {exact}; {fidelity} {run.cycles} cycles, twin {cycles}"
+        )
+    bounds = sum(row.bound for row in layers)
+    placed = compiled.placements
+    return {
+        "network": name,
+        "layers": len(layers),
+        "regions": len(graphs),
+        "operators": len(placed),
+        "accelerated": sum(p.where == "accelerator" for p in placed),
+        "cycles": cycles,
+        "milliseconds": cycles / board.clock_mhz / 1e3,
+        "of_bound": bounds / cycles if cycles else 0.0,
+        "macs": sum(row.workload.macs for row in layers),
+        "memory_bytes": max((p.program.memory_bytes for p in compiled.programs), default=0),
+        "cpu_milliseconds_here": 1e3 * run.cpu_seconds,
+        "simulation_seconds": sum(r.host_seconds for r in run.results),
+        "compile_seconds": compile_seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        **{f"seconds_{k.replace(' ', '_')}": v for k, v in network.seconds.items()},
+        **agreement(network, run.outputs, image),
+        **(digit_accuracy(compiled, module, digits) if digits is not None else {}),
+    }
+
+
+def agreement(
+    network: ImportedNetwork, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
+) -> Record:
+    """How the outputs compare with those of ONNX Runtime on the same quantised model."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        network.qdq.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    own = np.concatenate([np.asarray(outputs[name], np.float64).ravel() for name in names])
+    found = session.run(names, dict(inputs))
+    theirs = np.concatenate([np.asarray(array, np.float64).ravel() for array in found])
+    gap = np.abs(own - theirs)
+    spread = float(np.ptp(theirs)) or 1.0
+    return {
+        "equal_to_ort": float((gap <= 1e-6 * spread).mean()),
+        "largest_gap_to_ort": float(gap.max()) / spread,
+    }
+
+
+def digit_accuracy(compiled: CompiledNetwork, module: Any, digits: Any) -> Record:
+    """Accuracy on the test images: float, and int8 on the reference (equal to the RTL)."""
+    runner = NetworkRunner(compiled, ReferenceDevice(compiled.hw))
+    name = compiled.inputs[0].name
+    found = [
+        int(next(iter(runner.run({name: image[None]}).outputs.values())).argmax())
+        for image in digits.test_images
+    ]
+    return {
+        "float_accuracy": accuracy(module, digits),
+        "int8_accuracy": float((np.array(found) == digits.test_labels).mean()),
+        "test_images": len(found),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the networks one after another; 0 when all are bit-exact."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=sorted(NETWORKS))
+    parser.add_argument("--quick", action="store_true", help="digits and SqueezeNet on dpi")
+    parser.add_argument("--hw", default="pynq-16x16")
+    parser.add_argument("--board", default="pynq-z2")
+    parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
+    parser.add_argument("--search", type=int, default=16, help="measurements a layer")
+    parser.add_argument("--keep-rounding", action="store_true")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    names = given.networks or (QUICK if given.quick else sorted(NETWORKS))
+    fidelity = given.fidelity or ("dpi" if given.quick else "rtl")
+    records = []
+    for name in names:
+        record = measure(
+            name,
+            hw_name=given.hw,
+            board_name=given.board,
+            fidelity=fidelity,
+            search=given.search,
+            keep_rounding=given.keep_rounding,
+        )
+        records.append(record)
+        print(
+            f"{name}: {record['cycles']:,} cycles ({record['milliseconds']:.2f} ms), "
+            f"{100 * record['of_bound']:.1f} % of the bounds, {record['accelerated']} of "
+            f"{record['operators']} operators in {record['regions']} regions, "
+            f"{100 * record['equal_to_ort']:.1f} % of outputs equal to ONNX Runtime (largest gap "
+            f"{100 * record['largest_gap_to_ort']:.2f} % of the range), import "
+            f"{record['seconds_total']:.1f} s, compile {record['compile_seconds']:.1f} s, "
+            f"simulation {record['simulation_seconds']:.1f} s"
+            + (
+                f", accuracy {100 * record['int8_accuracy']:.2f} % "
+                f"(float {100 * record['float_accuracy']:.2f} %)"
+                if "int8_accuracy" in record
+                else ""
+            ),
+            flush=True,
+        )
+    if given.json is not None:
+        document = {
+            "records": records,
+            "summary": {
+                "cycles": {r["network"]: r["cycles"] for r in records},
+                "milliseconds": {r["network"]: r["milliseconds"] for r in records},
+                "bit_exact": True,
+            },
+            "conditions": {
+                "hw": given.hw,
+                "board": given.board,
+                "fidelity": fidelity,
+                "search": given.search,
+                "keep_rounding": given.keep_rounding,
+                "rtl": rtl_digest(),
+            },
+        }
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright compile` and `run` as a user types them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from e2e.command import tilewright
+from e2e.drawing import generator
+from onnx import TensorProto, helper, numpy_helper
+
+SHAPE = (1, 3, 12, 12)
+
+
+def small_model(rng, *, dynamic=False):
+    """Convolutions with a residual, pooling, a dense layer and a softmax."""
+
+    def weights(name, *shape):
+        values = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]) or 1)
+        return numpy_helper.from_array(values.astype(np.float32), name)
+
+    constants = [
+        weights("w1", 8, 3, 3, 3), weights("b1", 8), weights("w2", 8, 8, 3, 3), weights("b2", 8),
+        weights("w3", 5, 8 * 6 * 6), weights("b3", 5),
+    ]  # fmt: skip
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="first", **same),
+        helper.make_node("Relu", ["c1"], ["r1"], name="relu1"),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], name="second", **same),
+        helper.make_node("Add", ["c2", "r1"], ["a"], name="add"),
+        helper.make_node("Relu", ["a"], ["r2"], name="relu2"),
+        helper.make_node("MaxPool", ["r2"], ["p"], name="pool", kernel_shape=[2, 2],
+                         strides=[2, 2]),
+        helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["g"], name="dense", transB=1),
+        helper.make_node("Softmax", ["g"], ["y"], name="softmax", axis=1),
+    ]  # fmt: skip
+    shape = ["n", 3, "h", "w"] if dynamic else SHAPE
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5] if dynamic else (1, 5))],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    return model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("networks")
+    rng = generator("small network")
+    onnx.save(small_model(rng), path / "small.onnx")
+    np.save(path / "samples.npy", rng.normal(size=(8, *SHAPE[1:])).astype(np.float32))
+    np.save(path / "input.npy", rng.normal(size=SHAPE).astype(np.float32))
+    return path
+
+
+def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
+    compiled = tilewright(
+        "compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4", cwd=folder
+    )
+    assert compiled.returncode == 0, compiled.stderr
+    assert "7 of 8 operators on the accelerator" in compiled.stdout or "CPU: 1 x Softmax" in (
+        compiled.stdout
+    )
+    assert "saved small.tw" in compiled.stdout
+    run = tilewright(
+        "run", "small.tw", "--input", "input.npy", "--device", "dpi", "-o", "out.npz", cwd=folder
+    )
+    assert run.returncode == 0, run.stderr
+    assert "outputs: bit-exact to the reference" in run.stdout
+    session = onnxruntime.InferenceSession(
+        str(folder / "small.onnx"), providers=["CPUExecutionProvider"]
+    )
+    expected = session.run(None, {"x": np.load(folder / "input.npy")})[0]
+    found = np.load(folder / "out.npz")["y"]
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 0.1
+    assert found.argmax() == expected.argmax() or np.ptp(expected) < 0.2
+    cycles = tilewright("run", "small.tw", "--device", "twin", "--cycles-only", cwd=folder)
+    assert cycles.returncode == 0, cycles.stderr
+    stated = next(part for part in run.stdout.split(": ") if "cycles on the accelerator" in part)
+    assert stated.split(" cycles")[0] in cycles.stdout  # the twin counts the cycles of the RTL
+
+
+def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
+    for command in (
+        ("compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+         "-o", "untuned.tw"),
+        ("tune", "untuned.tw", "--fidelity", "twin", "--screen", "none", "--budget", "24",
+         "--mode", "shared", "--runs", "runs"),
+    ):  # fmt: skip
+        done = tilewright(*command, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    config = next((folder / "runs").glob("*.yaml"))
+    tuned = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", str(config), "--store",
+        "runs/studies.sqlite", "-o", "tuned.tw", cwd=folder,
+    )  # fmt: skip
+    assert tuned.returncode == 0, tuned.stderr
+    assert " store" in next(line for line in tuned.stdout.splitlines() if "schedules:" in line)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("compile", "absent.onnx"), "absent.onnx"),
+        (("compile", "small.onnx"), "calibration"),
+        (("compile", "small.onnx", "--calibration", "absent.npy"), "absent.npy"),
+        (("compile", "small.onnx", "--random-calibration", "1", "--hw", "none"), "none"),
+        (("compile", "small.onnx", "--random-calibration", "1", "--mean", "a"), "--mean: must be"),
+        (("compile", "small.onnx", "--shape", "x"), "--shape: must look like NAME=1,3,224,224"),
+        (("compile", "input.npy", "--random-calibration", "1"), "input.npy"),
+        (("run", "absent.tw", "--random"), "absent.tw: cannot be read"),
+        (("run", "input.npy", "--random"), "input.npy: must be a compiled network"),
+        (("run", "made.tw"), "input: give one of --input and --random"),
+        (("run", "made.tw", "--device", "twin", "--random"), "the twin has no data"),
+        (("run", "made.tw", "--cycles-only", "--random"), "needs the twin"),
+        (("run", "made.tw", "--input", "samples.npy.gz"), "samples.npy.gz"),
+        (("tune", "input.tw"), "input.tw: cannot be read"),
+    ],
+)
+def test_wrong_arguments_are_one_line(folder, command, message):
+    if not (folder / "made.tw").exists():
+        made = tilewright(
+            "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search",
+            "0", "-o", "made.tw", cwd=folder,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+    done = tilewright(*command, cwd=folder)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr
+    assert done.stderr.strip().startswith("error: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_open_sizes_need_a_shape(folder):
+    onnx.save(small_model(generator("dynamic"), dynamic=True), folder / "open.onnx")
+    refused = tilewright("compile", "open.onnx", "--random-calibration", "1", cwd=folder)
+    assert refused.returncode == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
+    done = tilewright(
+        "compile", "open.onnx", "--random-calibration", "1", "--shape", "x=1,3,12,12", "--hw",
+        "tiny-4x4", "--search", "0", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
