@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
+from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.geometry import geometry
-from tilewright.host.workload import Workload
+from tilewright.host.workload import Kind, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +19,13 @@ class Bound:
 
     Attributes:
         cycles: the largest of the parts below, rounded up.
-        limiter: which part that is: ``mac``, ``read``, ``write`` or ``shared``.
+        limiter: which part that is: ``mac`` (``vector`` for a max pool), ``read``, ``write`` or
+            ``shared``.
         mac_cycles: tile products, channels in whole blocks, kernel columns folded where the
-            lowering folds them.
+            lowering folds them; 0 for a max pool.
+        vector_cycles: what the vector unit takes for a max pool: every output tile once for each
+            kernel position, but those above and below the image, and once to requantise, in parts
+            of ``vector_lanes`` elements; 0 for other workloads, whose epilogue runs behind GEMM.
         read_bytes: input pixels that some kernel position touches, weights, parameters and
             residual, each once, without the padding of blocks.
         write_bytes: the output, once.
@@ -29,6 +34,7 @@ class Bound:
     cycles: int
     limiter: str
     mac_cycles: int
+    vector_cycles: int
     read_bytes: int
     write_bytes: int
 
@@ -43,6 +49,17 @@ def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, siz
             if 0 <= position < size
         }
     )
+
+
+def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
+    """Cycles of the vector unit for a max pool; channels and batch in whole blocks."""
+    passes = 0
+    for out in range(workload.out_height):
+        top = out * workload.stride_h - workload.pad_top
+        stored = min(top + workload.kernel_h, workload.height) - max(top, 0)
+        passes += max(stored * workload.kernel_w, 1) + 1
+    tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
+    return tiles * workload.out_width * passes * (hw.out_tile_bytes // hw.vector_lanes)
 
 
 def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
@@ -74,8 +91,10 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
         + workload.channels_out * PARAM_BYTES_PER_CHANNEL
         + (output if workload.residual else 0)
     )
+    pool = workload.kind is Kind.MAXPOOL
+    compute = _vector_cycles(hw, workload) if pool else geometry(hw, workload).mac_tiles
     parts = {
-        "mac": float(geometry(hw, workload).mac_tiles),
+        "vector" if pool else "mac": float(compute),
         "read": read / min(hw.axi_bytes, memory.read_bytes_per_cycle),
         "write": output / min(hw.axi_bytes, memory.write_bytes_per_cycle),
     }
@@ -85,7 +104,8 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     return Bound(
         cycles=math.ceil(parts[limiter]),
         limiter=limiter,
-        mac_cycles=int(parts["mac"]),
+        mac_cycles=0 if pool else compute,
+        vector_cycles=compute if pool else 0,
         read_bytes=read,
         write_bytes=output,
     )

@@ -3,6 +3,11 @@
 
 Every tile is contiguous; the blocks that pad channels or batch are zero. A padded output
 channel has zero multipliers and bias, so it yields its clipped zero point and is dropped again.
+
+Activations lie in *stored blocks* of channels, contiguous at each pixel. With a batch of 1 a stored
+block is the larger one of block_in and block_out, for inputs, residuals and outputs alike, so that
+a layer reads what another one wrote. Where it is larger than the array's block, that many blocks
+are *interleaved*. A padded channel that nothing wrote may hold anything: its weights are zero.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.errors import WorkloadError
-from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL
+from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
 from tilewright.host.requant import RequantParams
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,6 +38,25 @@ _PARAM_DTYPE: Final = np.dtype(
 def blocks_of(count: int, block: int) -> int:
     """Blocks that cover a count."""
     return -(-count // block)
+
+
+def input_block(hw: HwConfig) -> int:
+    """Channels of a stored block of an input."""
+    return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_in
+
+
+def output_block(hw: HwConfig) -> int:
+    """Channels of a stored block of an output or a residual."""
+    return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_out
+
+
+def chains(hw: HwConfig) -> bool:
+    """Whether a layer's output lies in DRAM as the next layer's input does.
+
+    False only for a batch above 1 with block_in != block_out. A layer that folds its kernel columns
+    (`fold_activations`) reads an input of its own either way.
+    """
+    return input_block(hw) == output_block(hw)
 
 
 def pack_activations(

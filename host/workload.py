@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from math import prod
 from typing import Final
 
 from tilewright.host.errors import WorkloadError
@@ -21,29 +22,33 @@ class Kind(StrEnum):
 
     CONV2D = "conv2d"
     DEPTHWISE = "depthwise"
+    MAXPOOL = "maxpool"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A 2-D convolution (or dense layer, as 1x1 convolution) with its requantise epilogue.
+    """A 2-D convolution, dense layer (as 1x1 convolution) or max pool, with its epilogue.
 
     The epilogue is fixed for every workload: int32 accumulator + bias, per-channel multiplier
-    and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output.
+    and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output. The
+    accumulator of a max pool is the maximum of its window, so a pool can change scale and clip;
+    it has no weights, dilation or residual.
 
     Attributes:
         name: label, e.g. ``C2``; not part of `key`.
         kind: operator kind.
         n, height, width, channels_in: input shape (NHWC order of meaning; data is NCHW).
-        channels_out: output channels; equals ``channels_in`` for depthwise.
+        channels_out: output channels; equals ``channels_in`` for depthwise and max pools.
         kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: in pixels.
-        pad_top, pad_bottom, pad_left, pad_right: zero padding in pixels.
+        pad_top, pad_bottom, pad_left, pad_right: padding in pixels, of value 0 or, for a max
+            pool, -128.
         relu: clip below at 0.
         residual: an int8 tensor of the output's shape is added before the rounding.
         count: occurrences in the network; not part of `key`.
 
     Raises:
-        WorkloadError: a size that is not positive, an empty output, or a reduction that can
-            overflow int32.
+        WorkloadError: a size that is not positive, an empty output, a reduction that can
+            overflow int32, or a value that the kind does not have.
     """
 
     name: str
@@ -87,12 +92,14 @@ class Workload:
                     field=f"{self.name}.{name}",
                     value=getattr(self, name),
                 )
-        if self.kind is Kind.DEPTHWISE and self.channels_in != self.channels_out:
+        if self.kind is not Kind.CONV2D and self.channels_in != self.channels_out:
             raise WorkloadError(
-                "a depthwise workload has as many output as input channels",
+                f"a {self.kind} workload has as many output as input channels",
                 field=f"{self.name}.channels_out",
                 value=self.channels_out,
             )
+        if self.kind is Kind.MAXPOOL:
+            self._require_plain_pool()
         if self.out_height < 1 or self.out_width < 1:
             raise WorkloadError(
                 "the kernel must fit the padded input",
@@ -115,6 +122,17 @@ class Workload:
                 f"must be an integer of at least {low}", field=f"{self.name}.{name}", value=value
             )
 
+    def _require_plain_pool(self) -> None:
+        for name, only in (("dilation_h", 1), ("dilation_w", 1), ("residual", False)):
+            value = getattr(self, name)
+            if value != only:
+                raise WorkloadError(
+                    f"must be {only} for a max pool",
+                    field=f"{self.name}.{name}",
+                    value=value,
+                    remedy="run this operator on the CPU",
+                )
+
     @property
     def out_height(self) -> int:
         """Output rows."""
@@ -129,9 +147,8 @@ class Workload:
 
     @property
     def reduction(self) -> int:
-        """Products summed into one output element."""
-        channels = 1 if self.kind is Kind.DEPTHWISE else self.channels_in
-        return channels * self.kernel_h * self.kernel_w
+        """Products summed into one output element; 0 for a max pool."""
+        return prod(self.weight_shape[1:])
 
     @property
     def macs(self) -> int:
@@ -145,9 +162,9 @@ class Workload:
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
-        """OIHW shape of the int8 weights (I = 1 for depthwise)."""
-        depth = 1 if self.kind is Kind.DEPTHWISE else self.channels_in
-        return (self.channels_out, depth, self.kernel_h, self.kernel_w)
+        """OIHW shape of the int8 weights; I = 1 for depthwise, 0 (no weights) for a max pool."""
+        depths = {Kind.CONV2D: self.channels_in, Kind.DEPTHWISE: 1, Kind.MAXPOOL: 0}
+        return (self.channels_out, depths[self.kind], self.kernel_h, self.kernel_w)
 
     @property
     def output_shape(self) -> tuple[int, int, int, int]:
@@ -259,4 +276,36 @@ def depthwise(
         pad_left=pad,
         pad_right=pad,
         count=count,
+    )
+
+
+def maxpool(
+    name: str,
+    size: int,
+    channels: int,
+    kernel: int,
+    pad: int,
+    stride: int,
+    *,
+    count: int = 1,
+    relu: bool = False,
+) -> Workload:
+    """A square max pool with equal padding on all sides."""
+    return Workload(
+        name=name,
+        kind=Kind.MAXPOOL,
+        height=size,
+        width=size,
+        channels_in=channels,
+        channels_out=channels,
+        kernel_h=kernel,
+        kernel_w=kernel,
+        stride_h=stride,
+        stride_w=stride,
+        pad_top=pad,
+        pad_bottom=pad,
+        pad_left=pad,
+        pad_right=pad,
+        count=count,
+        relu=relu,
     )

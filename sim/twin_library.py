@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from tilewright.host.errors import BuildError, ProgramError
 
-LOWERING_VERSION: Final = 1
+LOWERING_VERSION: Final = 2
 
 REGIONS: Final = ("inp", "wgt", "param", "res", "out", "uop", "insn")
 """Regions of a program in the order of tilewright::lowering::Region."""
@@ -23,12 +23,14 @@ RULES: Final = (
     "tile_w_extent",
     "tile_co_extent",
     "tile_ci_extent",
+    "tile_ci_interleave",
     "depthwise_loop_order",
     "field_pad_rows",
     "field_input_rows",
     "field_pad_columns",
     "field_input_columns",
     "field_pixels",
+    "field_output_columns",
     "field_blocks",
     "field_planes",
     "field_weight_row",
@@ -86,8 +88,9 @@ class CLayer(_Int32Record):
 
     _fields_ = _int32(
         ("depthwise", "residual", "batches", "in_blocks", "out_blocks", "reduce_blocks", "share",
-         "height", "width", "out_height", "out_width", "kernel_h", "kernel_w", "stride_h",
-         "stride_w", "dilation_h", "dilation_w", "pad_top", "pad_left", "row_step")
+         "inp_interleave", "out_interleave", "height", "width", "out_height", "out_width",
+         "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top",
+         "pad_left", "row_step")
     )  # fmt: skip
 
 

@@ -56,20 +56,28 @@ class BusTimes:
         self._reads: Final = min(hw.read_outstanding, memory.max_reads)
         self._writes: Final = min(hw.write_outstanding, memory.max_writes)
 
-    def axis(self, extent: int, cut: Callable[[int], Spans]) -> Axis:
-        """Sums over the tiles of an image axis, by tile size."""
-        inp, out = self._hw.inp_tile_bytes, self._hw.out_tile_bytes
+    def axis(
+        self, extent: int, cut: Callable[[int], Spans], *, inp_bytes: int, out_bytes: int
+    ) -> Axis:
+        """Sums over the tiles of an image axis, by tile size.
+
+        Args:
+            extent: output positions.
+            cut: the tiles of a size.
+            inp_bytes: of a pixel of a stored block of the input.
+            out_bytes: of the output.
+        """
         table = np.zeros((7, extent + 1))
         for size in range(1, extent + 1):
             spans = cut(size)
-            reads = [self.read_row(tile.size * inp) for tile in spans.tiles]
+            reads = [self.read_row(tile.size * inp_bytes) for tile in spans.tiles]
             table[:, size] = (
                 len(spans.tiles),
                 sum(tile.size for tile in spans.tiles),
                 spans.tiles[0].size,
                 sum(reads),
                 reads[0],
-                sum(self.write_row(tile.count * out) for tile in spans.tiles),
+                sum(self.write_row(tile.count * out_bytes) for tile in spans.tiles),
                 spans.tiles[-1].count,
             )
         return Axis(*table)

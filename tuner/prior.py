@@ -25,7 +25,14 @@ import numpy.typing as npt
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import INSTRUCTION_BYTES, UOP_BYTES, HwConfig
 from tilewright.host.layout import diagonal_bytes
-from tilewright.host.lowering.geometry import column_spans, geometry, row_spans
+from tilewright.host.lowering.geometry import (
+    Geometry,
+    aligned_parts,
+    column_spans,
+    even_tiles,
+    geometry,
+    row_spans,
+)
 from tilewright.host.schedule import Fusion, LoopOrder
 from tilewright.host.workload import Workload
 from tilewright.sim.native_lowering import NativeLowering, Points
@@ -135,6 +142,42 @@ class _Epilogue:
     drain: Floats
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OutputParts:
+    """By ``tile_co`` (index 0 is unused): how the tiles of all output blocks lie in DRAM.
+
+    A tile's blocks of one stored block are a part. A whole one has rows as long as the tile is
+    wide; of one that is not, each pixel is a row.
+    """
+
+    whole: Floats
+    parts: Floats
+    """Whole parts, and all."""
+    write_time: Floats
+    read_time: Floats
+    """Bus cycles of a pixel of the others, summed."""
+
+
+def _output_parts(shape: Geometry, bus: BusTimes, tile_bytes: int) -> _OutputParts:
+    size, extent = shape.out_interleave, shape.out_blocks
+    table = np.zeros((4, extent + 1))
+    for tile_co in range(1, extent + 1):
+        parts = [
+            blocks
+            for first, count in even_tiles(extent, tile_co)
+            for _, blocks in aligned_parts(first, count, size)
+        ]
+        pieces = [blocks * tile_bytes for blocks in parts if blocks < size]
+        table[:, tile_co] = (
+            len(parts) - len(pieces),
+            len(parts),
+            sum(map(bus.write_row, pieces)),
+            sum(map(bus.read_row, pieces)),
+        )
+    whole, count, write_time, read_time = table
+    return _OutputParts(whole=whole, parts=count, write_time=write_time, read_time=read_time)
+
+
 class LayerModel:
     """Predicts schedules of one workload on one configuration and memory.
 
@@ -155,8 +198,15 @@ class LayerModel:
         self._read_beat: Final = bus.read_beat
         self._write_beat: Final = bus.write_beat
         shape = self._shape
-        self._rows: Final = bus.axis(shape.out_height, lambda tile: row_spans(shape, tile))
-        self._columns: Final = bus.axis(shape.out_width, lambda tile: column_spans(shape, tile))
+        pixel = {
+            "inp_bytes": shape.inp_interleave * hw.inp_tile_bytes,
+            "out_bytes": shape.out_interleave * hw.out_tile_bytes,
+        }
+        self._rows: Final = bus.axis(shape.out_height, lambda tile: row_spans(shape, tile), **pixel)
+        self._columns: Final = bus.axis(
+            shape.out_width, lambda tile: column_spans(shape, tile), **pixel
+        )
+        self._out: Final = _output_parts(shape, bus, hw.out_tile_bytes)
 
     def legal(self, points: Points) -> Bools:
         """Whether each schedule lowers: bool of shape (schedules,); native, 0.3 us each.
@@ -247,7 +297,7 @@ class LayerModel:
         """
         shape = self._shape
         slots = np.where(t.single, 1, 2)
-        planes = shape.batches * shape.in_blocks
+        planes = shape.batches * shape.in_planes
         h, w = t.sizes[:, 1], t.sizes[:, 2]
         inputs_once = planes * self._rows.stored[h] * self._columns.read_time[w]
         if shape.depthwise:
@@ -276,19 +326,22 @@ class LayerModel:
         shape, hw = self._shape, self.hw
         parts = hw.out_tile_bytes / hw.vector_lanes
         reload = _PARAM_RELOAD + max(1, hw.param_tile_bytes // max(32, hw.axi_bytes))
-        planes = shape.batches * shape.out_blocks
-        outputs = planes * shape.out_height * shape.out_width
+        outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+        co, pixel_rows = t.sizes[:, 4], shape.batches * shape.out_height * shape.out_width
+        rows = shape.batches * self._out.whole[co] * shape.out_height
+        store = rows * self._columns.write_time[t.sizes[:, 2]]
         last_h, last_w = self._rows.last[t.sizes[:, 1]], self._columns.last[t.sizes[:, 2]]
         pixels = t.b * last_h * last_w
         last_co = shape.out_blocks - (t.tiles_co - 1) * t.co
         block = pixels * parts + reload
         behind = np.maximum(0, (last_co - 1) * (block - pixels * t.ci * shape.taps))
         last_vector = np.where(t.by_block, block + behind, last_co * block)
-        last_store = np.where(t.by_block, 1, last_co) * pixels * hw.out_tile_bytes
+        stored_at_once = np.minimum(shape.out_interleave, last_co)
+        last_store = np.where(t.by_block, stored_at_once, last_co) * pixels * hw.out_tile_bytes
         drain = last_vector + last_store / hw.axi_bytes * self._write_beat
         return _Epilogue(
             vector=outputs * parts + t.tiles * t.co * reload,
-            store=planes * shape.out_height * self._columns.write_time[t.sizes[:, 2]],
+            store=store + pixel_rows * self._out.write_time[co],
             block=t.b * t.h * t.w * parts + reload,
             drain=drain + _VECTOR_TAIL + self.memory.write_latency + _TAKE,
         )
@@ -300,7 +353,8 @@ class LayerModel:
         first = self._rows.first[t.sizes[:, 1]] * self._columns.first_time[t.sizes[:, 2]]
         uops = self._kernel(t) * UOP_BYTES / self.hw.axi_bytes * self._read_beat
         start = _START + self.memory.read_latency
-        return np.asarray(start + t.b * t.ci * first + traffic.wgt + uops, dtype=np.float64)
+        planes = np.ceil(t.ci / self._shape.inp_interleave)
+        return np.asarray(start + t.b * planes * first + traffic.wgt + uops, dtype=np.float64)
 
     def _body(self, t: _Tiling, traffic: _Traffic, epilogue: _Epilogue) -> Floats:
         """Cycles with more than one context, between fill and drain."""
@@ -363,12 +417,19 @@ class LayerModel:
         """Bus cycles of instructions, parameters and residuals."""
         shape, hw = self._shape, self.hw
         runs = np.where(t.by_block, t.co, 1)
-        instructions = t.items * (runs + _LOADS_PER_ITEM) + 2 * t.tiles * runs
+        epilogues = 2 * t.tiles * runs
+        if shape.out_interleave > 1:
+            parts = t.spatial_tiles * self._out.parts[t.sizes[:, 4]]
+            epilogues = np.where(t.by_block, t.tiles * t.co, parts) + parts
+        instructions = t.items * (runs + _LOADS_PER_ITEM) + epilogues
         nbytes = instructions * INSTRUCTION_BYTES + shape.out_blocks * hw.param_tile_bytes
+        slow = np.zeros_like(t.b)
         if shape.residual:
-            outputs = shape.batches * shape.out_height * shape.out_width * shape.out_blocks
-            nbytes = nbytes + outputs * hw.out_tile_bytes
-        return np.asarray(nbytes / hw.axi_bytes * self._read_beat, dtype=np.float64)
+            pixels = shape.batches * shape.out_height * shape.out_width
+            whole = self._out.whole[t.sizes[:, 4]] * shape.out_interleave
+            nbytes = nbytes + pixels * whole * hw.out_tile_bytes
+            slow = pixels * self._out.read_time[t.sizes[:, 4]]
+        return np.asarray(nbytes / hw.axi_bytes * self._read_beat + slow, dtype=np.float64)
 
     def _kernel(self, t: _Tiling) -> Floats:
         """Micro-ops of a full tile's GEMM: all loops but the two longest, which hardware runs."""

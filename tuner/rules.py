@@ -99,6 +99,11 @@ class Fit(Protocol):
         ...
 
 
+def _any_tile_ci(hw: HwConfig, workload: Workload) -> int:
+    del hw, workload
+    return 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """The judgements of the host.
@@ -111,6 +116,7 @@ class Rules:
         fits: whether a configuration fits a board.
         channel_blocks: (input, output) channel blocks of a workload on a configuration: the
             extents of ``tile_ci`` and ``tile_co``.
+        tile_ci_unit: what ``tile_ci`` is a multiple of, unless it covers its extent.
         predicted_cycles: the `model` fidelity's estimate for a legal schedule; a prior, never a
             measurement.
         schedule_prior: the closed-form prior of a task on a configuration; None: the tuner gets
@@ -125,6 +131,7 @@ class Rules:
     fits: Callable[[HwConfig, Board], Fit]
     channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
     predicted_cycles: Callable[[HwConfig, Workload, Schedule, MemoryModel], float]
+    tile_ci_unit: Callable[[HwConfig, Workload], int] = _any_tile_ci
     schedule_prior: Callable[[HwConfig, Workload, MemoryModel], SpacePrior] | None = None
     joint_prior: Callable[[Sequence[HwConfig], Workload, MemoryModel], SpacePrior] | None = None
 
@@ -156,6 +163,9 @@ def host_rules() -> Rules:
         shape = geometry(hw, workload)
         return shape.reduce_blocks, shape.out_blocks
 
+    def tile_ci_unit(hw: HwConfig, workload: Workload) -> int:
+        return geometry(hw, workload).tile_ci_unit
+
     def predicted_cycles(
         hw: HwConfig, workload: Workload, schedule: Schedule, memory: MemoryModel
     ) -> float:
@@ -171,6 +181,7 @@ def host_rules() -> Rules:
         estimate=estimate,
         fits=fits,
         channel_blocks=channel_blocks,
+        tile_ci_unit=tile_ci_unit,
         predicted_cycles=predicted_cycles,
         schedule_prior=SchedulePrior,
         joint_prior=JointPrior,

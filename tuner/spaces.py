@@ -32,13 +32,19 @@ def divisors(n: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Extents:
-    """How many units each tile knob can span, on one configuration."""
+    """How many units each tile knob can span, on one configuration.
+
+    Attributes:
+        tile_b, tile_h, tile_w, tile_ci, tile_co: the largest tile.
+        tile_ci_unit: what ``tile_ci`` is a multiple of, unless it is the largest.
+    """
 
     tile_b: int
     tile_h: int
     tile_w: int
     tile_ci: int
     tile_co: int
+    tile_ci_unit: int = 1
 
     @classmethod
     def of(cls, hw: HwConfig, workload: Workload, rules: Rules) -> Extents:
@@ -50,7 +56,15 @@ class Extents:
             tile_w=workload.out_width,
             tile_ci=blocks_in,
             tile_co=blocks_out,
+            tile_ci_unit=rules.tile_ci_unit(hw, workload),
         )
+
+    def sizes(self, knob: str, kind: str) -> list[int]:
+        """The sizes of a tile knob in a kind of space, ascending."""
+        extent: int = getattr(self, knob)
+        unit = self.tile_ci_unit if knob == "tile_ci" else 1
+        sizes = divisors(extent) if kind == "vta" else range(1, extent + 1)
+        return [size for size in sizes if size % unit == 0 or size == extent]
 
 
 def _schedule_knobs(extents: Sequence[Extents], kind: str) -> list[Knob]:
@@ -63,9 +77,7 @@ def _schedule_knobs(extents: Sequence[Extents], kind: str) -> list[Knob]:
         )
     knobs = []
     for name in TILE_KNOBS:
-        sizes: set[int] = set()
-        for extent in {getattr(e, name) for e in extents}:
-            sizes.update(divisors(extent) if kind == "vta" else range(1, extent + 1))
+        sizes = {size for each in set(extents) for size in each.sizes(name, kind)}
         knobs.append(Knob(name=name, values=tuple(sorted(sizes))))
     knobs.append(Knob(name="h_threading", values=(1, 2)))
     knobs.append(Knob(name="oc_threading", values=(1, 2)))

@@ -10,8 +10,9 @@ from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
+from tilewright.host.lowering.pooling_default import default_pool_schedule
 from tilewright.host.schedule import LoopOrder, Schedule
-from tilewright.host.workload import Workload
+from tilewright.host.workload import Kind, Workload
 
 
 def _even_parts(extent: int) -> list[int]:
@@ -25,7 +26,8 @@ def _even_parts(extent: int) -> list[int]:
 
 def _candidates(shape: Geometry, order: LoopOrder) -> Iterator[Schedule]:
     """Single-buffered schedules with square-ish image tiles."""
-    depths = [1] if shape.depthwise else _even_parts(shape.reduce_blocks)
+    blocks, unit = 1 if shape.depthwise else shape.reduce_blocks, shape.tile_ci_unit
+    depths = [min(units * unit, blocks) for units in _even_parts(blocks_of(blocks, unit))]
     for side in _even_parts(max(shape.out_height, shape.out_width)):
         for tile_co in _even_parts(shape.out_blocks):
             for tile_ci in depths:
@@ -43,11 +45,13 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 
     "Largest" counts the output pixels and channels first (they set how often operands are
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
-    weight-stationary is tried.
+    weight-stationary is tried. A max pool has a default of its own (`default_pool_schedule`).
 
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
+    if workload.kind is Kind.MAXPOOL:
+        return default_pool_schedule(hw, workload)
     shape = geometry(hw, workload)
     for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):
         best = max(
@@ -57,7 +61,8 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
         )
         if best is not None:
             return best
-    smallest = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
+    least = min(shape.tile_ci_unit, shape.reduce_blocks)
+    smallest = Schedule(tile_h=1, tile_w=1, tile_ci=least, tile_co=1)
     raise ScheduleError(
         f"no default schedule is legal; the smallest tile: {legal(hw, workload, smallest).detail}",
         field=f"{workload.name} on {hw.name}",

@@ -22,8 +22,10 @@ from tilewright.host.builder import (
 )
 from tilewright.host.hwconfig import UOP_BYTES
 from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
+from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
+from tilewright.host.lowering.outputs import Part, Spread, out_boxes, parts, spread_boxes
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.walk import (
@@ -68,11 +70,16 @@ class Placement:
         offsets: first byte of ``inp``, ``wgt``, ``param``, ``out`` and, with a residual, ``res``.
         uop: first byte of the layer's micro-ops.
         pad_value: int8 that stands for 0 in the input.
+        weights_by_input: weight tiles lie input block by input block, as an activation of another
+            layer does (its pixels are the output channels); of a 1x1 workload.
+        spread: the output fills only some pixels of a larger one; without a residual.
     """
 
     offsets: Mapping[str, int]
     uop: int
     pad_value: int = 0
+    weights_by_input: bool = False
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +122,8 @@ class _Emitter:
         self.offsets = placement.offsets
         self.uop_offset = placement.uop
         self.pad_value = placement.pad_value
+        self.weights_by_input = placement.weights_by_input
+        self.spread = placement.spread
         raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
         self.imm = raw - (raw >> 15 << 16)
         self.inp, self.wgt = input_buffer(plan), weight_buffer(plan)
@@ -201,17 +210,20 @@ class _Emitter:
         plan, shape = self.plan, self.plan.shape
         batch, batches = plan.batch_tiles[item.batch]
         row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
-        if count == shape.in_blocks and batches * count <= ROW_MAX:
-            count, batches = count * batches, 1
-        cached = self.inp_words.get((item.row, item.column, count))
+        interleave = shape.inp_interleave
+        planes = blocks_of(count, interleave)
+        if planes == shape.in_planes and batches * planes <= ROW_MAX:
+            planes, batches = planes * batches, 1
+        cached = self.inp_words.get((item.row, item.column, planes))
         if cached is None:
             padded = input_box(
                 row,
                 column,
-                planes=count,
+                planes=planes,
                 width=shape.width,
                 plane=shape.height * shape.width,
                 row_step=shape.row_step,
+                interleave=interleave,
             )
             word = pack_load(
                 memory=Memory.INP,
@@ -222,18 +234,18 @@ class _Emitter:
                 pad_bottom=padded.pad_bottom,
                 **padded.box._asdict(),
             )
-            cached = self.inp_words[item.row, item.column, count] = (word, padded.box.tiles)
+            cached = self.inp_words[item.row, item.column, planes] = (word, padded.box.tiles)
         word, tiles = cached
         words = []
         size = self.plan.hw.inp_tile_bytes
         for index in range(batch, batch + batches):
             offset = self.offsets["inp"]
             if tiles:
-                plane = index * shape.in_blocks + first
+                plane = index * shape.in_planes + first // interleave
                 pixel = (plane * shape.height + row.source) * shape.width + column.source
-                offset += pixel * size
+                offset += pixel * interleave * size
             words.append(word + (offset << _LOAD_OFFSET) + (base << _LOAD_BASE))
-            base += count * row.loaded * column.loaded
+            base += planes * row.loaded * column.loaded * interleave
             self.bytes_read += tiles * size
         return words
 
@@ -252,11 +264,15 @@ class _Emitter:
                 blocks, taps = channels.count * shape.reduce_blocks, shape.taps
                 moves = shape.reduce_blocks > 1 or shape.share > 1
                 region = Box(taps, blocks, 1, taps, 0) if moves else box(taps, blocks, 1, taps, 0)
+            elif self.weights_by_input:
+                region = Box(1, count, channels.count, shape.out_blocks, 1)
             else:
                 reduction = shape.reduce_blocks * shape.taps
                 region = box(count * shape.taps, channels.count, 1, reduction, 0)
             size = plan.stored_wgt_tile
             start = (channels.first * shape.reduce_blocks + first) * shape.taps
+            if self.weights_by_input:
+                start = first * shape.out_blocks + channels.first
             word = pack_load(
                 memory=Memory.WGT,
                 sram_base=self.wgt.bases[slot],
@@ -399,61 +415,64 @@ class _Emitter:
             self.bytes_read += channels.count * size
             self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
         if plan.shape.residual:
+            row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+            pixels = plan.batch_tiles[item.batch][1] * row.count * column.count
             base = item.context * (plan.shape.res_depth // plan.contexts)
-            for offset, start, region in self._out_boxes(item, 0, channels.count):
-                word = pack_load(
-                    memory=Memory.RES,
-                    sram_base=base + start,
-                    dram_offset=self.offsets["res"] + offset,
-                    **region,
-                )
-                self.builder.emit_word(Unit.LOAD, word, (), (("res", item.context),))
-                self.bytes_read += plan.hw.out_tile_bytes * (
-                    region["x_size"] * region["y_size"] * region["z_size"]
-                )
-
-    def _out_boxes(
-        self, item: Item, first: int, count: int
-    ) -> list[tuple[int, int, dict[str, int]]]:
-        """Regions of the output (or residual) tensor that output blocks of a tile fill.
-
-        Returns:
-            (byte offset in the tensor, first scratchpad tile after the first block's, shape).
-        """
-        plan, shape = self.plan, self.plan.shape
-        batch, batches = plan.batch_tiles[item.batch]
-        row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
-        plane = shape.out_height * shape.out_width
-        channel = plan.channels.tiles[item.co].first + first
-        start = (batch * shape.out_blocks + channel) * plane
-        start += row.out * shape.out_width + column.out
-        size = plan.hw.out_tile_bytes
-        if batches == 1:
-            region = box(column.count, row.count, count, shape.out_width, plane)
-            return [(start * size, 0, region._asdict())]
-        region = box(column.count, row.count, batches, shape.out_width, shape.out_blocks * plane)
-        pixels = batches * row.count * column.count
-        return [
-            ((start + block * plane) * size, block * pixels, region._asdict())
-            for block in range(count)
-        ]
+            for part in parts(plan, item, 0, channels.count):
+                for offset, start, region in out_boxes(plan, item, part):
+                    word = pack_load(
+                        memory=Memory.RES,
+                        sram_base=base + part.first * pixels + start,
+                        dram_offset=self.offsets["res"] + offset,
+                        **region._asdict(),
+                    )
+                    self.builder.emit_word(Unit.LOAD, word, (), (("res", item.context),))
+                    self.bytes_read += plan.hw.out_tile_bytes * region.tiles
 
     def _epilogue(self, item: Item, first: int, count: int, pixels: int) -> None:
-        """VECTOR and STORE of output blocks ``first .. first + count - 1`` of a tile."""
+        """VECTOR of output blocks ``first .. first + count - 1``; STORE of what they complete."""
+        plan = self.plan
+        out = item.context * (plan.shape.out_depth // plan.contexts)
+        for part in parts(plan, item, first, count):
+            low, high = max(first, part.first), min(first + count, part.end)
+            keys = [self._key("out", item, block) for block in part.keys]
+            self._vector(item, part, (low, high - low), pixels, keys)
+            if high < part.end:
+                continue
+            boxes = (
+                out_boxes(plan, item, part)
+                if self.spread is None
+                else spread_boxes(plan, item, part, self.spread)
+            )
+            for offset, start, region in boxes:
+                word = pack_store(
+                    sram_base=out + part.first * plan.block_pixels + start,
+                    dram_offset=self.offsets["out"] + offset,
+                    **region._asdict(),
+                )
+                self.builder.emit_word(Unit.STORE, word, keys, ())
+                self.bytes_written += plan.hw.out_tile_bytes * region.tiles
+
+    def _vector(
+        self, item: Item, part: Part, blocks: tuple[int, int], pixels: int, keys: list[Key]
+    ) -> None:
+        """Requantise (first, count) output blocks of a part into its place in OUT."""
         plan, shape = self.plan, self.plan.shape
+        first, count = blocks
         slot = item.co % plan.param_slots
         src = self._acc_base(item.context, first, pixels)
-        out = item.context * (shape.out_depth // plan.contexts) + first * plan.block_pixels
-        step = pixels if count > 1 else 0
+        out = item.context * (shape.out_depth // plan.contexts) + part.first * plan.block_pixels
+        next_block, next_pixel = part.steps(pixels)
+        skipped, step = (first - part.first) * next_block, next_block if count > 1 else 0
         operand: dict[str, int] = {}
-        reads = [self._key("acc", item, first), ("param", slot)]
+        reads = [self._key("acc", item, first if plan.by_block else 0), ("param", slot)]
         if shape.residual:
             base = item.context * (shape.res_depth // plan.contexts)
             operand = {
                 "operand": int(Operand.RES),
-                "opd_base": base + first * pixels,
+                "opd_base": base + part.first * pixels + skipped,
                 "opd_outer": step,
-                "opd_inner": 1,
+                "opd_inner": next_pixel,
             }
             reads.append(("res", item.context))
         word = pack_vector(
@@ -464,24 +483,15 @@ class _Emitter:
             imm=self.imm,
             iter_outer=count,
             iter_inner=pixels,
-            dst_base=out,
+            dst_base=out + skipped,
             src_base=src,
             dst_outer=step,
-            src_outer=step,
-            dst_inner=1,
+            src_outer=pixels if count > 1 else 0,
+            dst_inner=next_pixel,
             src_inner=1,
             **operand,
         )
-        key = self._key("out", item, first)
-        self.builder.emit_word(Unit.VECTOR, word, reads, (key,))
-        for offset, start, region in self._out_boxes(item, first, count):
-            word = pack_store(
-                sram_base=out + start, dram_offset=self.offsets["out"] + offset, **region
-            )
-            self.builder.emit_word(Unit.STORE, word, (key,), ())
-            self.bytes_written += plan.hw.out_tile_bytes * (
-                region["x_size"] * region["y_size"] * region["z_size"]
-            )
+        self.builder.emit_word(Unit.VECTOR, word, reads, keys)
 
 
 def _inp_block(shape: Geometry, channels: ChannelTile, block: int) -> int:

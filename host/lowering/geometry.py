@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from tilewright.host.errors import WorkloadError
 from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import blocks_of
+from tilewright.host.layout import blocks_of, input_block, output_block
 from tilewright.host.workload import Kind, Workload
 
 
@@ -20,11 +21,13 @@ class Geometry:
         folded: kernel columns were unrolled into channels on the host.
         depthwise: reduction stays inside an output block (diagonal weight tiles).
         batches: batch tiles.
-        in_blocks: input-channel blocks stored in DRAM.
-        out_blocks: output-channel blocks.
+        in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.layout`).
+        out_blocks: output-channel blocks that are computed.
         reduce_blocks: input blocks that one output block reduces over.
         share: output blocks that read one input block (above 1 only for depthwise with
             block_in > block_out).
+        inp_interleave, out_interleave: blocks of a stored block of inputs, and of outputs and
+            residuals: tiles that are contiguous at each pixel.
         height, width: stored input plane.
         row_step: stored rows from one loaded row to the next; above 1 when kernel_h is 1 and
             the stride skips rows.
@@ -40,6 +43,8 @@ class Geometry:
     out_blocks: int
     reduce_blocks: int
     share: int
+    inp_interleave: int
+    out_interleave: int
     height: int
     width: int
     out_height: int
@@ -65,6 +70,21 @@ class Geometry:
     acc_banks: int
 
     @property
+    def in_planes(self) -> int:
+        """Stored blocks of the input."""
+        return self.in_blocks // self.inp_interleave
+
+    @property
+    def stored_out_blocks(self) -> int:
+        """Output blocks that the output in DRAM has room for: whole stored blocks."""
+        return blocks_of(self.out_blocks, self.out_interleave) * self.out_interleave
+
+    @property
+    def tile_ci_unit(self) -> int:
+        """What ``tile_ci`` is a multiple of, unless it covers the reduction."""
+        return 1 if self.depthwise else self.inp_interleave
+
+    @property
     def mac_tiles(self) -> int:
         """Tile products of the whole workload, one a cycle at best."""
         pixels = self.batches * self.out_height * self.out_width
@@ -85,10 +105,22 @@ def folds(hw: HwConfig, workload: Workload) -> bool:
 
 @lru_cache(maxsize=512)
 def geometry(hw: HwConfig, workload: Workload) -> Geometry:
-    """The geometry of a workload on a configuration (cached)."""
+    """The geometry of a workload on a configuration (cached).
+
+    Raises:
+        WorkloadError: a max pool, which is planned on its own (`host.lowering.pooling`).
+    """
+    if workload.kind is Kind.MAXPOOL:
+        raise WorkloadError(
+            "native lowering, priors and tuning spaces take convolutions, not max pools",
+            field=f"{workload.name}.kind",
+            value=str(workload.kind),
+            remedy="use host.lowering with its default_schedule",
+        )
     folded = folds(hw, workload)
     depthwise = workload.kind is Kind.DEPTHWISE
     out_blocks = blocks_of(workload.channels_out, hw.block_out)
+    inp_interleave = input_block(hw) // hw.block_in
     share = 1
     if depthwise:
         reduce_blocks = max(1, hw.block_out // hw.block_in)
@@ -96,7 +128,8 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
         in_blocks = blocks_of(out_blocks, share) * reduce_blocks
     else:
         columns = workload.kernel_w if folded else 1
-        in_blocks = reduce_blocks = blocks_of(columns * workload.channels_in, hw.block_in)
+        reduce_blocks = blocks_of(columns * workload.channels_in, hw.block_in)
+        in_blocks = blocks_of(reduce_blocks, inp_interleave) * inp_interleave
     kernel_w = 1 if folded else workload.kernel_w
     return Geometry(
         folded=folded,
@@ -106,6 +139,8 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
         out_blocks=out_blocks,
         reduce_blocks=reduce_blocks,
         share=share,
+        inp_interleave=inp_interleave,
+        out_interleave=output_block(hw) // hw.block_out,
         height=workload.height,
         width=workload.out_width if folded else workload.width,
         out_height=workload.out_height,
@@ -326,10 +361,9 @@ def channel_tiles(
         else:
             inp_first = first // share
             inp_count = (first + count - 1) // share - inp_first + 1
-            edges = [first, *range((inp_first + 1) * share, first + count, share), first + count]
             runs = tuple(
-                Run(first=low - first, count=high - low, inp_block=low // share - inp_first)
-                for low, high in pairwise(edges)
+                Run(first=part, count=blocks, inp_block=(first + part) // share - inp_first)
+                for part, blocks in aligned_parts(first, count, share)
             )
         tiles.append(
             ChannelTile(
@@ -341,6 +375,17 @@ def channel_tiles(
         kinds=tuple(dict.fromkeys((run.count, t.inp_count) for t in tiles for run in t.runs)),
         max_inp_count=max(t.inp_count for t in tiles),
     )
+
+
+@lru_cache(maxsize=4096)
+def aligned_parts(first: int, count: int, size: int) -> tuple[tuple[int, int], ...]:
+    """Cut the range of `count` from `first` at multiples of `size`.
+
+    Returns:
+        (first relative to the range, count) of each part.
+    """
+    edges = [first, *range((first // size + 1) * size, first + count, size), first + count]
+    return tuple((low - first, high - low) for low, high in pairwise(edges))
 
 
 @lru_cache(maxsize=4096)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
+from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.isa import UOP_FIELDS
+from tilewright.host.layout import blocks_of
 
 ITERATIONS_MAX: Final = (1 << 16) - 1
 """Most iterations of a hardware loop."""
@@ -32,20 +34,20 @@ ONCE: Final = Axis(1, 0, 0, 0)
 
 
 class Kernel(NamedTuple):
-    """A micro-op sequence: output axes (outermost first), then reduction axes."""
+    """A micro-op sequence: output axes (outermost first), then reduction axes.
+
+    The reduction ends after `products` micro-ops, which is less than its axes' product when the
+    last stored block of the input is not filled.
+    """
 
     outputs: tuple[Axis, ...]
     reduction: tuple[Axis, ...]
+    products: int
 
     @property
     def length(self) -> int:
         """Micro-ops."""
-        length = 1
-        for axis in self.outputs:
-            length *= axis.trips
-        for axis in self.reduction:
-            length *= axis.trips
-        return length
+        return self.products * prod(axis.trips for axis in self.outputs)
 
 
 class Gemm(NamedTuple):
@@ -74,11 +76,13 @@ def gemm_loops(
     dilation_w: int,
     inp_blocks: int,
     inp_per_out: int,
+    interleave: int,
 ) -> Gemm:
     """Split one tile's loops into two hardware loops and a kernel with the fewest micro-ops.
 
     Scratchpad layouts: ACC [blocks_out][batches][rows][columns], INP
-    [batches][inp_blocks][loaded rows][loaded columns], WGT [blocks_out][blocks_in][kh][kw].
+    [batches][inp_blocks / interleave][loaded rows][loaded columns][interleave], WGT
+    [blocks_out][blocks_in][kh][kw].
 
     Args:
         blocks_out: output-channel blocks.
@@ -92,18 +96,22 @@ def gemm_loops(
         column_step: loaded columns from one output column to the next.
         dilation_h: loaded rows from one kernel row to the next.
         dilation_w: loaded columns from one kernel column to the next.
-        inp_blocks: input blocks of the INP tile.
-        inp_per_out: input blocks from one output block's to the next one's (depthwise).
+        inp_blocks: input blocks of the INP tile; whole stored blocks are loaded.
+        inp_per_out: input blocks from one output block's to the next one's (depthwise); whole
+            stored blocks.
+        interleave: input blocks of a stored block.
     """
     loaded_columns = (columns - 1) * column_step + (kernel_w - 1) * dilation_w + 1
     loaded_rows = (rows - 1) * row_step + (kernel_h - 1) * dilation_h + 1
-    plane = loaded_rows * loaded_columns
+    line = loaded_columns * interleave
+    plane = loaded_rows * line
     taps = kernel_h * kernel_w
+    planes, per_out = blocks_of(inp_blocks, interleave), inp_per_out // interleave
     axes = [
-        Axis(columns, 1, column_step, 0),
-        Axis(rows, columns, row_step * loaded_columns, 0),
-        Axis(batches, rows * columns, inp_blocks * plane, 0),
-        Axis(blocks_out, batches * rows * columns, inp_per_out * plane, blocks_in * taps),
+        Axis(columns, 1, column_step * interleave, 0),
+        Axis(rows, columns, row_step * line, 0),
+        Axis(batches, rows * columns, planes * plane, 0),
+        Axis(blocks_out, batches * rows * columns, per_out * plane, blocks_in * taps),
     ]
     merged = _merge([axis for axis in axes if axis.trips > 1])
     outer, inner = _hardware_loops(merged)
@@ -111,13 +119,14 @@ def gemm_loops(
     reduction = tuple(
         axis
         for axis in (
-            Axis(blocks_in, 0, plane, taps),
-            Axis(kernel_h, 0, dilation_h * loaded_columns, kernel_w),
-            Axis(kernel_w, 0, dilation_w, 1),
+            Axis(blocks_of(blocks_in, interleave), 0, plane, interleave * taps),
+            Axis(min(blocks_in, interleave), 0, 1, taps),
+            Axis(kernel_h, 0, dilation_h * line, kernel_w),
+            Axis(kernel_w, 0, dilation_w * interleave, 1),
         )
         if axis.trips > 1
     )
-    kernel = Kernel(outputs, reduction)
+    kernel = Kernel(outputs, reduction, blocks_in * taps)
     return Gemm(outer, inner, kernel, kernel.length)
 
 
@@ -151,6 +160,7 @@ def kernel_bytes(kernel: Kernel) -> bytes:
     """The kernel's micro-ops, 8 bytes each, as they lie in DRAM."""
     fields: dict[str, npt.NDArray[np.uint64]] = {}
     axes = [*kernel.outputs, *kernel.reduction]
+    outputs = prod(axis.trips for axis in kernel.outputs)
     for index, name in enumerate(("acc", "inp", "wgt"), start=1):
         total = np.zeros((1,) * len(axes), dtype=np.uint64)
         for position, axis in enumerate(axes):
@@ -158,11 +168,9 @@ def kernel_bytes(kernel: Kernel) -> bytes:
             shape[position] = axis.trips
             steps = np.arange(axis.trips, dtype=np.uint64) * np.uint64(axis[index])
             total = total + steps.reshape(shape)
-        fields[name] = np.broadcast_to(total, [axis.trips for axis in axes]).ravel()
-    reductions = 1
-    for axis in kernel.reduction:
-        reductions *= axis.trips
-    fields["first"] = (np.arange(kernel.length) % reductions == 0).astype(np.uint64)
+        every = np.broadcast_to(total, [axis.trips for axis in axes]).reshape(outputs, -1)
+        fields[name] = every[:, : kernel.products].ravel()
+    fields["first"] = (np.arange(kernel.length) % kernel.products == 0).astype(np.uint64)
     word = np.zeros(kernel.length, dtype=np.uint64)
     position = 0
     for field in UOP_FIELDS:

@@ -15,15 +15,19 @@ from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import (
     fold_activations,
     fold_weights,
+    input_block,
+    output_block,
     pack_activations,
     pack_depthwise_weights,
     pack_params,
     pack_weights,
     unpack_activations,
 )
-from tilewright.host.lowering.emit import Placement, emit
-from tilewright.host.lowering.geometry import geometry
-from tilewright.host.lowering.plan import LEGAL, Legality, make_plan
+from tilewright.host.lowering.emit import Emitted, Placement, emit
+from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.plan import LEGAL, Legality, Plan, make_plan
+from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
+from tilewright.host.lowering.pooling_emit import emit_pool
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.requant import clip_bounds
 from tilewright.host.schedule import Schedule
@@ -38,8 +42,8 @@ class LoweredLayer:
 
     Attributes:
         hw, workload, schedule: what was lowered.
-        program: ready to run; regions ``inp``, ``wgt``, ``param``, ``res`` (with a residual),
-            ``out``, ``uop``, ``insn``.
+        program: ready to run; regions ``inp``, ``wgt`` (a pool has none), ``param``, ``res``
+            (with a residual), ``out``, ``uop``, ``insn``.
         clip: int8 bounds that the program clips to.
         folded: kernel columns are unrolled into channels by `image`.
         macs_tiles: tile products that GEMM issues.
@@ -75,6 +79,11 @@ class LoweredLayer:
                 remedy="lower the workload with that clip",
             )
         data, weights = tensors.data, tensors.weights
+        memory = program.image()
+        if weights is None:  # a pool: its input lies as its output does
+            block, planes = output_block(hw), None
+        else:
+            block, planes = input_block(hw), geometry(hw, workload).in_planes
         if self.folded:
             data = fold_activations(
                 data,
@@ -84,22 +93,19 @@ class LoweredLayer:
                 pad_left=workload.pad_left,
                 out_width=workload.out_width,
             )
-            weights = fold_weights(weights)
-        blocks = geometry(hw, workload).in_blocks
-        memory = program.image()
-        program.write(
-            memory,
-            "inp",
-            pack_activations(data, batch=hw.batch, block=hw.block_in, channel_blocks=blocks),
-        )
-        pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
-        program.write(memory, "wgt", pack(weights, block_in=hw.block_in, block_out=hw.block_out))
+        packed = pack_activations(data, batch=hw.batch, block=block, channel_blocks=planes)
+        program.write(memory, "inp", packed)
+        if weights is not None:
+            weights = fold_weights(weights) if self.folded else weights
+            pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
+            packed = pack(weights, block_in=hw.block_in, block_out=hw.block_out)
+            program.write(memory, "wgt", packed)
         program.write(memory, "param", pack_params(tensors.requant, block_out=hw.block_out))
         if tensors.residual is not None:
             program.write(
                 memory,
                 "res",
-                pack_activations(tensors.residual, batch=hw.batch, block=hw.block_out),
+                pack_activations(tensors.residual, batch=hw.batch, block=output_block(hw)),
             )
         return memory
 
@@ -109,7 +115,7 @@ class LoweredLayer:
             self.program.read(memory, "out"),
             self.workload.output_shape,
             batch=self.hw.batch,
-            block=self.hw.block_out,
+            block=output_block(self.hw),
         )
 
 
@@ -118,7 +124,7 @@ def legal(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
 
     Exact: the answer comes from the plan that `lower` emits. Costs tens of microseconds.
     """
-    found = make_plan(hw, workload, schedule)
+    found = _plan(hw, workload, schedule)
     return found if isinstance(found, Legality) else LEGAL
 
 
@@ -137,20 +143,12 @@ def lower(
         ScheduleError: the schedule is not legal; the text is that of `legal`.
         ProgramError: a clip that is not int8 or not in order.
     """
-    plan = make_plan(hw, workload, schedule)
-    if isinstance(plan, Legality):
-        raise ScheduleError(
-            plan.detail,
-            field=f"{workload.name} on {hw.name} ({plan.rule})",
-            remedy="choose smaller tiles, less threading or larger buffers",
-        )
-    bounds = clip_bounds(workload) if clip is None else clip
-    if not -128 <= bounds[0] <= bounds[1] <= 127:
-        raise ProgramError("clip bounds must be int8 and in order", field="clip", value=bounds)
+    plan = _legal_plan(hw, workload, schedule)
+    bounds = _checked_clip(clip_bounds(workload) if clip is None else clip)
     builder, sizes = ProgramBuilder(hw), plan.region_sizes()
     regions, uop_offset = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
-    emitted = emit(builder, plan, bounds, Placement(offsets=offsets, uop=uop_offset))
+    emitted = _emit(builder, plan, bounds, Placement(offsets=offsets, uop=uop_offset))
     program = builder.finish({**sizes, "uop": len(emitted.uops)}, {"uop": emitted.uops})
     return LoweredLayer(
         hw=hw,
@@ -158,8 +156,64 @@ def lower(
         schedule=schedule,
         program=program,
         clip=bounds,
-        folded=plan.shape.folded,
+        folded=folds(hw, workload),
         macs_tiles=emitted.macs_tiles,
         bytes_read=emitted.bytes_read,
         bytes_written=emitted.bytes_written,
     )
+
+
+def append_layer(
+    builder: ProgramBuilder,
+    workload: Workload,
+    schedule: Schedule,
+    *,
+    clip: tuple[int, int],
+    placement: Placement,
+) -> Emitted:
+    """Append a workload to a program that has other layers.
+
+    Args:
+        builder: of the program; a `ProgramBuilder.fence` parts the layers.
+        workload: what to compute.
+        schedule: how.
+        clip: int8 bounds of the output.
+        placement: where the operands lie; all regions that `lower` would lay out.
+
+    Raises:
+        ScheduleError: the schedule is not legal; the text is that of `legal`.
+        ProgramError: a clip that is not int8 or not in order.
+    """
+    plan = _legal_plan(builder.hw, workload, schedule)
+    return _emit(builder, plan, _checked_clip(clip), placement)
+
+
+def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan | Legality:
+    if workload.kind is Kind.MAXPOOL:
+        return make_pool_plan(hw, workload, schedule)
+    return make_plan(hw, workload, schedule)
+
+
+def _emit(
+    builder: ProgramBuilder, plan: Plan | PoolPlan, clip: tuple[int, int], placement: Placement
+) -> Emitted:
+    if isinstance(plan, PoolPlan):
+        return emit_pool(builder, plan, clip, placement)
+    return emit(builder, plan, clip, placement)
+
+
+def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan:
+    plan = _plan(hw, workload, schedule)
+    if isinstance(plan, Legality):
+        raise ScheduleError(
+            plan.detail,
+            field=f"{workload.name} on {hw.name} ({plan.rule})",
+            remedy="choose smaller tiles, less threading or larger buffers",
+        )
+    return plan
+
+
+def _checked_clip(clip: tuple[int, int]) -> tuple[int, int]:
+    if not -128 <= clip[0] <= clip[1] <= 127:
+        raise ProgramError("clip bounds must be int8 and in order", field="clip", value=clip)
+    return clip

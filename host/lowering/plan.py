@@ -113,7 +113,9 @@ class Plan:
     @property
     def inp_tile(self) -> int:
         """INP tiles of one full operand tile of a reduction step."""
-        blocks = self.channels.max_inp_count or self.schedule.tile_ci
+        blocks, interleave = self.channels.max_inp_count, self.shape.inp_interleave
+        if not blocks:
+            blocks = blocks_of(self.schedule.tile_ci, interleave) * interleave
         return self.schedule.tile_b * blocks * self.rows.loaded * self.columns.loaded
 
     @property
@@ -166,12 +168,13 @@ class Plan:
             dilation_w=shape.dilation_w,
             inp_blocks=run[1] or ci,
             inp_per_out=shape.reduce_blocks if shape.depthwise and shape.share == 1 else 0,
+            interleave=shape.inp_interleave,
         )
 
     def region_sizes(self) -> dict[str, int]:
         """Bytes of the tensor regions, in memory order."""
         hw, shape = self.hw, self.shape
-        out_tiles = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+        out_tiles = shape.batches * shape.stored_out_blocks * shape.out_height * shape.out_width
         sizes = {
             "inp": shape.batches * shape.in_blocks * shape.height * shape.width * hw.inp_tile_bytes,
             "wgt": shape.out_blocks * shape.reduce_blocks * shape.taps * self.stored_wgt_tile,
@@ -209,6 +212,14 @@ def _check_tiles(shape: Geometry, schedule: Schedule) -> Legality | None:
                 else "a tile is at most the workload's extent"
             )
             return _refuse(f"{name}_extent", f"{name}: {why}", tile, limit)
+    unit, tile = shape.tile_ci_unit, schedule.tile_ci
+    if tile % unit and tile < shape.reduce_blocks:
+        detail = (
+            f"tile_ci: {unit} input blocks are interleaved in DRAM, so a tile is a multiple of "
+            f"{unit}, or the whole reduction"
+        )
+        whole = min(blocks_of(tile, unit) * unit, shape.reduce_blocks)
+        return _refuse("tile_ci_interleave", detail, whole, tile)
     if shape.depthwise and schedule.loop_order is LoopOrder.INPUT_STATIONARY:
         return Legality(
             ok=False,
@@ -274,26 +285,32 @@ def _place(hw: HwConfig, workload: Workload, schedule: Schedule, shape: Geometry
 def _check_fields(plan: Plan) -> Legality | None:
     """Values that an instruction field bounds."""
     shape, schedule = plan.shape, plan.schedule
-    for name, spans in (("rows", plan.rows), ("columns", plan.columns)):
-        if spans.max_pad > PAD_MAX:
-            detail = f"padding {name} on one side of a tile (6-bit field)"
-            return _refuse(f"field_pad_{name}", detail, spans.max_pad, PAD_MAX)
-        if spans.max_size > ROW_MAX:
-            detail = f"input {name} of a tile (16-bit field)"
-            return _refuse(f"field_input_{name}", detail, spans.max_size, ROW_MAX)
+    interleave = shape.inp_interleave
+    for name, spans, tiles in (("rows", plan.rows, 1), ("columns", plan.columns, interleave)):
+        blocks = f" times {tiles} interleaved blocks" if tiles > 1 else ""
+        if spans.max_pad * tiles > PAD_MAX:
+            detail = f"padding {name} on one side of a tile{blocks} (6-bit field)"
+            return _refuse(f"field_pad_{name}", detail, spans.max_pad * tiles, PAD_MAX)
+        if spans.max_size * tiles > ROW_MAX:
+            detail = f"input {name} of a tile{blocks} (16-bit field)"
+            return _refuse(f"field_input_{name}", detail, spans.max_size * tiles, ROW_MAX)
+    out_plane = shape.out_height * shape.out_width
     step = shape.reduce_blocks if shape.depthwise else schedule.tile_ci
     for rule, detail, value, limit in (
         ("field_pixels", "pixels of an output tile (16-bit loop)", plan.block_pixels, ROW_MAX),
+        ("field_output_columns", "output columns of a tile times interleaved blocks (16-bit field)",
+         plan.columns.count * shape.out_interleave, ROW_MAX),
         ("field_blocks", "output blocks of a tile (16-bit loop)", schedule.tile_co, ROW_MAX),
         ("field_planes", "input planes of a tile (16-bit field)", plan.channels.max_inp_count,
          ROW_MAX),
         ("field_weight_row", "weight tiles of a row (16-bit field)", step * shape.taps, ROW_MAX),
         ("field_row_stride", "tiles from row to row (24-bit field)",
-         shape.row_step * shape.width, STRIDE_MAX),
+         shape.row_step * shape.width * interleave, STRIDE_MAX),
         ("field_plane_stride", "tiles from plane to plane (24-bit field)",
-         max(shape.height * shape.width, shape.out_height * shape.out_width), STRIDE_MAX),
+         max(shape.height * shape.width * interleave, out_plane * shape.out_interleave),
+         STRIDE_MAX),
         ("field_image_stride", "output tiles from image to image (24-bit field)",
-         shape.out_blocks * shape.out_height * shape.out_width if schedule.tile_b > 1 else 0,
+         shape.stored_out_blocks * out_plane if schedule.tile_b > 1 else 0,
          STRIDE_MAX),
         ("memory", "bytes of the tensors in DRAM (40-bit offsets)",
          sum(plan.region_sizes().values()), MEMORY_MAX // 2),

@@ -57,44 +57,40 @@ class PaddedBox(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def input_box(
-    row: Span, column: Span, *, planes: int, width: int, plane: int, row_step: int
+    row: Span, column: Span, *, planes: int, width: int, plane: int, row_step: int, interleave: int
 ) -> PaddedBox:
     """The LOAD of an input tile.
 
     Args:
         row: the tile's span over rows.
         column: the tile's span over columns.
-        planes: input planes, `plane` tiles apart.
-        width: tiles of a stored row.
-        plane: tiles of a stored plane.
+        planes: input planes, `plane` pixels apart.
+        width: pixels of a stored row.
+        plane: pixels of a stored plane.
         row_step: stored rows from one loaded row to the next.
+        interleave: tiles of a pixel.
     """
-    stride = row_step * width
-    if row.size == 0 or column.size == 0:
-        empty = Box(column.size, row.size, planes, 0, 0)
-        return PaddedBox(empty, column.pad_low, column.pad_high, row.pad_low, row.pad_high)
-    if column.pad_low or column.pad_high:
-        plain = Box(
-            column.size,
-            row.size,
-            planes,
-            stride if row.size > 1 else 0,
-            plane if planes > 1 else 0,
-        )
-        return PaddedBox(plain, column.pad_low, column.pad_high, row.pad_low, row.pad_high)
-    if not (row.pad_low or row.pad_high):
-        return PaddedBox(box(column.size, row.size, planes, stride, plane), 0, 0, 0, 0)
-    # Padding above and below a plane that is one row is padding before and after that row.
-    before, after = row.pad_low * column.size, row.pad_high * column.size
-    joined = box(column.size, row.size, 1, stride, 0)
-    if joined.y_size == 1 and before <= PAD_MAX and after <= PAD_MAX:
-        wide = Box(joined.x_size, planes, 1, plane if planes > 1 else 0, 0)
-        return PaddedBox(wide, before, after, 0, 0)
+    size, stride = column.size * interleave, row_step * width * interleave
+    plane *= interleave
+    left, right = column.pad_low * interleave, column.pad_high * interleave
+    if row.size == 0 or size == 0:
+        empty = Box(size, row.size, planes, 0, 0)
+        return PaddedBox(empty, left, right, row.pad_low, row.pad_high)
     plain = Box(
-        column.size,
+        size,
         row.size,
         planes,
         stride if row.size > 1 else 0,
         plane if planes > 1 else 0,
     )
+    if left or right:
+        return PaddedBox(plain, left, right, row.pad_low, row.pad_high)
+    if not (row.pad_low or row.pad_high):
+        return PaddedBox(box(size, row.size, planes, stride, plane), 0, 0, 0, 0)
+    # Padding above and below a plane that is one row is padding before and after that row.
+    before, after = row.pad_low * size, row.pad_high * size
+    joined = box(size, row.size, 1, stride, 0)
+    if joined.y_size == 1 and before <= PAD_MAX and after <= PAD_MAX:
+        wide = Box(joined.x_size, planes, 1, plane if planes > 1 else 0, 0)
+        return PaddedBox(wide, before, after, 0, 0)
     return PaddedBox(plain, 0, 0, row.pad_low, row.pad_high)

@@ -41,6 +41,8 @@ struct Layer {
   int32_t out_blocks;
   int32_t reduce_blocks;
   int32_t share;
+  int32_t inp_interleave;
+  int32_t out_interleave;
   int32_t height;
   int32_t width;
   int32_t out_height;
@@ -87,12 +89,14 @@ enum class Rule : int32_t {
   kTileWExtent,
   kTileCoExtent,
   kTileCiExtent,
+  kTileCiInterleave,
   kDepthwiseLoopOrder,
   kFieldPadRows,
   kFieldInputRows,
   kFieldPadColumns,
   kFieldInputColumns,
   kFieldPixels,
+  kFieldOutputColumns,
   kFieldBlocks,
   kFieldPlanes,
   kFieldWeightRow,

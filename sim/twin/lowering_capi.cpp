@@ -14,7 +14,7 @@ struct tw_lowering {
 
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int32_t kFailed = -1;
 
 // Calls a function whose result is not negative; keeps the text of an exception.

@@ -90,7 +90,8 @@ void Emitter::Start(const Plan& plan, Clip clip, Lowered& lowered) {
   acc_keys_ = kernel_keys_ + static_cast<int64_t>(plan.kernels.size());
   keys_a_context_ = plan.by_block ? schedule.tile_co : 1;
   out_keys_ = acc_keys_ + plan.contexts * keys_a_context_;
-  const int64_t resources = out_keys_ + plan.contexts * keys_a_context_;
+  out_keys_a_context_ = plan.OutInterleaved() ? schedule.tile_co : keys_a_context_;
+  const int64_t resources = out_keys_ + plan.contexts * out_keys_a_context_;
   stream_.Reset(&lowered.instructions, static_cast<size_t>(resources));
   fields_.Reset();
 
@@ -100,11 +101,9 @@ void Emitter::Start(const Plan& plan, Clip clip, Lowered& lowered) {
   fields_.Set(vector_, isa::vector::kOp, static_cast<int64_t>(isa::VectorOp::kRequant));
   fields_.Set(vector_, isa::vector::kParamStep, 1);
   fields_.Set(vector_, isa::vector::kImm, (clip.high & 0xFF) << 8 | (clip.low & 0xFF));
-  fields_.Set(vector_, isa::vector::kDstInner, 1);
   fields_.Set(vector_, isa::vector::kSrcInner, 1);
   if (plan.layer.residual) {
     fields_.Set(vector_, isa::vector::kOperand, static_cast<int64_t>(isa::Operand::kRes));
-    fields_.Set(vector_, isa::vector::kOpdInner, 1);
   }
   prefetched_ = 0;
   walk_.Start(plan);
@@ -226,26 +225,29 @@ void Emitter::LoadInput(Ready& ready, const Item& item, const ChannelTile& chann
   const Plan& plan = *plan_;
   const Layer& layer = plan.layer;
   const int64_t first = layer.depthwise ? channels.inp_first : plan.ci_tiles.First(item.ci);
-  int64_t count = layer.depthwise ? channels.inp_count : plan.ci_tiles.Size(item.ci);
+  const int64_t count = layer.depthwise ? channels.inp_count : plan.ci_tiles.Size(item.ci);
+  const int64_t interleave = layer.inp_interleave;
+  int64_t planes = (count + interleave - 1) >> plan.inp_interleave_shift;
   const int64_t batch = plan.batch_tiles.First(item.batch);
   int64_t batches = plan.batch_tiles.Size(item.batch);
   const Span& row = plan.rows.tiles[static_cast<size_t>(item.row)];
   const Span& column = plan.columns.tiles[static_cast<size_t>(item.column)];
-  if (count == layer.in_blocks && batches * count <= kRowMax) {
-    count *= batches;
+  if (planes == plan.in_planes && batches * planes <= kRowMax) {
+    planes *= batches;
     batches = 1;
   }
-  const int64_t plane = int64_t{layer.height} * layer.width;
+  const int64_t line = layer.width * interleave;
   const PaddedBox padded =
-      InputBox(row, column, count, int64_t{layer.row_step} * layer.width, plane);
+      InputBox(row, column, planes, layer.row_step * line, layer.height * line, interleave);
   const Box& box = padded.box;
   int64_t base = InpBase(slot);
   const int64_t tiles = box.Tiles();
   for (int64_t index = batch; index < batch + batches; ++index) {
     int64_t offset = plan.regions[kInpRegion].offset;
     if (tiles != 0) {
-      const int64_t block = index * layer.in_blocks + first;
-      offset += ((block * layer.height + row.source) * layer.width + column.source) * inp_bytes_;
+      const int64_t plane = index * plan.in_planes + (first >> plan.inp_interleave_shift);
+      const int64_t pixel = (plane * layer.height + row.source) * layer.width + column.source;
+      offset += pixel * interleave * inp_bytes_;
     }
     RawInstruction& load = AddLoad(ready.loads, Memory::kInp, InpKey(slot));
     fields_.Set(load, isa::load::kDramOffset, offset);
@@ -255,7 +257,7 @@ void Emitter::LoadInput(Ready& ready, const Item& item, const ChannelTile& chann
     fields_.Set(load, isa::load::kPadRight, padded.pad_right);
     fields_.Set(load, isa::load::kPadTop, padded.pad_top);
     fields_.Set(load, isa::load::kPadBottom, padded.pad_bottom);
-    base += count * row.loaded * column.loaded;
+    base += planes * row.loaded * column.loaded * interleave;
   }
   lowered_->bytes_read += batches * tiles * inp_bytes_;
 }
@@ -392,21 +394,26 @@ void Emitter::EpilogueLoads(const Ready& ready) {
     lowered_->bytes_read += ready.channels.count * param_bytes_;
   }
   if (!plan.layer.residual) return;
-  const int64_t base = item.context * res_region_;
-  ForEachOutBox(ready, 0, ready.channels.count, [&](int64_t offset, int64_t start, const Box& box) {
-    RawInstruction& load =
-        stream_.Emit(Unit::kLoad, BlankLoad(Memory::kRes), {}, ResKey(item.context));
-    fields_.Set(load, isa::load::kSramBase, base + start);
-    fields_.Set(load, isa::load::kDramOffset, plan.regions[kResRegion].offset + offset);
-    SetLoadBox(load, box);
-    lowered_->bytes_read += box.Tiles() * out_bytes_;
+  const int64_t pixels = plan.batch_tiles.Size(item.batch) *
+                         plan.rows.tiles[static_cast<size_t>(item.row)].count *
+                         plan.columns.tiles[static_cast<size_t>(item.column)].count;
+  plan.ForEachPart(ready.channels, 0, ready.channels.count, [&](const Part& part) {
+    const int64_t base = item.context * res_region_ + part.first * pixels;
+    ForEachOutBox(ready, part, [&](int64_t offset, int64_t start, const Box& box) {
+      RawInstruction& load =
+          stream_.Emit(Unit::kLoad, BlankLoad(Memory::kRes), {}, ResKey(item.context));
+      fields_.Set(load, isa::load::kSramBase, base + start);
+      fields_.Set(load, isa::load::kDramOffset, plan.regions[kResRegion].offset + offset);
+      SetLoadBox(load, box);
+      lowered_->bytes_read += box.Tiles() * out_bytes_;
+    });
   });
 }
 
-// Calls visit(byte offset in the tensor, first scratchpad tile after the first block's, box) for
-// the regions of the output (or residual) tensor that output blocks of a tile fill.
+// Calls visit(byte offset in the tensor, first scratchpad tile after the part's first, box) for the
+// regions of the output (or residual) tensor that a part of a tile fills.
 template <typename Visit>
-void Emitter::ForEachOutBox(const Ready& ready, int64_t first, int64_t count, Visit visit) const {
+void Emitter::ForEachOutBox(const Ready& ready, const Part& part, Visit visit) const {
   const Plan& plan = *plan_;
   const Layer& layer = plan.layer;
   const Item& item = ready.item;
@@ -414,58 +421,96 @@ void Emitter::ForEachOutBox(const Ready& ready, int64_t first, int64_t count, Vi
   const int64_t batches = plan.batch_tiles.Size(item.batch);
   const Span& row = plan.rows.tiles[static_cast<size_t>(item.row)];
   const Span& column = plan.columns.tiles[static_cast<size_t>(item.column)];
+  const int64_t interleave = layer.out_interleave, count = part.blocks;
+  const int64_t line = layer.out_width * interleave;
   const int64_t plane = int64_t{layer.out_height} * layer.out_width;
-  const int64_t channel = ready.channels.first + first;
+  const int64_t image = plan.stored_out_blocks * plane;
+  const int64_t block = ready.channels.first + part.first, within = block & (interleave - 1);
   const int64_t start =
-      (batch * layer.out_blocks + channel) * plane + row.out * layer.out_width + column.out;
-  if (batches == 1) {
-    visit(start * out_bytes_, 0, JoinedBox(column.count, row.count, count, layer.out_width, plane));
-    return;
-  }
-  const Box box =
-      JoinedBox(column.count, row.count, batches, layer.out_width, layer.out_blocks * plane);
-  const int64_t pixels = batches * row.count * column.count;
-  for (int64_t block = 0; block < count; ++block) {
-    visit((start + block * plane) * out_bytes_, block * pixels, box);
+      batch * image + (block - within) * plane + within + row.out * line + column.out * interleave;
+  const int64_t pixels = row.count * column.count;
+  if (!plan.OutInterleaved()) {
+    if (batches == 1) {
+      visit(start * out_bytes_, 0, JoinedBox(column.count, row.count, count, line, plane));
+      return;
+    }
+    const Box box = JoinedBox(column.count, row.count, batches, line, image);
+    for (int64_t i = 0; i < count; ++i) {
+      visit((start + i * plane) * out_bytes_, i * batches * pixels, box);
+    }
+  } else if (count == interleave) {
+    visit(start * out_bytes_, 0, JoinedBox(column.count * count, row.count, batches, line, image));
+  } else {
+    const Box box = JoinedBox(count, column.count, row.count, interleave, line);
+    for (int64_t i = 0; i < batches; ++i) {
+      visit((start + i * image) * out_bytes_, i * pixels * count, box);
+    }
   }
 }
 
-// VECTOR and STORE of output blocks first to first + count - 1 of a tile.
+// VECTOR of output blocks first to first + count - 1 of a tile, and STORE of what they complete.
 void Emitter::Epilogue(const Ready& ready, int64_t first, int64_t count, int64_t pixels) {
+  const Plan& plan = *plan_;
+  const Item& item = ready.item;
+  plan.ForEachPart(ready.channels, first, count, [&](const Part& part) {
+    const int64_t low = std::max(first, part.first), high = std::min(first + count, part.End());
+    Vector(ready, part, low, high - low, pixels);
+    if (high < part.End()) return;
+    const int64_t out = item.context * out_region_ + part.first * plan.block_pixels;
+    const TokenStream::Range keys = OutKeys(item, part);
+    ForEachOutBox(ready, part, [&](int64_t offset, int64_t start, const Box& box) {
+      RawInstruction& store =
+          keys.count == 1
+              ? stream_.Emit(Unit::kStore, BlankInstruction(Opcode::kStore), {keys.first},
+                             TokenStream::kNothing)
+              : stream_.EmitRanges(Unit::kStore, BlankInstruction(Opcode::kStore), {}, keys, {});
+      fields_.Set(store, isa::store::kSramBase, out + start);
+      fields_.Set(store, isa::store::kDramOffset, plan.regions[kOutRegion].offset + offset);
+      fields_.Set(store, isa::store::kXSize, box.x_size);
+      fields_.Set(store, isa::store::kYSize, box.y_size);
+      fields_.Set(store, isa::store::kZSize, box.z_size);
+      fields_.Set(store, isa::store::kYStride, box.y_stride);
+      fields_.Set(store, isa::store::kZStride, box.z_stride);
+      lowered_->bytes_written += box.Tiles() * out_bytes_;
+    });
+  });
+}
+
+// Requantises some output blocks of a part into its place in OUT.
+void Emitter::Vector(const Ready& ready, const Part& part, int64_t first, int64_t count,
+                     int64_t pixels) {
   const Plan& plan = *plan_;
   const Item& item = ready.item;
   const int64_t slot = item.co % plan.param_slots;
   const int64_t src = plan.AccBase(item.context, first, pixels);
-  const int64_t out = item.context * out_region_ + first * plan.block_pixels;
-  const int64_t step = count > 1 ? pixels : 0;
-  const int32_t out_key = OutKey(item, first);
+  const int64_t out = item.context * out_region_ + part.first * plan.block_pixels;
+  const int64_t next_block = plan.OutInterleaved() ? 1 : pixels;
+  const int64_t next_pixel = plan.OutInterleaved() ? part.blocks : 1;
+  const int64_t skipped = (first - part.first) * next_block;
+  const int64_t step = count > 1 ? next_block : 0;
+  const int32_t acc = AccKey(item, plan.by_block ? first : 0);
   const int32_t residual = plan.layer.residual ? ResKey(item.context) : TokenStream::kNothing;
-  RawInstruction& vector = stream_.Emit(Unit::kVector, vector_,
-                                        {AccKey(item, first), ParamKey(slot), residual}, out_key);
+  const int32_t params = ParamKey(slot);
+  const TokenStream::Range keys = OutKeys(item, part);
+  RawInstruction& vector =
+      keys.count == 1
+          ? stream_.Emit(Unit::kVector, vector_, {acc, params, residual}, keys.first)
+          : stream_.EmitRanges(Unit::kVector, vector_, {acc, params, residual}, {}, keys);
   fields_.Set(vector, isa::vector::kAccBanks, plan.AccBanks(src, count * pixels));
   fields_.Set(vector, isa::vector::kParamBase, slot * plan.schedule.tile_co + first);
   fields_.Set(vector, isa::vector::kIterOuter, count);
   fields_.Set(vector, isa::vector::kIterInner, pixels);
-  fields_.Set(vector, isa::vector::kDstBase, out);
+  fields_.Set(vector, isa::vector::kDstBase, out + skipped);
   fields_.Set(vector, isa::vector::kSrcBase, src);
   fields_.Set(vector, isa::vector::kDstOuter, step);
-  fields_.Set(vector, isa::vector::kSrcOuter, step);
+  fields_.Set(vector, isa::vector::kSrcOuter, count > 1 ? pixels : 0);
+  fields_.Set(vector, isa::vector::kDstInner, next_pixel);
   if (plan.layer.residual) {
-    fields_.Set(vector, isa::vector::kOpdBase, item.context * res_region_ + first * pixels);
+    const int64_t opd = item.context * res_region_ + part.first * pixels + skipped;
+    fields_.Set(vector, isa::vector::kOpdBase, opd);
     fields_.Set(vector, isa::vector::kOpdOuter, step);
+    fields_.Set(vector, isa::vector::kOpdInner, next_pixel);
   }
-  ForEachOutBox(ready, first, count, [&](int64_t offset, int64_t start, const Box& box) {
-    RawInstruction& store = stream_.Emit(Unit::kStore, BlankInstruction(Opcode::kStore), {out_key},
-                                         TokenStream::kNothing);
-    fields_.Set(store, isa::store::kSramBase, out + start);
-    fields_.Set(store, isa::store::kDramOffset, plan.regions[kOutRegion].offset + offset);
-    fields_.Set(store, isa::store::kXSize, box.x_size);
-    fields_.Set(store, isa::store::kYSize, box.y_size);
-    fields_.Set(store, isa::store::kZSize, box.z_size);
-    fields_.Set(store, isa::store::kYStride, box.y_stride);
-    fields_.Set(store, isa::store::kZStride, box.z_stride);
-    lowered_->bytes_written += box.Tiles() * out_bytes_;
-  });
 }
 
 }  // namespace tilewright::lowering

@@ -65,10 +65,11 @@ class Emitter {
   void Compute(const Ready& ready, const Ready* late);
   void EpilogueLoads(const Ready& ready);
   void Epilogue(const Ready& ready, int64_t first, int64_t count, int64_t pixels);
+  void Vector(const Ready& ready, const Part& part, int64_t first, int64_t count, int64_t pixels);
   static RawInstruction& AddLoad(std::vector<Load>& loads, isa::Memory memory, int32_t writes);
   void SetLoadBox(RawInstruction& load, const Box& box);
   template <typename Visit>
-  void ForEachOutBox(const Ready& ready, int64_t first, int64_t count, Visit visit) const;
+  void ForEachOutBox(const Ready& ready, const Part& part, Visit visit) const;
 
   // Numbers of resources.
   int32_t InpKey(int64_t slot) const { return static_cast<int32_t>(slot); }
@@ -79,8 +80,12 @@ class Emitter {
   int32_t AccKey(const Item& item, int64_t block) const {
     return static_cast<int32_t>(acc_keys_ + item.context * keys_a_context_ + block);
   }
-  int32_t OutKey(const Item& item, int64_t block) const {
-    return static_cast<int32_t>(out_keys_ + item.context * keys_a_context_ + block);
+  // A part's place in OUT: one resource is enough where places of different tiles are equal or
+  // disjoint.
+  TokenStream::Range OutKeys(const Item& item, const Part& part) const {
+    const int64_t first = out_keys_ + item.context * out_keys_a_context_ + part.first;
+    const int64_t count = plan_->OutInterleaved() ? part.blocks : 1;
+    return {static_cast<int32_t>(first), static_cast<int32_t>(count)};
   }
 
   const Plan* plan_ = nullptr;
@@ -100,7 +105,7 @@ class Emitter {
   int64_t inp_stride_ = 0, inp_step_ = 0, wgt_stride_ = 0, wgt_step_ = 0;    // of slots
   int64_t out_region_ = 0, res_region_ = 0;                                  // of a context
   int64_t wgt_keys_ = 0, param_keys_ = 0, res_keys_ = 0, kernel_keys_ = 0, acc_keys_ = 0,
-          out_keys_ = 0, keys_a_context_ = 1;
+          out_keys_ = 0, keys_a_context_ = 1, out_keys_a_context_ = 1;
   RawInstruction vector_{};  // the fields that all VECTOR instructions share
 };
 

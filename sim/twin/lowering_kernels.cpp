@@ -25,13 +25,13 @@ bool Join(Axis& inside, const Axis& axis) {
 }  // namespace
 
 int64_t Kernel::Length() const {
-  int64_t length = 1;
-  for (int i = 0; i < count; ++i) length *= axes[i].trips;
+  int64_t length = products;
+  for (int i = 0; i < outputs; ++i) length *= axes[i].trips;
   return length;
 }
 
 bool Kernel::operator==(const Kernel& other) const {
-  return outputs == other.outputs && count == other.count &&
+  return outputs == other.outputs && count == other.count && products == other.products &&
          std::equal(axes, axes + count, other.axes);
 }
 
@@ -39,13 +39,16 @@ Gemm GemmLoops(const GemmShape& s) {
   const int64_t loaded_columns =
       (s.columns - 1) * s.column_step + (s.kernel_w - 1) * s.dilation_w + 1;
   const int64_t loaded_rows = (s.rows - 1) * s.row_step + (s.kernel_h - 1) * s.dilation_h + 1;
-  const int64_t plane = loaded_rows * loaded_columns;
+  const int64_t line = loaded_columns * s.interleave;
+  const int64_t plane = loaded_rows * line;
   const int64_t taps = s.kernel_h * s.kernel_w;
+  const int64_t planes = BlocksOf(s.inp_blocks, s.interleave);
+  const int64_t per_out = s.inp_per_out / s.interleave;
   const Axis axes[] = {
-      {s.columns, 1, s.column_step, 0},
-      {s.rows, s.columns, s.row_step * loaded_columns, 0},
-      {s.batches, s.rows * s.columns, s.inp_blocks * plane, 0},
-      {s.blocks_out, s.batches * s.rows * s.columns, s.inp_per_out * plane, s.blocks_in * taps},
+      {s.columns, 1, s.column_step * s.interleave, 0},
+      {s.rows, s.columns, s.row_step * line, 0},
+      {s.batches, s.rows * s.columns, planes * plane, 0},
+      {s.blocks_out, s.batches * s.rows * s.columns, per_out * plane, s.blocks_in * taps},
   };
   Axis merged[4];
   int count = 0;
@@ -75,13 +78,15 @@ Gemm GemmLoops(const GemmShape& s) {
   }
   kernel.outputs = kernel.count;
   const Axis reduction[] = {
-      {s.blocks_in, 0, plane, taps},
-      {s.kernel_h, 0, s.dilation_h * loaded_columns, s.kernel_w},
-      {s.kernel_w, 0, s.dilation_w, 1},
+      {BlocksOf(s.blocks_in, s.interleave), 0, plane, s.interleave * taps},
+      {std::min(s.blocks_in, s.interleave), 0, 1, taps},
+      {s.kernel_h, 0, s.dilation_h * line, s.kernel_w},
+      {s.kernel_w, 0, s.dilation_w * s.interleave, 1},
   };
   for (const Axis& axis : reduction) {
     if (axis.trips > 1) kernel.axes[kernel.count++] = axis;
   }
+  kernel.products = s.blocks_in * taps;
   return gemm;
 }
 
@@ -100,12 +105,16 @@ void AppendMicroOps(const Kernel& kernel, std::vector<uint64_t>& uops) {
     const uint64_t step = static_cast<uint64_t>(axis.inp) << isa::uop::kInp.low |
                           static_cast<uint64_t>(axis.wgt) << isa::uop::kWgt.low |
                           static_cast<uint64_t>(axis.acc) << isa::uop::kAcc.low;
+    const auto products = static_cast<size_t>(kernel.products);
+    const size_t whole = filled * static_cast<size_t>(axis.trips);
+    const size_t end = i < kernel.outputs ? whole : std::min(whole, products);
     for (int64_t trip = 1; trip < axis.trips; ++trip) {
       const uint64_t offset = static_cast<uint64_t>(trip) * step;
-      uint64_t* const to = base + static_cast<size_t>(trip) * filled;
-      for (size_t k = 0; k < filled; ++k) to[k] = base[k] + offset;
+      const size_t begin_at = static_cast<size_t>(trip) * filled;
+      const size_t size = std::min(filled, end - begin_at);
+      for (size_t k = 0; k < size; ++k) base[begin_at + k] = base[k] + offset;
     }
-    filled *= static_cast<size_t>(axis.trips);
+    filled = end;
   }
 }
 

@@ -8,6 +8,8 @@
 
 namespace tilewright::lowering {
 
+inline int64_t BlocksOf(int64_t count, int64_t block) { return (count + block - 1) / block; }
+
 // A loop: its trip count and the step of each operand, in tiles.
 struct Axis {
   int64_t trips;
@@ -20,12 +22,14 @@ struct Axis {
   }
 };
 
-// A micro-op sequence: output axes (outermost first), then reduction axes.
+// A micro-op sequence: output axes (outermost first), then reduction axes, of which the last stored
+// block of the input may be cut short.
 struct Kernel {
-  static constexpr int kMaxAxes = 5;
+  static constexpr int kMaxAxes = 6;
   Axis axes[kMaxAxes];
   int outputs = 0;  // how many of them are output axes
   int count = 0;
+  int64_t products = 0;  // micro-ops of a reduction
 
   // Micro-ops.
   int64_t Length() const;
@@ -54,6 +58,7 @@ struct GemmShape {
   int64_t dilation_w;
   int64_t inp_blocks;
   int64_t inp_per_out;
+  int64_t interleave;
 };
 
 // Splits one tile's loops into two hardware loops and a kernel with the fewest micro-ops.

@@ -62,6 +62,9 @@ Rule Plan::Make(const Hardware& hardware, const Layer& shape, const Schedule& ch
   layer = shape;
   schedule = choices;
   taps = int64_t{layer.kernel_h} * layer.kernel_w;
+  inp_interleave_shift = __builtin_ctz(static_cast<uint32_t>(layer.inp_interleave));
+  in_planes = layer.in_blocks >> inp_interleave_shift;
+  stored_out_blocks = BlocksOf(layer.out_blocks, layer.out_interleave) * layer.out_interleave;
   if (const Rule rule = CheckTiles(); rule != Rule::kLegal) return rule;
   Place();
   if (const Rule rule = CheckFields(); rule != Rule::kLegal) return rule;
@@ -75,6 +78,10 @@ Rule Plan::CheckTiles() const {
   if (schedule.tile_w > layer.out_width) return Rule::kTileWExtent;
   if (schedule.tile_co > layer.out_blocks) return Rule::kTileCoExtent;
   if (schedule.tile_ci > (layer.depthwise ? 1 : layer.reduce_blocks)) return Rule::kTileCiExtent;
+  const int32_t unit = layer.depthwise ? 1 : layer.inp_interleave;
+  if (schedule.tile_ci % unit != 0 && schedule.tile_ci < layer.reduce_blocks) {
+    return Rule::kTileCiInterleave;
+  }
   if (layer.depthwise && schedule.loop_order == LoopOrder::kInputStationary) {
     return Rule::kDepthwiseLoopOrder;
   }
@@ -143,24 +150,28 @@ void Plan::FindKinds() {
 Rule Plan::CheckFields() {
   if (rows.max_pad > kPadMax) return Rule::kFieldPadRows;
   if (rows.max_size > kRowMax) return Rule::kFieldInputRows;
-  if (columns.max_pad > kPadMax) return Rule::kFieldPadColumns;
-  if (columns.max_size > kRowMax) return Rule::kFieldInputColumns;
+  const int64_t interleave = layer.inp_interleave;
+  if (columns.max_pad * interleave > kPadMax) return Rule::kFieldPadColumns;
+  if (columns.max_size * interleave > kRowMax) return Rule::kFieldInputColumns;
   const Wide pixels = Wide{schedule.tile_b} * schedule.tile_h * schedule.tile_w;
   if (pixels > kRowMax) return Rule::kFieldPixels;
   block_pixels = static_cast<int64_t>(pixels);
+  if (int64_t{schedule.tile_w} * layer.out_interleave > kRowMax) return Rule::kFieldOutputColumns;
   if (schedule.tile_co > kRowMax) return Rule::kFieldBlocks;
   if (max_inp_count > kRowMax) return Rule::kFieldPlanes;
   const Wide step = layer.depthwise ? layer.reduce_blocks : schedule.tile_ci;
   if (step * taps > kRowMax) return Rule::kFieldWeightRow;
-  if (int64_t{layer.row_step} * layer.width > kStrideMax) return Rule::kFieldRowStride;
+  if (Wide{layer.row_step} * layer.width * interleave > kStrideMax) return Rule::kFieldRowStride;
   const int64_t plane = int64_t{layer.height} * layer.width;
   const int64_t out_plane = int64_t{layer.out_height} * layer.out_width;
-  if (std::max(plane, out_plane) > kStrideMax) return Rule::kFieldPlaneStride;
-  if (schedule.tile_b > 1 && layer.out_blocks * out_plane > kStrideMax) {
+  if (std::max(Wide{plane} * interleave, Wide{out_plane} * layer.out_interleave) > kStrideMax) {
+    return Rule::kFieldPlaneStride;
+  }
+  if (schedule.tile_b > 1 && stored_out_blocks * out_plane > kStrideMax) {
     return Rule::kFieldImageStride;
   }
 
-  const Wide out_tiles = Wide{layer.batches} * layer.out_blocks * out_plane;
+  const Wide out_tiles = Wide{layer.batches} * stored_out_blocks * out_plane;
   const Wide out_bytes = out_tiles * hw.batch * hw.block_out;
   const Wide sizes[] = {
       Wide{layer.batches} * layer.in_blocks * plane * hw.batch * hw.block_in,
@@ -183,9 +194,13 @@ Rule Plan::CheckFields() {
   return Rule::kLegal;
 }
 
+int64_t Plan::InpTileBlocks() const {
+  if (max_inp_count != 0) return max_inp_count;
+  return BlocksOf(schedule.tile_ci, layer.inp_interleave) * layer.inp_interleave;
+}
+
 int64_t Plan::InpTile() const {
-  const int64_t blocks = max_inp_count != 0 ? max_inp_count : schedule.tile_ci;
-  return schedule.tile_b * blocks * rows.loaded * columns.loaded;
+  return schedule.tile_b * InpTileBlocks() * rows.loaded * columns.loaded;
 }
 
 int64_t Plan::WgtTile() const {
@@ -206,9 +221,8 @@ int64_t Plan::StoredWgtTile() const {
 // Scratchpad tiles that the schedule holds at once.
 Rule Plan::CheckCapacity() const {
   const Wide image = Wide{rows.loaded} * columns.loaded * schedule.tile_b;
-  const int64_t inp_blocks = max_inp_count != 0 ? max_inp_count : schedule.tile_ci;
   const Wide inp = inp_copies != 0 ? image * layer.in_blocks * (inp_copies * inp_members)
-                                   : image * inp_blocks * inp_slots;
+                                   : image * InpTileBlocks() * inp_slots;
   if (inp > hw.inp_depth) return Rule::kInpCapacity;
   const int64_t wgt_blocks = layer.depthwise ? layer.reduce_blocks : schedule.tile_ci;
   const Wide weights = Wide{schedule.tile_co} * taps;
@@ -252,6 +266,7 @@ Rule Plan::CheckKernels() {
                 layer.dilation_w,
                 kinds[k].inp_count != 0 ? kinds[k].inp_count : ci,
                 layer.depthwise && layer.share == 1 ? layer.reduce_blocks : 0,
+                layer.inp_interleave,
             });
             const auto known = std::find(kernels.begin(), kernels.end(), gemm.kernel);
             const auto kernel = static_cast<int32_t>(known - kernels.begin());

@@ -13,8 +13,6 @@
 
 namespace tilewright::lowering {
 
-inline int64_t BlocksOf(int64_t count, int64_t block) { return (count + block - 1) / block; }
-
 // The region of `bytes` bytes at `end`, which moves behind it.
 Extent PlaceRegion(int64_t bytes, int64_t& end);
 
@@ -73,6 +71,14 @@ struct ChannelTile {
   int64_t inp_count;
 };
 
+// Output blocks of a tile that lie together in OUT and RES; host/lowering/outputs.py Part.
+struct Part {
+  int64_t first;
+  int64_t blocks;
+
+  int64_t End() const { return first + blocks; }
+};
+
 // Distinct shapes of a GEMM over output channels.
 struct RunKind {
   int64_t count;
@@ -89,6 +95,9 @@ class Plan {
   Layer layer;
   Schedule schedule;
   int64_t taps;
+  int inp_interleave_shift;   // log2 of layer.inp_interleave
+  int64_t in_planes;          // stored blocks of the input
+  int64_t stored_out_blocks;  // whole stored blocks
   Spans rows;
   Spans columns;
   Tiling batch_tiles;
@@ -126,6 +135,25 @@ class Plan {
     }
     const int64_t low = first / layer.share;
     return {first, count, low, (first + count - 1) / layer.share - low + 1};
+  }
+
+  bool OutInterleaved() const { return layer.out_interleave > 1; }
+
+  // Calls visit(Part) for the parts that hold output blocks first to first + count - 1 of a tile.
+  template <typename Visit>
+  void ForEachPart(const ChannelTile& tile, int64_t first, int64_t count, Visit visit) const {
+    if (!OutInterleaved()) {
+      visit(Part{first, count});
+      return;
+    }
+    const int64_t size = layer.out_interleave, tile_end = tile.first + tile.count;
+    for (int64_t block = tile.first + first; block < tile.first + first + count;) {
+      const int64_t stored = block & -size;  // sizes are powers of two
+      const int64_t low = std::max(stored, tile.first);
+      const int64_t high = std::min(stored + size, tile_end);
+      visit(Part{low - tile.first, high - low});
+      block = high;
+    }
   }
 
   // Calls visit(Run) for the output blocks of each GEMM instruction of a co tile.
@@ -187,6 +215,7 @@ class Plan {
     return (tile.first + block) / layer.share - tile.inp_first;
   }
 
+  int64_t InpTileBlocks() const;  // input blocks of one operand tile, whole stored blocks
   Rule CheckTiles() const;
   void Place();
   void FindKinds();

@@ -20,6 +20,12 @@ class TokenStream {
  public:
   static constexpr int32_t kNothing = -1;  // no resource
 
+  // Resources that follow each other.
+  struct Range {
+    int32_t first = kNothing;
+    int32_t count = 0;
+  };
+
   // Starts an empty stream in `instructions`, which outlives it.
   void Reset(std::vector<RawInstruction>* instructions, size_t resources) {
     instructions_ = instructions;
@@ -33,25 +39,58 @@ class TokenStream {
   // that is returned, until the next call.
   [[gnu::always_inline]] RawInstruction& Emit(isa::Unit unit_of, const RawInstruction& instruction,
                                               std::initializer_list<int32_t> reads, int32_t write) {
-    const auto unit = static_cast<uint32_t>(unit_of);
-    const auto index = static_cast<int32_t>(instructions_->size());
-    instructions_->push_back(instruction);
-
-    // The last instruction of each unit that this one must follow.
     Lanes needs = kNever;
     for (const int32_t resource : reads) {
-      if (resource == kNothing) continue;
-      Use& use = uses_[static_cast<size_t>(resource)];
-      needs = Later(needs, use.writer);
-      use.readers = WithLane(use.readers, unit, index);
+      if (resource != kNothing) Read(resource, unit_of, needs);
     }
-    if (write != kNothing) {
-      Use& use = uses_[static_cast<size_t>(write)];
-      needs = Later(needs, Later(use.writer, use.readers));
-      use.writer = WithLane(kNever, unit, index);
-      use.readers = kNever;
-    }
+    if (write != kNothing) Write(write, unit_of, needs);
+    return Append(unit_of, instruction, needs);
+  }
 
+  // The same with a range of resources that it reads besides, and one that it writes.
+  RawInstruction& EmitRanges(isa::Unit unit_of, const RawInstruction& instruction,
+                             std::initializer_list<int32_t> reads, Range also_reads, Range writes) {
+    Lanes needs = kNever;
+    for (const int32_t resource : reads) {
+      if (resource != kNothing) Read(resource, unit_of, needs);
+    }
+    for (int32_t i = 0; i < also_reads.count; ++i) Read(also_reads.first + i, unit_of, needs);
+    for (int32_t i = 0; i < writes.count; ++i) Write(writes.first + i, unit_of, needs);
+    return Append(unit_of, instruction, needs);
+  }
+
+ private:
+  // A stream index for each unit; -1: none.
+  using Lanes [[gnu::vector_size(16)]] = int32_t;
+  static_assert(sizeof(Lanes) == isa::kUnits * sizeof(int32_t));
+
+  static constexpr Lanes kNever = {-1, -1, -1, -1};
+  static constexpr uint64_t kPushBit = uint64_t{1} << isa::header::kPush.low;
+  static_assert(isa::header::kPush.low + isa::kUnits <= 64 &&
+                isa::header::kPop.low + isa::kUnits <= 64);
+
+  // Both note the use of a resource by the next instruction, and in `needs` the last instruction of
+  // each unit that this one must follow.
+  [[gnu::always_inline]] void Read(int32_t resource, isa::Unit unit, Lanes& needs) {
+    Use& use = uses_[static_cast<size_t>(resource)];
+    needs = Later(needs, use.writer);
+    use.readers = WithLane(use.readers, static_cast<uint32_t>(unit), NextIndex());
+  }
+
+  [[gnu::always_inline]] void Write(int32_t resource, isa::Unit unit, Lanes& needs) {
+    Use& use = uses_[static_cast<size_t>(resource)];
+    needs = Later(needs, Later(use.writer, use.readers));
+    use.writer = WithLane(kNever, static_cast<uint32_t>(unit), NextIndex());
+    use.readers = kNever;
+  }
+
+  int32_t NextIndex() const { return static_cast<int32_t>(instructions_->size()); }
+
+  [[gnu::always_inline]] RawInstruction& Append(isa::Unit unit_of,
+                                                const RawInstruction& instruction, Lanes needs) {
+    const auto unit = static_cast<uint32_t>(unit_of);
+    const int32_t index = NextIndex();
+    instructions_->push_back(instruction);
     Lanes known = known_[unit];
     uint32_t sources = LanesOf(needs > known) & ~(1U << unit);
     if ((sources & (sources - 1)) != 0) sources = WithoutImplied(sources, needs);
@@ -67,16 +106,6 @@ class TokenStream {
     appended.word[0] |= uint64_t{sources} << isa::header::kPop.low;
     return appended;
   }
-
- private:
-  // A stream index for each unit; -1: none.
-  using Lanes [[gnu::vector_size(16)]] = int32_t;
-  static_assert(sizeof(Lanes) == isa::kUnits * sizeof(int32_t));
-
-  static constexpr Lanes kNever = {-1, -1, -1, -1};
-  static constexpr uint64_t kPushBit = uint64_t{1} << isa::header::kPush.low;
-  static_assert(isa::header::kPush.low + isa::kUnits <= 64 &&
-                isa::header::kPop.low + isa::kUnits <= 64);
 
   struct Use {
     Lanes writer;   // -1 but for the unit that wrote last

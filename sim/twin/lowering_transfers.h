@@ -60,28 +60,31 @@ struct PaddedBox {
   int64_t pad_bottom;
 };
 
-// The LOAD of an input tile; `stride` and `plane` are tiles from row to row and plane to plane.
+// The LOAD of an input tile; `stride` and `plane` are tiles from row to row and plane to plane,
+// `interleave` the tiles of a pixel.
 inline PaddedBox InputBox(const Span& row, const Span& column, int64_t planes, int64_t stride,
-                          int64_t plane) {
-  PaddedBox padded{{}, column.pad_low, column.pad_high, row.pad_low, row.pad_high};
-  if (row.size == 0 || column.size == 0) {
-    padded.box = {column.size, row.size, planes, 0, 0};
+                          int64_t plane, int64_t interleave) {
+  const int64_t size = column.size * interleave;
+  const int64_t left = column.pad_low * interleave, right = column.pad_high * interleave;
+  PaddedBox padded{{}, left, right, row.pad_low, row.pad_high};
+  if (row.size == 0 || size == 0) {
+    padded.box = {size, row.size, planes, 0, 0};
     return padded;
   }
-  const bool sides = column.pad_low != 0 || column.pad_high != 0;
+  const bool sides = left != 0 || right != 0;
   if (!sides && row.pad_low == 0 && row.pad_high == 0) {
-    padded.box = JoinedBox(column.size, row.size, planes, stride, plane);
+    padded.box = JoinedBox(size, row.size, planes, stride, plane);
     return padded;
   }
   if (!sides) {
     // Padding above and below a plane that is one row is padding before and after that row.
-    const int64_t before = row.pad_low * column.size, after = row.pad_high * column.size;
-    const Box joined = JoinedBox(column.size, row.size, 1, stride, 0);
+    const int64_t before = row.pad_low * size, after = row.pad_high * size;
+    const Box joined = JoinedBox(size, row.size, 1, stride, 0);
     if (joined.y_size == 1 && before <= kPadMax && after <= kPadMax) {
       return {{joined.x_size, planes, 1, planes > 1 ? plane : 0, 0}, before, after, 0, 0};
     }
   }
-  padded.box = {column.size, row.size, planes, row.size > 1 ? stride : 0, planes > 1 ? plane : 0};
+  padded.box = {size, row.size, planes, row.size > 1 ? stride : 0, planes > 1 ? plane : 0};
   return padded;
 }
 

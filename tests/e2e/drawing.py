@@ -18,6 +18,7 @@ import pytest
 from tilewright.host.errors import ConfigError, WorkloadError
 from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig, Parameter
 from tilewright.host.lowering import legal
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload
 
@@ -150,13 +151,15 @@ def any_schedule(rng, hw: HwConfig, workload: Workload, *others: HwConfig) -> Sc
     def tile(extent: int) -> int:
         return int(rng.integers(1, extent + 1))
 
-    blocks_in = 1 if workload.kind is Kind.DEPTHWISE else -(-workload.channels_in // hw.block_in)
+    shape = geometry(hw, workload)
+    blocks_in = 1 if shape.depthwise else shape.reduce_blocks
+    unit = shape.tile_ci_unit
     for _ in range(100):
         schedule = Schedule(
             tile_b=tile(-(-workload.n // hw.batch)),
             tile_h=tile(workload.out_height),
             tile_w=tile(workload.out_width),
-            tile_ci=tile(blocks_in),
+            tile_ci=min(tile(-(-blocks_in // unit)) * unit, blocks_in),
             tile_co=tile(-(-workload.channels_out // hw.block_out)),
             h_threading=tile(2),
             oc_threading=tile(2),

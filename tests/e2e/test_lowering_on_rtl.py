@@ -118,6 +118,27 @@ def test_random_layers_on_named_configurations(name, number):
         check_layer(device, *any_layer(rng, hw), rng)
 
 
+# -- blocks that differ -----------------------------------------------------------------------
+
+UNEQUAL = {
+    "4x16": {"block_in": 4, "block_out": 16, "vector_lanes": 8},
+    "16x4": {"block_in": 16, "block_out": 4, "vector_lanes": 2},
+}
+
+
+@pytest.mark.parametrize("number", sample(4, 40))
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_random_layers_with_interleaved_blocks(name, number):
+    rng = generator(f"{name} unequal {number}")
+    hw = load_hwconfig("tiny-4x4").with_(
+        name=name, inp_bytes=8192, wgt_bytes=16384, acc_bytes=16384, out_bytes=4096,
+        res_bytes=4096, param_bytes=4096, **UNEQUAL[name],
+    )  # fmt: skip
+    with device_of(hw, MEMORIES[number % 2]) as device:
+        for _ in range(6):
+            check_layer(device, *any_layer(rng, hw), rng)
+
+
 # -- random configurations --------------------------------------------------------------------
 
 

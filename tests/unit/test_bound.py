@@ -14,7 +14,7 @@ from tilewright.host.board import MemoryModel, load_memory
 from tilewright.host.bound import bound
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import default_schedule, lower
-from tilewright.host.workload import Workload, conv2d, dense, depthwise
+from tilewright.host.workload import Workload, conv2d, dense, depthwise, maxpool
 
 PYNQ = HwConfig()
 IDEAL = load_memory("ideal")
@@ -57,6 +57,22 @@ def test_depthwise_is_limited_by_the_smaller_block():
         hw = load_hwconfig(name)
         smaller = min(hw.block_in, hw.block_out)
         assert bound(hw, workload, IDEAL).mac_cycles == 14 * 14 * 9 * 32 // smaller
+
+
+def test_a_pool_takes_a_pass_of_the_vector_unit_for_each_kernel_position_and_one_more():
+    pool = maxpool("P", 112, 64, 3, 1, 2)
+    rows = 56 * 3 - 1  # the first kernel row of the first output row lies above the image
+    for name, parts in (("pynq-16x16", 1), ("pynq-16x32", 4)):
+        hw = load_hwconfig(name)
+        figures = bound(hw, pool, IDEAL)
+        blocks = 64 // hw.block_out
+        assert figures.vector_cycles == 56 * (3 * rows + 56) * blocks * parts
+        assert (figures.limiter, figures.mac_cycles) == ("vector", 0)
+        assert figures.cycles == figures.vector_cycles
+    assert figures.read_bytes == 112 * 112 * 64 + 64 * 16
+    assert bound(PYNQ, maxpool("P", 112, 64, 2, 0, 2), IDEAL).limiter == "read"
+    blank = replace(maxpool("P", 1, 16, 1, 0, 1), pad_top=3)
+    assert bound(PYNQ, blank, IDEAL).vector_cycles == 4 * 2
 
 
 def test_memory_limits_and_names_the_channel():
@@ -111,7 +127,7 @@ def test_compulsory_reads_equal_enumeration(*, size, kernel, stride, dilation, p
 @pytest.mark.parametrize("name", ["tiny-4x4", "batch2-8x16", "wide-8x32"])
 @pytest.mark.parametrize("workload", [
     conv2d("a", 9, 3, 10, 3, 1, 2, residual=True), depthwise("b", 8, 20, 3, 1, 1),
-    dense("c", 5, 40, 30),
+    dense("c", 5, 40, 30), maxpool("d", 9, 20, 3, 1, 2),
 ])  # fmt: skip
 def test_no_program_does_less_than_the_bound(name, workload):
     hw = load_hwconfig(name)

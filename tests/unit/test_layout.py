@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 
 from tilewright.host.errors import WorkloadError
 from tilewright.host.golden import accumulate, random_tensors
+from tilewright.host.hwconfig import HwConfig
 from tilewright.host.isa import PARAM_FIELDS, unpack_fields
 from tilewright.host.layout import (
     blocks_of,
+    chains,
     fold_activations,
     fold_weights,
+    input_block,
+    output_block,
     pack_activations,
     pack_depthwise_weights,
     pack_params,
@@ -58,6 +62,15 @@ def test_activations_round_trip(shape, batch, block):
     data = random_int8(shape)
     packed = pack_activations(data, batch=batch, block=block)
     assert np.array_equal(unpack_activations(packed, shape, batch=batch, block=block), data)
+
+
+@pytest.mark.parametrize("blocks", [(4, 16), (16, 4), (8, 8)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_layers_chain_if_the_batch_is_one_or_the_blocks_are_equal(blocks, batch):
+    hw = HwConfig(block_in=blocks[0], block_out=blocks[1], batch=batch, vector_lanes=4)
+    stored = (max(blocks),) * 2 if batch == 1 else blocks
+    assert (input_block(hw), output_block(hw)) == stored
+    assert chains(hw) == (batch == 1 or blocks == (8, 8))
 
 
 @settings(max_examples=60, deadline=None)

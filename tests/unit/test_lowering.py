@@ -15,6 +15,7 @@ from tilewright.host.golden import conv2d_int8, random_tensors
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.lowering import default_schedule, legal, lower
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.race import check_races
@@ -60,15 +61,18 @@ def workloads(draw):
 
 @st.composite
 def schedules(draw, workload, hw):
-    blocks_in = -(-workload.channels_in // hw.block_in)
+    shape = geometry(hw, workload)
+    blocks_in = shape.reduce_blocks
     blocks_out = -(-workload.channels_out // hw.block_out)
     # Mostly within the workload, now and then one beyond it.
     beyond = draw(st.sampled_from([0] * 9 + [1]))
+    unit = draw(st.sampled_from([shape.tile_ci_unit] * 9 + [1]))
+    units_in = draw(st.integers(1, -(-blocks_in // unit)))
     return Schedule(
         tile_b=draw(st.integers(1, -(-workload.n // hw.batch) + beyond)),
         tile_h=draw(st.integers(1, workload.out_height)),
         tile_w=draw(st.integers(1, workload.out_width)),
-        tile_ci=draw(st.integers(1, 1 if workload.kind is Kind.DEPTHWISE else blocks_in + beyond)),
+        tile_ci=1 if workload.kind is Kind.DEPTHWISE else min(units_in * unit, blocks_in) + beyond,
         tile_co=draw(st.integers(1, blocks_out)),
         h_threading=draw(st.sampled_from([1, 2])),
         oc_threading=draw(st.sampled_from([1, 2])),
@@ -190,15 +194,15 @@ def test_fusion_and_batch_tile_change_the_program():
 
 
 def test_weight_stationary_loads_every_weight_once():
-    schedule = replace(SCHEDULE, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
-    low = run_and_check(HARDWARE["wide out"], replace(WORKLOAD, channels_out=80), schedule)
-    assert loaded_tiles(low, Memory.WGT) == 5 * 4 * 9
+    hw = HARDWARE["wide out"].with_(wgt_bytes=32768)
+    workload = replace(WORKLOAD, channels_in=32, channels_out=80)
+    schedule = replace(SCHEDULE, tile_ci=4, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
+    low = run_and_check(hw, workload, schedule)
+    assert loaded_tiles(low, Memory.WGT) == 5 * 8 * 9
     streamed = run_and_check(
-        HARDWARE["wide out"],
-        replace(WORKLOAD, channels_out=80),
-        replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY),
+        hw, workload, replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
     )
-    assert loaded_tiles(streamed, Memory.WGT) > 5 * 4 * 9
+    assert loaded_tiles(streamed, Memory.WGT) > 5 * 8 * 9
 
 
 def test_input_stationary_loads_every_input_tile_once():
@@ -350,6 +354,7 @@ CASES = {
     "tile_w_extent": (TINY, WORKLOAD, replace(SCHEDULE, tile_w=9)),
     "tile_co_extent": (TINY, WORKLOAD, replace(SCHEDULE, tile_co=5)),
     "tile_ci_extent": (TINY, depthwise("d", 8, 16, 3, 1, 1), SCHEDULE),
+    "tile_ci_interleave": (HARDWARE["wide out"], BIG, replace(SCHEDULE, tile_ci=6)),
     "depthwise_loop_order": (
         TINY,
         depthwise("d", 8, 16, 3, 1, 1),
@@ -394,6 +399,10 @@ CASES = {
     "field_pixels": (
         TINY, conv2d("w", 300, 4, 4, 1, 0, 1),
         Schedule(tile_h=300, tile_w=300, tile_ci=1, tile_co=1),
+    ),
+    "field_output_columns": (
+        HARDWARE["wide in"], replace(conv2d("w", 1, 4, 16, 1, 0, 1), width=20000),
+        Schedule(tile_h=1, tile_w=20000, tile_ci=1, tile_co=1),
     ),
     "field_blocks": (
         TINY, dense("w", 1, 4, 70000 * 4), Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=70000),

@@ -62,16 +62,19 @@ def any_choice(rng, workload: Workload, hw: HwConfig) -> Schedule:
     """Any schedule, legal or not; small tiles as likely as large ones, a few beyond the layer."""
     shape = geometry(hw, workload)
 
-    def tile(extent: int) -> int:
+    def tile(extent: int, unit: int = 1) -> int:
         if rng.random() < 0.02:
             return extent + 1
-        return round(float(np.exp(rng.uniform(0, np.log(extent)))))
+        if rng.random() < 0.02:
+            unit = 1
+        units = round(float(np.exp(rng.uniform(0, np.log(-(-extent // unit))))))
+        return min(units * unit, extent)
 
     return Schedule(
         tile_b=tile(shape.batches),
         tile_h=tile(shape.out_height),
         tile_w=tile(shape.out_width),
-        tile_ci=tile(1 if shape.depthwise else shape.reduce_blocks),
+        tile_ci=tile(1 if shape.depthwise else shape.reduce_blocks, shape.tile_ci_unit),
         tile_co=tile(shape.out_blocks),
         h_threading=int(rng.integers(1, 3)),
         oc_threading=int(rng.integers(1, 3)),

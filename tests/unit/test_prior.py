@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tilewright.host.board import load_memory
-from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import legal
 from tilewright.host.networks import load_network
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.schedule import Fusion, Schedule
+from tilewright.host.workload import Kind, Workload, conv2d
 from tilewright.sim.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.twin_device import Twin
 from tilewright.tuner.prior import FEATURES, LayerModel
@@ -20,6 +23,8 @@ from tilewright.tuner.spaces import HardwareChoice, JointSpace, ScheduleSpace
 
 RULES = host_rules()
 HW = load_hwconfig("pynq-16x16")
+DEEP = HW.with_(name="deep-32x16", block_in=32)
+CONFIGS = (HW, DEEP, load_hwconfig("pynq-16x32"), load_hwconfig("edge-8x8"))
 DEPTHWISE = Workload(
     name="D", kind=Kind.DEPTHWISE, height=14, width=14, channels_in=96, channels_out=96,
     kernel_h=3, kernel_w=3, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1,
@@ -42,13 +47,15 @@ def some(space: ScheduleSpace, count: int, seed: int) -> np.ndarray:
     return np.array(sorted(i for i in found if i is not None), dtype=np.int64)
 
 
-@pytest.mark.parametrize("hw", ["pynq-16x16", "pynq-16x32", "edge-8x8"])
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda hw: hw.name)
 @pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
 @pytest.mark.parametrize("layer", ["C3", "C7", "C10", DEPTHWISE, FOLDED])
-def test_ranks_schedules_as_the_twin_does(hw: str, memory: str, layer: str | Workload) -> None:
+def test_ranks_schedules_as_the_twin_does(
+    config: HwConfig, memory: str, layer: str | Workload
+) -> None:
     network = load_network("vta-resnet18")
     task = layer if isinstance(layer, Workload) else network[layer]
-    config, timing = load_hwconfig(hw), load_memory(memory)
+    timing = load_memory(memory)
     space = ScheduleSpace(task, config, RULES, "full")
     points = schedule_points(space.knobs, some(space, 60, 3))
     cycles = Twin(config, timing).batch(NativeLowering(config, task), points).cycles
@@ -56,6 +63,23 @@ def test_ranks_schedules_as_the_twin_does(hw: str, memory: str, layer: str | Wor
     assert len(points) > 30
     assert (cycles > 0).all()
     assert rank_correlation(predicted, cycles) > (0.7 if task is DEPTHWISE else 0.85)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
+def test_follows_the_twin_where_tiles_cut_stored_blocks(memory: str, residual: bool) -> None:
+    task = replace(conv2d("w", 28, 16, 128, 1, 0, 1), residual=residual)
+    points = encode_schedules(
+        Schedule(tile_h=4, tile_w=14, tile_ci=1, tile_co=tile_co, h_threading=2, fusion=fusion)
+        for tile_co in range(1, 9)
+        for fusion in Fusion
+    )
+    timing = load_memory(memory)
+    cycles = Twin(DEEP, timing).batch(NativeLowering(DEEP, task), points).cycles
+    predicted = LayerModel(DEEP, task, timing).predict(points).cycles
+    assert cycles[0] > 1.1 * cycles[2], "tiles of one block of two write every pixel apart"
+    assert ((predicted > 0.9 * cycles) & (predicted < 1.3 * cycles)).all()
+    assert rank_correlation(predicted, cycles) > 0.85
 
 
 def test_judges_legality_as_the_lowering_does() -> None:
@@ -88,7 +112,7 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
     configs = [HW, load_hwconfig("pynq-16x32")]
     space = JointSpace(task, HardwareChoice(configs), RULES, "full")
     rng = np.random.default_rng(1)
-    indices = [i for i in (space.sample(rng) for _ in range(30)) if i is not None]
+    indices = [i for i in (space.sample(rng) for _ in range(150)) if i is not None]
     joint = JointPrior(configs, task, memory)
     judged = joint.judge(space.knobs, np.array(indices), masked=True)
     assert judged.legal.all()

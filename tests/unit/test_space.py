@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from support.analytic import BASE, BOARD, RULES, SMALL, TASKS, fits, legal
 
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.workload import conv2d
 from tilewright.tuner.rules import host_rules
 from tilewright.tuner.shortlist import shortlist
 from tilewright.tuner.space import Knob, SpaceError
@@ -56,6 +58,36 @@ def test_vta_space_of_resnet18_has_13760_raw_points() -> None:
     assert len(tasks) == 10
     sizes = [ScheduleSpace(w, BASE, host_rules(), "vta").raw_size for w in tasks]
     assert sum(sizes) == 13_760
+
+
+@pytest.mark.parametrize("kind", ["full", "vta"])
+@pytest.mark.parametrize("blocks", [(8, 32), (32, 16), (16, 16), (16, 32)])
+def test_every_size_that_the_reduction_offers_is_legal_and_no_legal_one_is_missing(
+    kind: str, blocks: tuple[int, int]
+) -> None:
+    hw = BASE.with_(name="other", block_in=blocks[0], block_out=blocks[1])
+    workload = conv2d("w", 4, 152, 64, 1, 0, 1)
+    rules = host_rules()
+    extent = rules.channel_blocks(hw, workload)[0]
+    small = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
+    legal_sizes = [
+        size
+        for size in range(1, extent + 1)
+        if rules.legal(hw, workload, replace(small, tile_ci=size)).ok
+        and (kind == "full" or extent % size == 0)
+    ]
+    knobs = {knob.name: knob for knob in ScheduleSpace(workload, hw, rules, kind).knobs}
+    assert list(knobs["tile_ci"].values) == legal_sizes
+
+
+def test_a_joint_space_offers_what_each_configuration_takes() -> None:
+    configs = [BASE, BASE.with_(name="wide", block_in=8, block_out=32)]
+    workload, rules = conv2d("w", 2, 72, 64, 1, 0, 1), host_rules()
+    space = JointSpace(workload, HardwareChoice(configs), rules, "full")
+    knob = next(knob for knob in space.knobs if knob.name == "tile_ci")
+    assert knob.values == (1, 2, 3, 4, 5, 8, 9)
+    found = {(p.hw.name, p.schedule.tile_ci) for p in map(space.decode, space.enumerate())}
+    assert found == {*((BASE.name, n) for n in range(1, 6)), *(("wide", n) for n in (4, 8, 9))}
 
 
 def test_enumeration_equals_brute_force() -> None:

@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tilewright.host.errors import WorkloadError
-from tilewright.host.workload import MAX_REDUCTION, Kind, Workload, conv2d, dense, depthwise
+from tilewright.host.workload import (
+    MAX_REDUCTION,
+    Kind,
+    Workload,
+    conv2d,
+    dense,
+    depthwise,
+    maxpool,
+)
 
 SMALL = st.integers(1, 4)
 
@@ -16,10 +26,9 @@ SMALL = st.integers(1, 4)
 def workloads(draw):
     kind = draw(st.sampled_from(Kind))
     channels = draw(st.integers(1, 8))
-    values = {
-        name: draw(SMALL)
-        for name in ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w")
-    }
+    pool = kind is Kind.MAXPOOL
+    values = {name: draw(SMALL) for name in ("kernel_h", "kernel_w", "stride_h", "stride_w")}
+    values |= {name: 1 if pool else draw(SMALL) for name in ("dilation_h", "dilation_w")}
     values |= {
         f"pad_{side}": draw(st.integers(0, 3)) for side in ("top", "bottom", "left", "right")
     }
@@ -31,9 +40,9 @@ def workloads(draw):
             height=draw(st.integers(1, 16)),
             width=draw(st.integers(1, 16)),
             channels_in=channels,
-            channels_out=channels if kind is Kind.DEPTHWISE else draw(st.integers(1, 8)),
+            channels_out=draw(st.integers(1, 8)) if kind is Kind.CONV2D else channels,
             relu=draw(st.booleans()),
-            residual=draw(st.booleans()),
+            residual=not pool and draw(st.booleans()),
             count=draw(SMALL),
             **values,
         )
@@ -49,6 +58,13 @@ def test_output_shape_is_the_one_that_torch_computes(w):
         torch.zeros(w.input_shape, device="meta"),
         (w.pad_left, w.pad_right, w.pad_top, w.pad_bottom),
     )
+    if w.kind is Kind.MAXPOOL:
+        y = torch.nn.functional.max_pool2d(
+            x.double(), (w.kernel_h, w.kernel_w), (w.stride_h, w.stride_w)
+        )
+        assert w.output_shape == tuple(y.shape)
+        assert (w.macs, w.reduction, prod(w.weight_shape)) == (0, 0, 0)
+        return
     groups = w.channels_in if w.kind is Kind.DEPTHWISE else 1
     y = torch.nn.functional.conv2d(
         x, torch.zeros(w.weight_shape, device="meta"), None, (w.stride_h, w.stride_w), 0,
@@ -114,6 +130,24 @@ def test_depthwise_keeps_the_channels():
     with pytest.raises(WorkloadError, match="as many output as input channels"):
         base(kind=Kind.DEPTHWISE, channels_out=5)
     assert depthwise("d", 8, 6, 3, 1, 1).weight_shape == (6, 1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"channels_out": 5}, "as many output as input channels"),
+        ({"dilation_h": 2}, "must be 1 for a max pool"),
+        ({"dilation_w": 3}, "must be 1 for a max pool"),
+        ({"residual": True}, "must be False for a max pool"),
+    ],
+)
+def test_a_max_pool_has_no_weights_dilation_or_residual(changes, text):
+    with pytest.raises(WorkloadError, match=text) as caught:
+        base(kind=Kind.MAXPOOL, **changes)
+    assert caught.value.field == f"w.{next(iter(changes))}"
+    w = maxpool("p", 112, 64, 3, 1, 2)
+    assert (w.kind, w.relu, w.weight_shape) == (Kind.MAXPOOL, False, (64, 0, 3, 3))
+    assert w.output_shape == (1, 64, 56, 56)
 
 
 def test_the_longest_reduction_cannot_overflow_and_the_next_one_is_refused():

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an output tile lies in OUT, RES and DRAM."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tilewright.host.lowering.geometry import aligned_parts
+from tilewright.host.lowering.plan import Plan
+from tilewright.host.lowering.transfers import Box, box
+from tilewright.host.lowering.walk import Item
+
+
+class Spread(NamedTuple):
+    """An output that fills every so many pixels of a larger one in DRAM.
+
+    Attributes:
+        first_row, first_column: where its first pixel lies.
+        row_step, column_step: from one of its pixels to the next.
+        height, width: of the larger output.
+    """
+
+    first_row: int
+    first_column: int
+    row_step: int
+    column_step: int
+    height: int
+    width: int
+
+    def pixels(self, array: Any) -> Any:
+        """The pixels of an array (..., height, width) that it fills."""
+        return array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
+
+
+class Part(NamedTuple):
+    """Output blocks of a tile that lie together in OUT and RES and are stored at once.
+
+    They lie there as [blocks][pixels], or as [pixels][blocks] where DRAM interleaves blocks: then a
+    part is what the tile has of a stored block, and its rows in DRAM are as long as they can be.
+
+    Attributes:
+        first: its first output block, relative to the tile.
+        blocks: output blocks.
+        interleaved: which of the two.
+    """
+
+    first: int
+    blocks: int
+    interleaved: bool
+
+    @property
+    def end(self) -> int:
+        """The output block after the last."""
+        return self.first + self.blocks
+
+    @property
+    def keys(self) -> range:
+        """Output blocks that stand for the part's place in OUT when dependencies are tracked.
+
+        One is enough where places of different tiles are equal or disjoint; interleaved parts of
+        tiles that start within a stored block overlap.
+        """
+        return range(self.first, self.end if self.interleaved else self.first + 1)
+
+    def steps(self, pixels: int) -> tuple[int, int]:
+        """Tiles from block to block and from pixel to pixel, of a tile with so many pixels."""
+        return (1, self.blocks) if self.interleaved else (pixels, 1)
+
+
+def parts(plan: Plan, item: Item, first: int, count: int) -> list[Part]:
+    """The parts that hold output blocks ``first .. first + count - 1`` of a tile."""
+    interleave = plan.shape.out_interleave
+    if interleave == 1:
+        return [Part(first, count, interleaved=False)]
+    tile = plan.channels.tiles[item.co]
+    cut = [
+        Part(*part, interleaved=True) for part in aligned_parts(tile.first, tile.count, interleave)
+    ]
+    return [part for part in cut if part.first < first + count and part.end > first]
+
+
+def out_boxes(plan: Plan, item: Item, part: Part) -> list[tuple[int, int, Box]]:
+    """Regions of the output (or residual) tensor that a part of a tile fills.
+
+    Returns:
+        (byte offset in the tensor, first scratchpad tile after the part's first, shape).
+    """
+    shape = plan.shape
+    batch, batches = plan.batch_tiles[item.batch]
+    row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+    interleave, count = shape.out_interleave, part.blocks
+    line = shape.out_width * interleave
+    plane = shape.out_height * shape.out_width
+    image = shape.stored_out_blocks * plane
+    block = plan.channels.tiles[item.co].first + part.first
+    within = block % interleave
+    start = batch * image + (block - within) * plane + within
+    start += row.out * line + column.out * interleave
+    pixels = row.count * column.count
+    if not part.interleaved and batches == 1:
+        places = [(start, 0, box(column.count, row.count, count, line, plane))]
+    elif not part.interleaved:
+        region = box(column.count, row.count, batches, line, image)
+        places = [(start + i * plane, i * batches * pixels, region) for i in range(count)]
+    elif count == interleave:
+        places = [(start, 0, box(column.count * count, row.count, batches, line, image))]
+    else:
+        region = box(count, column.count, row.count, interleave, line)
+        places = [(start + i * image, i * pixels * count, region) for i in range(batches)]
+    size = plan.hw.out_tile_bytes
+    return [(offset * size, at, region) for offset, at, region in places]
+
+
+def spread_boxes(plan: Plan, item: Item, part: Part, spread: Spread) -> list[tuple[int, int, Box]]:
+    """As `out_boxes`, for an output that is spread: one row of the walk is one pixel."""
+    shape = plan.shape
+    batch, batches = plan.batch_tiles[item.batch]
+    row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
+    interleave, count = shape.out_interleave, part.blocks
+    line = spread.width * interleave
+    plane = spread.height * spread.width
+    image = shape.stored_out_blocks * plane
+    block = plan.channels.tiles[item.co].first + part.first
+    within = block % interleave
+    start = batch * image + (block - within) * plane + within
+    start += (spread.first_row + row.out * spread.row_step) * line
+    start += (spread.first_column + column.out * spread.column_step) * interleave
+    pixels = row.count * column.count
+    along, down = spread.column_step * interleave, spread.row_step * line
+    if part.interleaved:
+        region = Box(count, column.count, row.count, along, down)
+        places = [(start + i * image, i * pixels * count, region) for i in range(batches)]
+    else:
+        region = Box(1, column.count, row.count, along, down)
+        places = [
+            (start + i * image + j * plane, (j * batches + i) * pixels, region)
+            for j in range(count)
+            for i in range(batches)
+        ]
+    size = plan.hw.out_tile_bytes
+    return [(offset * size, at, region) for offset, at, region in places]

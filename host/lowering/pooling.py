@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`PoolPlan`: a max pool's schedule checked against a configuration, with every buffer's place.
+
+An output tile is ``tile_b x tile_co x tile_h x tile_w``. Input rows are loaded into RES, one pass
+of the vector unit a kernel position gathers the maxima in ACC, and a requantise pass brings them
+to OUT. The knobs of a `Schedule` mean:
+
+- ``loop_order``: input-stationary loads the whole window of a tile at once, for few long
+  instructions; output-stationary keeps the tile's accumulators and streams the stored input
+  rows through RES, each once, so that tiles may be high and a small RES will do;
+- ``h_threading``: loads in RES, and tiles in OUT, at a time. The vector unit works on one tile
+  after the other whatever they are, so threads over channels would repeat the program;
+- ``tile_ci`` and ``fusion`` mean nothing: a pool has no reduction over channels.
+
+Channel tiles are the outer loop, so that parameters are loaded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.layout import blocks_of, output_block
+from tilewright.host.lowering.geometry import Span, Spans, even_tiles, spans
+from tilewright.host.lowering.plan import MEMORY_MAX, Legality
+from tilewright.host.lowering.pooling_gather import Window
+from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
+from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
+from tilewright.host.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolPlan:
+    """A legal schedule's tiles and buffers.
+
+    Attributes:
+        hw, workload, schedule: what is lowered.
+        rows, columns: output tiles on the image axes.
+        pieces: what each row tile loads at a time.
+        loaded_rows: most input rows of a piece.
+        batch_tiles: (first, count) of batch tiles.
+        channel_tiles: (first, count) of output blocks.
+        interleave: blocks of a stored block of activations (`host.layout`).
+        res_slots: pieces held in RES.
+        out_slots: tiles held in OUT.
+        param_slots: channel tiles whose parameters are held.
+    """
+
+    hw: HwConfig
+    workload: Workload
+    schedule: Schedule
+    rows: Spans
+    columns: Spans
+    pieces: tuple[tuple[Piece, ...], ...]
+    loaded_rows: int
+    batch_tiles: tuple[tuple[int, int], ...]
+    channel_tiles: tuple[tuple[int, int], ...]
+    interleave: int
+    res_slots: int
+    out_slots: int
+    param_slots: int
+
+    @property
+    def batches(self) -> int:
+        """Batch tiles of the workload."""
+        return blocks_of(self.workload.n, self.hw.batch)
+
+    @property
+    def stored_planes(self) -> int:
+        """Stored blocks of the channels, of input and output alike."""
+        return blocks_of(self.workload.channels_in, self.interleave * self.hw.block_out)
+
+    @property
+    def slot(self) -> int:
+        """RES tiles of the largest piece of a full tile."""
+        planes = blocks_of(self.schedule.tile_co, self.interleave)
+        line = self.columns.loaded * self.interleave
+        return self.schedule.tile_b * planes * self.loaded_rows * line
+
+    @property
+    def pixels(self) -> int:
+        """Tiles of one output block of a full output tile."""
+        return self.schedule.tile_b * self.rows.count * self.columns.count
+
+    @property
+    def streams(self) -> bool:
+        """Whether input rows are streamed."""
+        return self.schedule.loop_order is LoopOrder.OUTPUT_STATIONARY
+
+    @property
+    def row_step(self) -> int:
+        """Stored rows from one loaded row to the next."""
+        return 1 if self.streams else _row_step(self.workload)
+
+    def window(
+        self, piece: Piece, use: Use, *, blocks: int, batches: int, rows: int, column: Span
+    ) -> Window:
+        """What output rows of a tile see of a piece.
+
+        Args:
+            piece: what is loaded.
+            use: the output rows.
+            blocks: output blocks of the tile.
+            batches: batch tiles of the tile.
+            rows: output rows of the tile.
+            column: its columns.
+        """
+        return Window(
+            blocks=blocks,
+            batches=batches,
+            rows=use.outs,
+            columns=column.count,
+            image=rows * column.count,
+            row_step=self.rows.step,
+            column_step=self.columns.step,
+            loaded_rows=piece.span.loaded,
+            loaded_columns=column.loaded,
+            interleave=self.interleave,
+            kernel_h=use.taps,
+            kernel_w=self.workload.kernel_w,
+            fresh=use.fresh,
+        )
+
+    def region_sizes(self) -> dict[str, int]:
+        """Bytes of the tensor regions, in memory order."""
+        hw, workload = self.hw, self.workload
+        pixel = self.batches * self.stored_planes * self.interleave * hw.out_tile_bytes
+        return {
+            "inp": pixel * workload.height * workload.width,
+            "param": blocks_of(workload.channels_out, hw.block_out) * hw.param_tile_bytes,
+            "out": pixel * workload.out_height * workload.out_width,
+        }
+
+
+def make_pool_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan | Legality:
+    """Check a schedule of a max pool; a plan when it is legal, otherwise the reason."""
+    refusal = _check_tiles(hw, workload, schedule) or _check_choices(schedule)
+    if refusal is not None:
+        return refusal
+    plan = _place(hw, workload, schedule)
+    return _check_repeats(plan) or _check_fields(plan) or _check_capacity(plan) or plan
+
+
+def _refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
+    text = f"{detail}: needs {needed}, has {available}"
+    return Legality(ok=False, rule=rule, detail=text, needed=needed, available=available)
+
+
+def _row_step(workload: Workload) -> int:
+    return workload.stride_h if workload.kernel_h == 1 else 1
+
+
+def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality | None:
+    """Tiles within the workload: a larger one would name the same program twice."""
+    out_blocks = blocks_of(workload.channels_out, hw.block_out)
+    for name, tile, limit in (
+        ("tile_b", schedule.tile_b, blocks_of(workload.n, hw.batch)),
+        ("tile_h", schedule.tile_h, workload.out_height),
+        ("tile_w", schedule.tile_w, workload.out_width),
+        ("tile_co", schedule.tile_co, out_blocks),
+        ("tile_ci", schedule.tile_ci, 1),
+    ):
+        if tile > limit:
+            why = "a tile is at most the workload's extent"
+            if name == "tile_ci":
+                why = "a pool has no reduction over channels"
+            return _refuse(f"{name}_extent", f"{name}: {why}", tile, limit)
+    unit = output_block(hw) // hw.block_out
+    if schedule.tile_co % unit and schedule.tile_co < out_blocks:
+        detail = (
+            f"tile_co: {unit} blocks are interleaved in DRAM, so a pool's tile is a multiple of "
+            f"{unit}, or all blocks"
+        )
+        whole = min(blocks_of(schedule.tile_co, unit) * unit, out_blocks)
+        return _refuse("tile_co_interleave", detail, whole, schedule.tile_co)
+    return None
+
+
+def _check_choices(schedule: Schedule) -> Legality | None:
+    """One canonical value of every knob that does not change the program."""
+    if schedule.loop_order is LoopOrder.WEIGHT_STATIONARY:
+        return _repeats("pool_loop_order", "loop_order: a pool has no weights")
+    if schedule.fusion is not Fusion.TILE:
+        why = "a pool has no reduction whose last step could be split"
+        return _repeats("pool_fusion", f"fusion: {why}")
+    if schedule.oc_threading != 1:
+        why = "threads over channels would repeat the program of threads over rows"
+        return _repeats("pool_threading", f"oc_threading: {why}")
+    return None
+
+
+def _repeats(rule: str, detail: str) -> Legality:
+    return Legality(ok=False, rule=rule, detail=detail)
+
+
+def _place(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan:
+    rows = spans(
+        extent=workload.out_height,
+        tile=schedule.tile_h,
+        stored=workload.height,
+        stride=workload.stride_h,
+        pad=workload.pad_top,
+        kernel=workload.kernel_h,
+        dilation=1,
+        row_step=_row_step(workload),
+    )
+    columns = spans(
+        extent=workload.out_width,
+        tile=schedule.tile_w,
+        stored=workload.width,
+        stride=workload.stride_w,
+        pad=workload.pad_left,
+        kernel=workload.kernel_w,
+        dilation=1,
+        row_step=1,
+    )
+    if schedule.loop_order is LoopOrder.OUTPUT_STATIONARY:
+        pieces = tuple(_streamed(workload, row) for row in rows.tiles)
+    else:
+        pieces = tuple(whole_window(row, workload.kernel_h) for row in rows.tiles)
+    batch_tiles = even_tiles(blocks_of(workload.n, hw.batch), schedule.tile_b)
+    channel_tiles = even_tiles(blocks_of(workload.channels_out, hw.block_out), schedule.tile_co)
+    bands = len(batch_tiles) * len(columns.tiles) * len(channel_tiles)
+    loads = bands * sum(piece.loads for tile in pieces for piece in tile)
+    return PoolPlan(
+        hw=hw,
+        workload=workload,
+        schedule=schedule,
+        rows=rows,
+        columns=columns,
+        pieces=pieces,
+        loaded_rows=max(piece.span.loaded for tile in pieces for piece in tile),
+        batch_tiles=batch_tiles,
+        channel_tiles=channel_tiles,
+        interleave=output_block(hw) // hw.block_out,
+        res_slots=max(1, min(schedule.h_threading, loads)),
+        out_slots=min(schedule.h_threading, bands * len(rows.tiles)),
+        param_slots=min(schedule.h_threading, len(channel_tiles)),
+    )
+
+
+def _streamed(workload: Workload, row: Span) -> tuple[Piece, ...]:
+    return streamed_rows(
+        row.out,
+        row.count,
+        height=workload.height,
+        stride=workload.stride_h,
+        pad=workload.pad_top,
+        kernel=workload.kernel_h,
+    )
+
+
+def _check_repeats(plan: PoolPlan) -> Legality | None:
+    """Choices that only here name the program of another schedule."""
+    one_row = plan.schedule.tile_h == 1 and not plan.streams
+    if one_row and plan.pieces == tuple(_streamed(plan.workload, row) for row in plan.rows.tiles):
+        why = "every tile has its rows at once, so this would repeat the output-stationary program"
+        return _repeats("pool_loop_order", f"loop_order: {why}")
+    threads, loads = plan.schedule.h_threading, max(plan.res_slots, plan.out_slots)
+    if threads > loads:
+        return _refuse("pool_threading", "h_threading: there is one load", threads, loads)
+    return None
+
+
+def _check_fields(plan: PoolPlan) -> Legality | None:
+    """Values that an instruction field bounds."""
+    workload, schedule, interleave = plan.workload, plan.schedule, plan.interleave
+    rows = (0, plan.loaded_rows) if plan.streams else (plan.rows.max_pad, plan.rows.max_size)
+    columns = (plan.columns.max_pad, plan.columns.max_size)
+    for name, (pad, size), tiles in (("rows", rows, 1), ("columns", columns, interleave)):
+        blocks = f" times {tiles} interleaved blocks" if tiles > 1 else ""
+        if pad * tiles > PAD_MAX:
+            detail = f"padding {name} on one side of a load{blocks} (6-bit field)"
+            return _refuse(f"field_pad_{name}", detail, pad * tiles, PAD_MAX)
+        if size * tiles > ROW_MAX:
+            detail = f"input {name} of a load{blocks} (16-bit field)"
+            return _refuse(f"field_input_{name}", detail, size * tiles, ROW_MAX)
+    out_plane = workload.out_height * workload.out_width
+    largest_plane = max(workload.height * workload.width, out_plane) * interleave
+    image = plan.stored_planes * interleave * out_plane if schedule.tile_b > 1 else 0
+    for rule, detail, value, limit in (
+        ("field_taps", "kernel rows or columns (16-bit loop)",
+         max(workload.kernel_h, workload.kernel_w), ROW_MAX),
+        ("field_pixels", "pixels of an output tile (16-bit loop)", plan.pixels, ROW_MAX),
+        ("field_output_columns", "output columns of a tile times interleaved blocks (16-bit field)",
+         plan.columns.count * interleave, ROW_MAX),
+        ("field_blocks", "output blocks of a tile (16-bit loop)", schedule.tile_co, ROW_MAX),
+        ("field_row_stride", "tiles from row to row (24-bit field)",
+         max(plan.row_step * workload.width, workload.out_width) * interleave, STRIDE_MAX),
+        ("field_plane_stride", "tiles from plane to plane (24-bit field)", largest_plane,
+         STRIDE_MAX),
+        ("field_image_stride", "output tiles from image to image (24-bit field)", image,
+         STRIDE_MAX),
+        ("memory", "bytes of the tensors in DRAM (40-bit offsets)",
+         sum(plan.region_sizes().values()), MEMORY_MAX // 2),
+    ):  # fmt: skip
+        if value > limit:
+            return _refuse(rule, detail, value, limit)
+    return None
+
+
+def _check_capacity(plan: PoolPlan) -> Legality | None:
+    """Scratchpad tiles that the schedule holds at once."""
+    hw, blocks = plan.hw, plan.schedule.tile_co
+    tile = blocks * plan.pixels
+    out_blocks = blocks_of(plan.workload.channels_out, hw.block_out)
+    if plan.res_slots * plan.slot > hw.res_depth:
+        detail = f"RES must hold {plan.res_slots} x {plan.slot} tiles"
+        return _refuse("res_capacity", detail, plan.res_slots * plan.slot, hw.res_depth)
+    if tile > hw.acc_depth:
+        return _refuse("acc_capacity", "ACC must hold the tiles", tile, hw.acc_depth)
+    if tile > hw.out_depth // plan.out_slots:
+        detail = f"OUT must hold {plan.out_slots} x {tile} tiles"
+        return _refuse("out_capacity", detail, plan.out_slots * tile, hw.out_depth)
+    held = min(plan.param_slots * blocks, out_blocks)
+    if held > hw.param_depth:
+        detail = f"PARAM must hold {plan.param_slots} channel tiles of {blocks} blocks"
+        return _refuse("param_capacity", detail, held, hw.param_depth)
+    return None
