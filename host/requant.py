@@ -2,7 +2,7 @@
 """The requantise epilogue: its parameters, the snapping of real scales, and the exact arithmetic.
 
 ``out = clip(rint_half_even(((acc + bias) * m1 + r * m2 * 2^8) / 2^shift) + zero_point, lo, hi)``
-with one rounding. This module is the authority on that formula; the RTL and every device must agree.
+with one rounding. This module is the authority on that formula; the RTL and every device agree.
 """
 
 from __future__ import annotations

@@ -17,12 +17,25 @@ LAYERS = ("host", "sim", "tuner")
 
 OPTIONAL = frozenset(
     {"botorch", "cmaes", "cocotb", "cocotb_tools", "cocotbext", "emcee", "gpytorch", "gymnasium",
-     "hypothesis", "nevergrad", "optuna", "pettingzoo", "psutil", "pynq", "pyosys", "pytest", "ray",
-     "scipy", "sklearn", "threadpoolctl", "torch", "tvm", "xgboost"}
+     "hypothesis", "networkx", "nevergrad", "onnx_ir", "onnxruntime", "onnxscript", "optuna",
+     "pettingzoo", "psutil", "pynq", "pyosys", "pytest", "ray",
+     "scipy", "sklearn", "threadpoolctl", "torch", "tvm", "tvm_ffi", "xgboost"}
 )  # fmt: skip
 """Packages that are no run-time requirement: imported where used, or by an algorithm's module."""
 
-ALGORITHMS = ("tuner.search.", "tuner.allocate.", "tuner.arena.")
+ALGORITHMS = ("tuner.search.", "tuner.allocate.", "tuner.arena.", "host.compiler.")
+COMPILED = (
+    "qgraph",
+    "fuse",
+    "layers",
+    "integer",
+    "memory",
+    "region",
+    "executable",
+    "artefact",
+    "tasks",
+)
+"""What a compiled network needs on a device: neither TVM nor PyTorch."""
 """Imported when an algorithm is made, or by a bench that compares them: they may need more."""
 
 SOURCES = {
@@ -114,6 +127,7 @@ def test_optional_packages_are_imported_where_used():
     assert not wrong
     assert not {f"tuner.{package}.{name}" for package in ("search", "allocate")
                 for name in ("__init__", "registry")} & needy()  # fmt: skip
+    assert not {f"host.compiler.{name}" for name in COMPILED} & needy()
 
 
 @pytest.mark.parametrize(
