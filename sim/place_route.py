@@ -54,6 +54,9 @@ _CLOCKS: Final = ("aclk", "aresetn")
 _WORST_ENDPOINTS: Final = 5
 
 
+ROUTERS: Final = ("router1", "router2")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
     """What a placement is made for.
@@ -62,21 +65,28 @@ class Conditions:
         device: key of `ECP5_DEVICES`.
         speed: speed grade, one of `SPEEDS`.
         frequency_mhz: clock that the placer and the router aim at.
+        router: nextpnr's ``router1`` or ``router2``.
+        density: share of a region's sites that the placer fills at most.
     """
 
     device: str = "85k"
     speed: int = 8
     frequency_mhz: float = DEFAULT_FREQUENCY_MHZ
+    router: str = "router2"
+    density: float = 0.9
 
     def __post_init__(self) -> None:
         """Validate."""
         for name, value, allowed in (
             ("device", self.device, tuple(ECP5_DEVICES)),
             ("speed", self.speed, SPEEDS),
+            ("router", self.router, ROUTERS),
         ):
             if value not in allowed:
                 known = ", ".join(str(entry) for entry in allowed)
                 raise ConfigError(f"must be one of {known}", field=name, value=value)
+        if not 0.1 <= self.density <= 1:
+            raise ConfigError("must be from 0.1 to 1", field="density", value=self.density)
         if not 1 <= self.frequency_mhz <= 1000:
             raise ConfigError(
                 "must be from 1 to 1000 MHz", field="frequency_mhz", value=self.frequency_mhz
@@ -220,7 +230,7 @@ def _folder() -> Path:
 
 
 _STAGE: Final = re.compile(
-    r"Max frequency|at iteration|at initial|iter=\d*0:|[Rr]outing|[Pp]acking|Running|wirelength"
+    r"Max frequency|at iteration|at initial|iter=\d|\| *\d+000 *\||[Rr]outing|[Pp]acking|Running"
 )
 """Lines of nextpnr that tell how far it is."""
 
@@ -278,7 +288,7 @@ def place(
         *(f"--{conditions.device}", "--speed", str(conditions.speed), "--package", _PINS),
         *("--freq", f"{conditions.frequency_mhz:g}", "--seed", str(seed)),
         *("--timing-allow-fail", "--lpf-allow-unconstrained", "--detailed-timing-report"),
-        *("--router", "router2"),
+        *("--router", conditions.router, "--placer-heap-beta", f"{conditions.density:g}"),
     ]
     result = _folder() / f"{_digest([options, design.name, tools])}.placement.json"
     with result.with_suffix(".lock").open("w") as lock:
@@ -435,6 +445,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seed", type=int, action="append", help="repeat for several (default: 1, 2 and 3)"
     )
     parser.add_argument("--freq", type=float, default=DEFAULT_FREQUENCY_MHZ, help="MHz to aim at")
+    parser.add_argument("--router", choices=ROUTERS, default=Conditions.router)
+    parser.add_argument(
+        "--density", type=float, default=Conditions.density, help="most that the placer fills"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -450,7 +464,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         hw = _override(load_hwconfig(options.hw), options.set)
         conditions = Conditions(
-            device=options.device, speed=options.speed, frequency_mhz=options.freq
+            device=options.device,
+            speed=options.speed,
+            frequency_mhz=options.freq,
+            router=options.router,
+            density=options.density,
         )
         seeds = tuple(dict.fromkeys(options.seed or DEFAULT_SEEDS))
         placements = [
