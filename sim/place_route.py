@@ -230,7 +230,7 @@ def _folder() -> Path:
 
 
 _STAGE: Final = re.compile(
-    r"Max frequency|at iteration|at initial|iter=\d|\| *\d+000 *\||[Rr]outing|[Pp]acking|Running"
+    r"Max frequency|at iteration|at initial|iter=\d|\| *\d+000 *\||Info: (Routing|Packing|Running)"
 )
 """Lines of nextpnr that tell how far it is."""
 
