@@ -58,7 +58,8 @@ def compile_network(
     """
     costs = CostModel(hw, board, offload_all=offload_all)
     parts = partition(network, costs.choose)
-    progress(f"{len(parts.regions)} regions on the accelerator")
+    count = len(parts.regions)
+    progress(f"{count} region{'s' * (count != 1)} on the accelerator")
     square = hw.batch == 1 and hw.block_in == hw.block_out
     graphs, executables = [], []
     for region in parts.regions:

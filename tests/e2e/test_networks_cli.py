@@ -10,6 +10,7 @@ import pytest
 from e2e.command import tilewright
 from e2e.drawing import generator
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 SHAPE = (1, 3, 12, 12)
 
@@ -87,6 +88,19 @@ def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     assert cycles.returncode == 0, cycles.stderr
     stated = next(part for part in run.stdout.split(": ") if "cycles on the accelerator" in part)
     assert stated.split(" cycles")[0] in cycles.stdout  # the twin counts the cycles of the RTL
+
+
+def test_an_image_is_scaled_and_cropped_to_the_input(folder):
+    pixels = generator("image").integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(folder / "photo.png")
+    done = tilewright(
+        "compile", "small.onnx", "--calibration", "photo.png", "--hw", "tiny-4x4", "--search", "0",
+        "-o", "photo.tw", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    run = tilewright("run", "photo.tw", "--input", "photo.png", "--device", "reference", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert "y: float32 [1, 5]" in run.stdout
 
 
 def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
