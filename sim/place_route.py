@@ -66,14 +66,12 @@ class Conditions:
         speed: speed grade, one of `SPEEDS`.
         frequency_mhz: clock that the placer and the router aim at.
         router: nextpnr's ``router1`` or ``router2``.
-        density: share of a region's sites that the placer fills at most.
     """
 
     device: str = "85k"
     speed: int = 8
     frequency_mhz: float = DEFAULT_FREQUENCY_MHZ
     router: str = "router2"
-    density: float = 0.9
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -85,8 +83,6 @@ class Conditions:
             if value not in allowed:
                 known = ", ".join(str(entry) for entry in allowed)
                 raise ConfigError(f"must be one of {known}", field=name, value=value)
-        if not 0.1 <= self.density <= 1:
-            raise ConfigError("must be from 0.1 to 1", field="density", value=self.density)
         if not 1 <= self.frequency_mhz <= 1000:
             raise ConfigError(
                 "must be from 1 to 1000 MHz", field="frequency_mhz", value=self.frequency_mhz
@@ -288,7 +284,7 @@ def place(
         *(f"--{conditions.device}", "--speed", str(conditions.speed), "--package", _PINS),
         *("--freq", f"{conditions.frequency_mhz:g}", "--seed", str(seed)),
         *("--timing-allow-fail", "--lpf-allow-unconstrained", "--detailed-timing-report"),
-        *("--router", conditions.router, "--placer-heap-beta", f"{conditions.density:g}"),
+        *("--router", conditions.router),
     ]
     result = _folder() / f"{_digest([options, design.name, tools])}.placement.json"
     with result.with_suffix(".lock").open("w") as lock:
@@ -447,9 +443,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--freq", type=float, default=DEFAULT_FREQUENCY_MHZ, help="MHz to aim at")
     parser.add_argument("--router", choices=ROUTERS, default=Conditions.router)
     parser.add_argument(
-        "--density", type=float, default=Conditions.density, help="most that the placer fills"
-    )
-    parser.add_argument(
         "--set",
         action="append",
         default=[],
@@ -468,7 +461,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             speed=options.speed,
             frequency_mhz=options.freq,
             router=options.router,
-            density=options.density,
         )
         seeds = tuple(dict.fromkeys(options.seed or DEFAULT_SEEDS))
         placements = [
