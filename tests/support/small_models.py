@@ -93,20 +93,28 @@ def operators(parts: PartitionedNetwork) -> list[QOperator]:
 
 
 def assert_regions_agree(
-    network: ImportedNetwork, parts: PartitionedNetwork, inputs: dict[str, np.ndarray]
+    network: ImportedNetwork,
+    parts: PartitionedNetwork,
+    inputs: dict[str, np.ndarray],
+    ties: float = 0.01,
 ) -> None:
-    """Every region computes what ONNX Runtime computes, but for ties in single precision."""
+    """Every region computes what ONNX Runtime computes, but for ties in single precision.
+
+    Averages of few elements have many ties.
+    """
     assert parts.regions
     tensors, names = run_all(network.qdq, inputs), quantised_names(network.qdq)
     for region in parts.regions:
         for name, errors in region_errors(region, tensors, names).items():
             assert np.abs(errors).max() <= 1, (region.name, name)
-            assert (errors != 0).mean() <= 0.01, (region.name, name)
+            assert (errors != 0).mean() <= ties, (region.name, name)
 
 
-def accelerated(model: onnx.ModelProto, *, asymmetric: bool = False) -> PartitionedNetwork:
+def accelerated(
+    model: onnx.ModelProto, *, asymmetric: bool = False, ties: float = 0.01
+) -> PartitionedNetwork:
     """The parts of a model, after comparing its regions with ONNX Runtime."""
     network = imported(model, asymmetric=asymmetric)
     parts = partition(network)
-    assert_regions_agree(network, parts, noise(network, np.random.default_rng(0)))
+    assert_regions_agree(network, parts, noise(network, np.random.default_rng(0)), ties)
     return parts

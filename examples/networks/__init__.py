@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compact PyTorch definitions of well-known networks, with random seeded weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from networks.alexnet import AlexNet
+from networks.digits import DigitsClassifier
+from networks.mobilenet import MobileNetV2
+from networks.resnet import resnet18, resnet34
+from networks.squeezenet import SqueezeNet
+from networks.transformer import Encoder
+from networks.vgg import VGG16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A network that can be built.
+
+    Attributes:
+        build: makes it, with weights from PyTorch's generator.
+        input_shape: of its one float32 input.
+    """
+
+    build: Callable[[], nn.Module]
+    input_shape: tuple[int, ...]
+
+
+NETWORKS: Mapping[str, Network] = {
+    "alexnet": Network(build=AlexNet, input_shape=(1, 3, 224, 224)),
+    "digits": Network(build=DigitsClassifier, input_shape=(1, 1, 8, 8)),
+    "mobilenet-v2": Network(build=MobileNetV2, input_shape=(1, 3, 224, 224)),
+    "resnet18": Network(build=resnet18, input_shape=(1, 3, 224, 224)),
+    "resnet34": Network(build=resnet34, input_shape=(1, 3, 224, 224)),
+    "squeezenet": Network(build=SqueezeNet, input_shape=(1, 3, 224, 224)),
+    "transformer": Network(build=Encoder, input_shape=(1, 128, 128)),
+    "vgg16": Network(build=VGG16, input_shape=(1, 3, 224, 224)),
+}
+
+
+def build(name: str, seed: int = 0) -> nn.Module:
+    """A network in inference mode.
+
+    Weights are random, but activations keep the size of their inputs (He initialisation), and
+    batch normalisation has statistics as after training.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = NETWORKS[name].build()
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+                if module.bias is not None:
+                    nn.init.normal_(module.bias, std=0.05)
+            elif isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.weight, 0.5, 1.0)
+                nn.init.normal_(module.bias, std=0.1)
+                module.running_mean.normal_(0, 0.1)
+                module.running_var.uniform_(0.8, 1.2)
+    return network.eval()

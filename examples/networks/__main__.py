@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Import networks, divide them between accelerator and CPU, and print what runs where.
+
+cd examples && python -m networks [NAME ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from networks import NETWORKS, build
+from tilewright.host.compiler.frontend import (
+    Calibration,
+    ImportedNetwork,
+    ImportOptions,
+    import_network,
+    partition,
+)
+
+
+def imported(name: str, samples: int = 2) -> ImportedNetwork:
+    """A network of this folder, quantised with noise for data."""
+    shape = NETWORKS[name].input_shape
+    data = np.random.default_rng(0).normal(size=(samples, *shape[1:])).astype(np.float32)
+    return import_network(
+        build(name),
+        calibration=Calibration(arrays={"x": data}),
+        options=ImportOptions(name=name),
+    )
+
+
+def report(name: str) -> None:
+    """Print one network."""
+    network = imported(name)
+    started = time.perf_counter()
+    parts = partition(network)
+    seconds = {**network.seconds, "partition": time.perf_counter() - started}
+    print(f"{name}: {len(parts.regions)} regions")
+    print("  " + ", ".join(f"{stage} {value:.2f} s" for stage, value in seconds.items()))
+    counts = Counter((p.place, p.kind, p.reason) for p in parts.placements)
+    for (place, kind, reason), count in sorted(counts.items()):
+        print(f"  {place:12}{count:4} x {kind:20}{reason}")
+
+
+def main() -> None:
+    """Report on the networks that are named, or on all."""
+    for name in sys.argv[1:] or NETWORKS:
+        report(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading Relax expressions: names, shapes, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+Array = npt.NDArray[Any]
+
+
+def operator_name(expr: Any) -> str:
+    """``relax.add`` for a call of that operator; empty for anything else."""
+    return str(getattr(expr.op, "name", "")) if isinstance(expr, relax.Call) else ""
+
+
+def is_constant(expr: Any) -> bool:
+    """Whether an expression is a constant tensor."""
+    return isinstance(expr, tvm.ir.GenericConst)
+
+
+def constant(expr: Any) -> Array:
+    """The elements of a constant tensor."""
+    return np.asarray(expr.value.numpy())
+
+
+def shape_of(expr: Any) -> tuple[int, ...] | None:
+    """The static shape of a tensor expression, or ``None``."""
+    shape = getattr(expr.ty, "shape", None)
+    if shape is None or not hasattr(shape, "values"):
+        return None
+    sizes = tuple(getattr(size, "value", None) for size in shape.values)
+    return None if None in sizes else tuple(int(size) for size in sizes if size is not None)
+
+
+def dtype_of(expr: Any) -> str:
+    """The element type of a tensor expression; empty for anything else."""
+    return str(getattr(expr.ty, "dtype", "") or "")
+
+
+def variables_of(expr: Any) -> list[Any]:
+    """The variables that an expression reads, in order, each once."""
+    if isinstance(expr, relax.Var):
+        return [expr]
+    if isinstance(expr, relax.Call):
+        parts = list(expr.args)
+    elif isinstance(expr, relax.Tuple):
+        parts = list(expr.fields)
+    elif isinstance(expr, relax.TupleGetItem):
+        parts = [expr.tuple_value]
+    else:
+        parts = []
+    found: dict[Any, None] = {}
+    for part in parts:
+        found |= dict.fromkeys(variables_of(part))
+    return list(found)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a `QGraph` means, in real numbers: dequantise, compute in float64, quantise half to even.
+
+Shares nothing with the compiler's integer arithmetic, and is no faster than it has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from tilewright.host.compiler.qgraph import (
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QMatmul,
+    QOperator,
+    QPool,
+    QRescale,
+    QReshape,
+    QTensor,
+    from_normal_form,
+    to_normal_form,
+)
+
+
+def real(tensor: QTensor, data: np.ndarray) -> torch.Tensor:
+    """The real values of an int8 tensor."""
+    return torch.from_numpy((data.astype(np.float64) - tensor.zero_point) * tensor.scale)
+
+
+def quantised(tensor: QTensor, values: torch.Tensor) -> np.ndarray:
+    """Real values as int8."""
+    steps = np.rint(values.numpy() / tensor.scale) + tensor.zero_point
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Outputs for inputs, all in normal form."""
+    torch.set_num_threads(1)  # tests share the machine
+    data = dict(zip(graph.inputs, inputs, strict=True))
+    for name, array in data.items():
+        assert array.shape == graph.tensors[name].shape, name
+    for operator in graph.operators:
+        output = graph.tensors[operator.output]
+        if isinstance(operator, QReshape):
+            (source,) = operator.inputs
+            tensor = graph.tensors[source]
+            assert (tensor.scale, tensor.zero_point) == (output.scale, output.zero_point)
+            data[output.name] = data[source].reshape(output.shape)
+            continue
+        values = _apply(operator, [real(graph.tensors[n], data[n]) for n in operator.inputs])
+        low, high = operator.bounds
+        values = values.clamp(low, high) if operator.bounds != (None, None) else values
+        assert tuple(values.shape) == output.shape, (operator.name, values.shape, output.shape)
+        data[output.name] = quantised(output, values)
+    return [data[name] for name in graph.outputs]
+
+
+def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
+    if isinstance(operator, QConv):
+        return _convolve(operator, inputs[0]) + sum(inputs[1:])
+    if isinstance(operator, QPool):
+        return _pool(operator, inputs[0])
+    if isinstance(operator, QAdd):
+        return inputs[0] + inputs[1]
+    if isinstance(operator, QConcat):
+        return torch.cat(inputs, 1)
+    if isinstance(operator, QMatmul):
+        return _multiply(operator, *inputs)
+    assert isinstance(operator, QRescale), operator
+    return inputs[0]
+
+
+def _convolve(operator: QConv, x: torch.Tensor) -> torch.Tensor:
+    weights = torch.from_numpy(operator.weights.astype(np.float64))
+    scales = torch.from_numpy(operator.weight_scales)[None, :, None, None]
+    bias = torch.from_numpy(operator.bias)[None, :, None, None]
+    top, left, bottom, right = operator.pads
+    if not operator.transposed:
+        x = functional.pad(x, (left, right, top, bottom))
+        products = functional.conv2d(
+            x, weights, None, operator.stride, 0, operator.dilation, operator.groups
+        )
+    else:
+        products = functional.conv_transpose2d(
+            x,
+            weights,
+            None,
+            operator.stride,
+            0,
+            operator.output_padding,
+            operator.groups,
+            operator.dilation,
+        )
+        rows, columns = products.shape[2:]
+        products = products[:, :, top : rows - bottom, left : columns - right]
+    return products * scales + bias
+
+
+def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
+    top, left, bottom, right = operator.pads
+    fill = -torch.inf if operator.maximum else 0.0
+    x = functional.pad(x, (left, right, top, bottom), value=fill)
+    pool = functional.max_pool2d if operator.maximum else functional.avg_pool2d
+    return pool(x, operator.kernel, operator.stride)
+
+
+def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    batch, channels, tokens, _ = a.shape
+    heads = operator.heads
+    a = a.reshape(batch, heads, channels // heads, tokens)
+    b = b.reshape(batch, heads, b.shape[1] // heads, b.shape[2])
+    m = b.transpose(2, 3) if operator.b_rows_are_outputs else b
+    return (operator.factor * (m @ a)).reshape(batch, -1, tokens, 1)
+
+
+class FloatRegions:
+    """A `RegionRunner` by `evaluate`; keeps what every region returned.
+
+    Attributes:
+        results: of each region, by number, in the model's shapes.
+    """
+
+    def __init__(self, graphs: Sequence[QGraph]) -> None:
+        self._graphs = graphs
+        self.results: dict[int, list[np.ndarray]] = {}
+
+    def __call__(self, number: int, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        graph = self._graphs[number]
+        shaped = [
+            to_normal_form(array, graph.tensors[name].shape)
+            for name, array in zip(graph.inputs, inputs, strict=True)
+        ]
+        outputs = [
+            from_normal_form(array, graph.model_shapes.get(name, array.shape))
+            for name, array in zip(graph.outputs, evaluate(graph, shaped), strict=True)
+        ]
+        self.results[number] = outputs
+        return outputs

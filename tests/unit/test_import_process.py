@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files are read in a process of their own; whatever happens there ends in one error here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.compiler import import_process
+from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.import_options import Limits, QuantiseOptions
+from tilewright.host.compiler.import_process import prepare_file
+from tilewright.host.compiler.model_file import read_model
+from tilewright.host.compiler.prepare import prepare
+from tilewright.host.errors import WorkloadError
+
+
+@pytest.fixture
+def model_path(tmp_path) -> Path:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(4, 3, 3, 3), model.weights(4))
+    path = tmp_path / "model.onnx"
+    onnx.save(model.proto(model.add("Relu", y)), path)
+    return path
+
+
+def in_child(path, calibration, limits=Limits(seconds=120)):  # noqa: B008  (immutable)
+    return prepare_file(path, {}, calibration, QuantiseOptions(), limits)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "path", "random"])
+def test_the_child_prepares_the_same_model(model_path, tmp_path, kind) -> None:
+    data = fresh_rng().normal(size=(3, 3, 6, 6)).astype(np.float32)
+    np.save(tmp_path / "data.npy", data)
+    calibration = {
+        "arrays": Calibration(arrays={"x": data}, mean=(0.1, 0.2, 0.3)),
+        "path": Calibration(path=tmp_path / "data.npy"),
+        "random": Calibration(random_samples=2, seed=3),
+    }[kind]
+    found = in_child(model_path, calibration)
+    model = read_model(model_path, {})
+    expected = prepare(model, model_path, calibration, QuantiseOptions())
+    assert found.model == expected.model
+    assert not found.was_quantised
+    assert set(found.seconds) == set(expected.seconds)
+
+
+def test_errors_of_the_child_arrive_whole(model_path, tmp_path) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        in_child(model_path, None)
+    assert caught.value.rule == "a float model needs calibration data"
+    assert caught.value.field == str(model_path)
+    assert "arrays" in caught.value.remedy
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    with pytest.raises(WorkloadError, match=r"empty\.onnx: must be an ONNX model"):
+        in_child(tmp_path / "empty.onnx", None)
+
+
+def test_a_child_that_takes_too_long_is_stopped(model_path) -> None:
+    with pytest.raises(WorkloadError, match=r"must be readable in 0.01 s"):
+        in_child(model_path, Calibration(random_samples=1), Limits(seconds=0.01))
+
+
+def test_a_child_without_memory_is_an_error(model_path) -> None:
+    with pytest.raises(WorkloadError):
+        in_child(model_path, Calibration(random_samples=1), Limits(memory_bytes=2**28))
+
+
+def test_a_child_that_crashes_is_an_error(model_path, monkeypatch) -> None:
+    real = subprocess.Popen
+
+    def crashing(command, **options):
+        script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+        return real([command[0], "-c", script], **options)
+
+    monkeypatch.setattr(import_process.subprocess, "Popen", crashing)
+    with pytest.raises(WorkloadError, match=r"without a crash \(killed by SIGSEGV\)"):
+        in_child(model_path, Calibration(random_samples=1))
