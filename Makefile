@@ -84,6 +84,9 @@ bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours
 bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--quick: minutes)
 	@$(BIN)/python bench/allocate.py --json build/bench/allocate.json --html build/bench/allocate.html $(ARGS)
 
+bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
+	@$(BIN)/python bench/networks.py --json build/bench/networks.json $(ARGS)
+
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(BIN)/python -m tilewright.sim.place_route $(HW) $(ARGS)
 
@@ -111,4 +114,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc pnr mutate pins lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks pnr mutate pins lint format generate clean

@@ -19,6 +19,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,9 @@ QUICK = ("digits", "squeezenet")
 SAMPLES = 4
 """Calibration inputs of a network with random weights."""
 
+CONTIGUOUS_BYTES = 1 << 28
+"""VGG-16 has 138 MB of weights, more than a Pynq's image reserves (128 MiB)."""
+
 Record = dict[str, Any]
 
 
@@ -60,6 +64,7 @@ def measure(
 ) -> Record:
     """One network; raises when a device and the reference differ."""
     hw, board = load_hwconfig(hw_name), load_board(board_name)
+    board = replace(board, cpu=replace(board.cpu, contiguous_bytes=CONTIGUOUS_BYTES))
     digits = load_digits() if name == "digits" else None
     module = train(digits) if digits is not None else build(name)
     shape = NETWORKS[name].input_shape
@@ -208,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "fidelity": fidelity,
                 "search": given.search,
                 "keep_rounding": given.keep_rounding,
+                "contiguous_bytes": CONTIGUOUS_BYTES,
                 "rtl": rtl_digest(),
             },
         }
