@@ -92,24 +92,35 @@ def check_limits(network: CompiledNetwork, board: Board) -> None:
         ProgramError: the limit, what the program needs, and what helps.
     """
     for program in network.programs:
-        needed = program.program.memory_bytes
-        count = program.program.instruction_count
         for rule, value, limit in (
-            ("a program must lie within 40-bit offsets", needed, PROGRAM_BYTES_MAX),
-            ("a program must have a 32-bit count of instructions", count, INSTRUCTIONS_MAX),
             (
-                f"a program must fit the contiguous memory of {board.name}",
-                needed,
-                board.cpu.contiguous_bytes,
+                "a program must lie within 40-bit offsets",
+                program.program.memory_bytes,
+                PROGRAM_BYTES_MAX,
+            ),
+            (
+                "a program must have a 32-bit count of instructions",
+                program.program.instruction_count,
+                INSTRUCTIONS_MAX,
             ),
         ):
-            if value > limit:
-                raise ProgramError(
-                    f"{rule} (at most {limit})",
-                    field=program.name,
-                    value=value,
-                    remedy="use a smaller input or batch, or a board with more memory",
-                )
+            _require(rule, program.name, value, limit)
+    _require(
+        f"all programs together must fit the contiguous memory of {board.name}",
+        network.name,
+        sum(program.program.memory_bytes for program in network.programs),
+        board.cpu.contiguous_bytes,
+    )
+
+
+def _require(rule: str, field: str, value: int, limit: int) -> None:
+    if value > limit:
+        raise ProgramError(
+            f"{rule} (at most {limit})",
+            field=field,
+            value=value,
+            remedy="use a smaller input or batch, or a board with more memory",
+        )
 
 
 def _port(argument: Any) -> Port:

@@ -7,10 +7,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import yaml
 from e2e.command import tilewright
 from e2e.drawing import generator
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+
+from tilewright.host.board import BOARD_DIR
 
 SHAPE = (1, 3, 12, 12)
 
@@ -164,3 +167,17 @@ def test_open_sizes_need_a_shape(folder):
         "tiny-4x4", "--search", "0", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_a_program_that_the_board_cannot_hold_is_refused(folder):
+    board = yaml.safe_load((BOARD_DIR / "pynq-z2.yaml").read_text())
+    board["cpu"]["contiguous_bytes"] = 10_000
+    (folder / "small.yaml").write_text(yaml.safe_dump(board))
+    done = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+        "--board", "small.yaml", "-o", "refused.tw", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 2
+    error = done.stderr.strip().splitlines()[-1]
+    assert "must fit the contiguous memory of small (at most 10000)" in error
+    assert not (folder / "refused.tw").exists()
