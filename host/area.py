@@ -106,18 +106,18 @@ class LogicModel:
     ff_per_element: float = 0.0
 
 
-LUT_ERROR: Final = 0.02
+LUT_ERROR: Final = 0.025
 FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5534.2,
-    lut_per_lane=720.2,
-    lut_per_element=335.2,
-    lut_per_axi_bit=10.8,
-    ff_fixed=7005.3,
-    ff_per_lane=180.4,
-    ff_per_element=81.6,
+    lut_fixed=5711.1,
+    lut_per_lane=656.5,
+    lut_per_element=364.5,
+    lut_per_axi_bit=8.8,
+    ff_fixed=6954.9,
+    ff_per_lane=190.7,
+    ff_per_element=78.3,
 )
 
 
