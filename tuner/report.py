@@ -30,7 +30,10 @@ def percent(value: float | None) -> str:
 
 
 def task_table(result: StudyResult) -> Table:
-    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials."""
+    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials.
+
+    A screened study's trials are those of its search; those that it repeated are *confirmed*.
+    """
     table = Table(
         title=result.study.name,
         title_justify="left",
@@ -39,7 +42,9 @@ def task_table(result: StudyResult) -> Table:
         pad_edge=False,
     )
     table.add_column("layer", no_wrap=True)
-    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "trials")
+    headings = ["count", "default", "best", "speed-up", "bound", "of bound", "trials"]
+    if result.screening is not None:
+        headings.append("confirmed")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for task in result.tasks:
@@ -51,7 +56,7 @@ def task_table(result: StudyResult) -> Table:
             factor(task.speedup),
             number(task.bound),
             percent(task.of_bound),
-            f"{task.valid_trials}/{task.trials}",
+            *trial_counts(result, task.name),
         )
     table.add_section()
     table.add_row(
@@ -62,9 +67,24 @@ def task_table(result: StudyResult) -> Table:
         factor(ratio(result.default_network, result.best_network)),
         number(result.bound_network),
         percent(ratio(result.bound_network, result.best_network)),
-        f"{sum(t.valid_trials for t in result.tasks)}/{len(result.trials)}",
+        *trial_counts(result),
     )
     return table
+
+
+def trial_counts(result: StudyResult, task: str = "") -> list[str]:
+    """Valid of all trials of the search, and of the confirmations where the study has some.
+
+    Args:
+        result: of the study.
+        task: name of one task; empty: all of them.
+    """
+    studies = [result] if result.screening is None else [result.screening, result]
+    counts = []
+    for study in studies:
+        tasks = [each for each in study.tasks if task in ("", each.name)]
+        counts.append(f"{sum(t.valid_trials for t in tasks)}/{sum(t.trials for t in tasks)}")
+    return counts
 
 
 def schedule_table(result: StudyResult) -> Table:
@@ -104,8 +124,8 @@ def condition_lines(result: StudyResult) -> list[str]:
     memory, board = settings["memory"], settings["board"]
     shared = memory["shared_bytes_per_cycle"]
     clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
-    used = len(result.trials)
-    cached = sum(t.measurement.cached for t in result.trials)
+    search = result.search
+    cached = sum(t.measurement.cached for t in search.trials)
     sharing = f"{shared:g} B/cycle shared" if shared else "channels separate"
     lines = [
         (
@@ -119,12 +139,12 @@ def condition_lines(result: StudyResult) -> list[str]:
             f"({clock_source})"
         ),
         (
-            f"fidelity {settings['fidelity']}, mode {settings['mode']}, "
+            f"fidelity {fidelity_text(result)}, mode {settings['mode']}, "
             f"tuner {settings['tuner']}, allocator {settings.get('allocator', 'headroom')}, "
             f"objective {settings.get('objective', 'latency')}, "
             f"space {settings['space']}, seed {settings['seed']}, "
-            f"budget {used} of {settings['budget']} measurements ({cached} from earlier studies), "
-            f"study {result.study.status}"
+            f"budget {len(search.trials)} of {search.settings['budget']} measurements "
+            f"({cached} from earlier studies), study {result.study.status}"
         ),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
@@ -132,6 +152,17 @@ def condition_lines(result: StudyResult) -> list[str]:
         operators = settings["cpu_operators"]
         lines.append(f"left to the CPU, not counted: {', '.join(operators)}")
     return lines
+
+
+def fidelity_text(result: StudyResult) -> str:
+    """What measured, and how often it did where the search was on another fidelity."""
+    fidelity = str(result.settings["fidelity"])
+    if result.screening is None:
+        return fidelity
+    return (
+        f"{fidelity} ({len(result.trials)} confirmations of {result.screening.study.name}, which "
+        f"searched on {result.screening.settings['fidelity']})"
+    )
 
 
 def outcome_line(result: StudyResult) -> str:

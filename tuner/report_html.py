@@ -5,55 +5,23 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from tilewright.host.errors import StoreError
-from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
-from tilewright.host.workload import Workload
-from tilewright.tuner.measurement import Status
-from tilewright.tuner.report import (
-    condition_lines,
-    factor,
-    hardware_lines,
-    mismatch_lines,
-    number,
-    outcome_line,
-    percent,
+from tilewright.tuner.pareto import Point
+from tilewright.tuner.report import condition_lines, mismatch_lines, outcome_line
+from tilewright.tuner.report_figures import (
+    bound_figure,
+    layers_figure,
+    pareto_figure,
+    race_figure,
+    stall_figure,
+    utilisation_figure,
 )
-from tilewright.tuner.results import (
-    StudyResult,
-    TaskResult,
-    network_curve,
-    ratio,
-    schedule_text,
-    task_curve,
-)
-
-STATE_COLOURS: Final = {
-    "busy": "#2f7d4f",
-    "token_load": "#4c78a8",
-    "token_gemm": "#e4a11b",
-    "token_vector": "#b279a2",
-    "token_store": "#9d755d",
-    "memory": "#d1495b",
-    "idle": "#c9ccd1",
-}
-
-STATE_LABELS: Final = {
-    "busy": "busy",
-    "token_load": "waits for load",
-    "token_gemm": "waits for gemm",
-    "token_vector": "waits for vector",
-    "token_store": "waits for store",
-    "memory": "waits for bus or ACC bank",
-    "idle": "no instruction",
-}
-
-FAILURES_SHOWN: Final = 200
+from tilewright.tuner.report_tables import config_table, failure_table, pareto_table, task_table
+from tilewright.tuner.results import StudyResult
 
 _STYLE: Final = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;
@@ -70,22 +38,27 @@ p.note{color:#555;font-size:.86rem;margin-top:.2rem}
 """
 
 
-def write_html(result: StudyResult, path: Path) -> Path:
+@dataclass(frozen=True, kw_only=True)
+class _Section:
+    """A plot with its title, a line about it, and what stands below it."""
+
+    title: str
+    note: str
+    figure: Any
+    below: str = ""
+
+
+def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Path:
     """Write the report of a study.
 
     Args:
         result: worked out from the store.
+        archive: networks that no other one beats (`pareto`); empty in per-layer mode.
         path: the file to write.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    figures = [
-        ("Best so far against measurements", _NETWORK_NOTE, _progress_figure(result)),
-        ("Cycles of each layer against its bound", _BOUND_NOTE, _bound_figure(result)),
-        ("Utilisation of the MAC array", _UTILISATION_NOTE, _utilisation_figure(result)),
-        ("Where each unit's cycles go", _STALL_NOTE, _stall_figure(result)),
-    ]
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>{html.escape(result.study.name)}</title>",
@@ -95,23 +68,24 @@ def write_html(result: StudyResult, path: Path) -> Path:
         f"<p class='outcome'>{html.escape(outcome_line(result))}</p>",
         *(f"<p class='wrong'>{html.escape(line)}</p>" for line in mismatch_lines(result)),
         "<h2>Layers</h2>",
-        _task_table(result),
+        task_table(result),
         "<h2>Hardware</h2>",
-        _config_table(result),
+        config_table(result),
     ]
-    for position, (title, note, figure) in enumerate(figures):
-        parts.append(f"<h2>{title}</h2><p class='note'>{note}</p>")
+    for position, section in enumerate(_sections(result, archive)):
+        parts.append(f"<h2>{section.title}</h2><p class='note'>{html.escape(section.note)}</p>")
         parts.append(
-            figure.to_html(
+            section.figure.to_html(
                 full_html=False,
                 div_id=f"figure-{position}",
                 include_plotlyjs=position == 0,
                 config={"displayModeBar": False, "responsive": True},
             )
         )
+        parts.append(section.below)
     parts += [
         "<h2>Trials without a valid measurement</h2>",
-        _failure_table(result),
+        failure_table(result),
         "<h2>Conditions</h2><ul class='conditions'>",
         *(f"<li>{html.escape(line)}</li>" for line in condition_lines(result)),
         "</ul></body></html>",
@@ -128,9 +102,66 @@ def write_html(result: StudyResult, path: Path) -> Path:
     return path
 
 
-_NETWORK_NOTE: Final = (
-    "Relative to the first valid measurement. The network counts only when every layer has a "
-    "valid measurement (in shared mode on one configuration). Click a name to hide a line."
+def _sections(result: StudyResult, archive: Sequence[Point]) -> list[_Section]:
+    found = [
+        _Section(
+            title="The search",
+            note=_screening_note(result) + (_RACE_NOTE if result.shared else _SUM_NOTE),
+            figure=race_figure(result),
+        ),
+        _Section(title="The search of each layer", note=_LAYERS_NOTE, figure=layers_figure(result)),
+    ]
+    if archive:
+        found.append(
+            _Section(
+                title="Networks that no other one beats",
+                note=_PARETO_NOTE,
+                figure=pareto_figure(result, archive),
+                below=pareto_table(result, archive),
+            )
+        )
+    found += [
+        _Section(
+            title="Cycles of each layer against its bound",
+            note=_BOUND_NOTE,
+            figure=bound_figure(result),
+        ),
+        _Section(
+            title="Utilisation of the MAC array",
+            note=_UTILISATION_NOTE,
+            figure=utilisation_figure(result),
+        ),
+        _Section(
+            title="Where each unit's cycles go", note=_STALL_NOTE, figure=stall_figure(result)
+        ),
+    ]
+    return found
+
+
+def _screening_note(result: StudyResult) -> str:
+    """Where the search was made, when it was not where its outcome was confirmed."""
+    if result.screening is None:
+        return ""
+    search, fidelity = result.screening, result.settings["fidelity"]
+    return (
+        f"Searched on {search.settings['fidelity']} ({len(search.trials):,} measurements, study "
+        f"{search.study.name}); what is marked was measured again on {fidelity}. "
+    )
+
+
+_RACE_NOTE: Final = (
+    "A configuration has a network when every layer has a valid measurement on it; its line ends "
+    "with the last measurement that it was given. A click on a name hides a line."
+)
+_SUM_NOTE: Final = (
+    "The sum counts when every layer has a valid measurement, each on a configuration of its own."
+)
+_LAYERS_NOTE: Final = (
+    "Best of all configurations, relative to the first valid measurement of the layer."
+)
+_PARETO_NOTE: Final = (
+    "In cycles, energy (by counters, relative) and share of the board at once; networks inside the "
+    "convex hull of a configuration are left out."
 )
 _BOUND_NOTE: Final = (
     "One occurrence of each layer. The bound is the larger of MAC cycles and compulsory traffic; "
@@ -144,258 +175,3 @@ _STALL_NOTE: Final = (
     "From the on-chip counters of the best trial of each layer. A unit is in exactly one state a "
     "cycle, so each bar adds up to 100 %."
 )
-
-
-def _measured(result: StudyResult) -> list[TaskResult]:
-    return [task for task in result.tasks if task.best is not None]
-
-
-def _layout(figure: Any, *, height: int, **more: Any) -> Any:
-    figure.update_layout(
-        template="plotly_white",
-        height=height,
-        margin={"l": 60, "r": 20, "t": 30, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
-        **more,
-    )
-    return figure
-
-
-def _progress_figure(result: StudyResult) -> Any:
-    figure = go.Figure()
-    end = len(result.trials)
-    counts = {task.name: task.count for task in result.tasks}
-    label = "network" if result.shared else "sum over layers"
-    curves: list[tuple[str, list[tuple[int, int]], float]] = [
-        (label, network_curve(result.trials, counts, shared=result.shared), 4)
-    ]
-    curves += [(t.name, task_curve(result.trials, t.name), 1.2) for t in result.tasks]
-    for name, curve, width in curves:
-        if not curve:
-            continue
-        points = [*curve, (end, curve[-1][1])]
-        first = curve[0][1]
-        figure.add_scatter(
-            x=[x for x, _ in points],
-            y=[y / first for _, y in points],
-            customdata=[y for _, y in points],
-            hovertemplate="%{customdata:,} cycles after %{x} measurements",
-            mode="lines",
-            line={"shape": "hv", "width": width, **({"color": "#111"} if width > 2 else {})},
-            name=name,
-        )
-    figure.update_xaxes(title="measurements charged to the study", rangemode="tozero")
-    figure.update_yaxes(title="best cycles / first measured")
-    return _layout(figure, height=460)
-
-
-def _bound_figure(result: StudyResult) -> Any:
-    tasks = _measured(result)
-    names = [task.name for task in tasks]
-    figure = go.Figure()
-    series = (
-        ("untuned default", [t.default_cycles for t in tasks], "#c9ccd1"),
-        ("best", [t.best_cycles for t in tasks], "#2f7d4f"),
-        ("bound", [t.bound for t in tasks], "#1d2129"),
-    )
-    for name, values, colour in series:
-        figure.add_bar(x=names, y=values, name=name, marker_color=colour)
-    figure.update_yaxes(title="cycles", rangemode="tozero")
-    return _layout(figure, height=400, barmode="group")
-
-
-def _utilisation_figure(result: StudyResult) -> Any:
-    tasks = _measured(result)
-    issued, useful = [], []
-    macs = _macs(result)
-    for task in tasks:
-        best = task.best
-        cycles = task.best_cycles
-        if best is None or not cycles:
-            continue
-        hw = best.hw
-        per_cycle = hw["batch"] * hw["block_in"] * hw["block_out"]
-        issued.append(100 * best.measurement.counters.get("macs_tiles", 0) / cycles)
-        useful.append(100 * macs[task.name] / (cycles * per_cycle))
-    names = [task.name for task in tasks]
-    figure = go.Figure()
-    figure.add_bar(x=names, y=issued, name="issued", marker_color="#9ec5ab")
-    figure.add_bar(x=names, y=useful, name="useful", marker_color="#2f7d4f")
-    figure.update_yaxes(title="% of peak", range=[0, 105])
-    return _layout(figure, height=360, barmode="group")
-
-
-def _macs(result: StudyResult) -> dict[str, int]:
-    return {str(t["name"]): Workload.from_mapping(t).macs for t in result.settings["tasks"]}
-
-
-def _stall_figure(result: StudyResult) -> Any:
-    tasks = _measured(result)
-    names = [task.name for task in tasks]
-    figure = make_subplots(
-        rows=2, cols=2, subplot_titles=list(UNIT_NAMES), vertical_spacing=0.13, shared_yaxes=True
-    )
-    shown: set[str] = set()
-    for place, unit in enumerate(UNIT_NAMES):
-        for state, _ in UNIT_COUNTER_STATES:
-            if state == f"token_{unit}":
-                continue
-            shares = [_share(task, f"{unit}_{state}") for task in tasks]
-            figure.add_bar(
-                row=place // 2 + 1,
-                col=place % 2 + 1,
-                x=names,
-                y=shares,
-                name=STATE_LABELS[state],
-                legendgroup=state,
-                showlegend=state not in shown,
-                marker_color=STATE_COLOURS[state],
-                hovertemplate="%{y:.1f} %",
-            )
-            shown.add(state)
-    figure.update_yaxes(range=[0, 100], ticksuffix=" %")
-    return _layout(figure, height=640, barmode="stack")
-
-
-def _share(task: TaskResult, counter: str) -> float:
-    best, cycles = task.best, task.best_cycles
-    if best is None or not cycles:
-        return 0.0
-    return 100 * best.measurement.counters.get(counter, 0) / cycles
-
-
-# -- tables -----------------------------------------------------------------------------------
-
-
-def _table(headings: Sequence[tuple[str, bool]], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    def cell(tag: str, text: str, numeric: bool) -> str:
-        return f"<{tag}{' class=n' if numeric else ''}>{html.escape(text)}</{tag}>"
-
-    head = "".join(cell("th", text, numeric) for text, numeric in headings)
-    body = []
-    for kind, cells in rows:
-        line = "".join(
-            cell("td", text, numeric) for text, (_, numeric) in zip(cells, headings, strict=True)
-        )
-        body.append(f"<tr{f' class={kind}' if kind else ''}>{line}</tr>")
-    return (
-        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
-def _task_table(result: StudyResult) -> str:
-    headings = [
-        ("layer", False),
-        ("count", True),
-        ("default cycles", True),
-        ("best cycles", True),
-        ("speed-up", True),
-        ("bound", True),
-        ("of bound", True),
-        ("valid / trials", True),
-        ("configuration", False),
-        ("schedule", False),
-    ]
-    rows: list[tuple[str, Sequence[str]]] = []
-    for task in result.tasks:
-        best = task.best
-        rows.append(
-            (
-                "",
-                (
-                    task.name,
-                    str(task.count),
-                    number(task.default_cycles),
-                    number(task.best_cycles),
-                    factor(task.speedup),
-                    number(task.bound),
-                    percent(task.of_bound),
-                    f"{task.valid_trials} / {task.trials}",
-                    "-" if best is None else result.config_name(best.config_hash),
-                    "-" if best is None else schedule_text(best.schedule),
-                ),
-            )
-        )
-    rows.append(
-        (
-            "total",
-            (
-                "network" if result.shared else "sum (not deployable)",
-                "",
-                number(result.default_network),
-                number(result.best_network),
-                factor(ratio(result.default_network, result.best_network)),
-                number(result.bound_network),
-                percent(ratio(result.bound_network, result.best_network)),
-                f"{sum(t.valid_trials for t in result.tasks)} / {len(result.trials)}",
-                "",
-                "",
-            ),
-        )
-    )
-    return _table(headings, rows)
-
-
-def _config_table(result: StudyResult) -> str:
-    resources = ("lut", "ff", "bram36", "dsp")
-    headings = [("configuration", False), ("status", False)]
-    headings += [(f"{name} of {result.settings['board'][name]:,}", True) for name in resources]
-    headings += [("network bound", True), ("network best", True), ("remark", False)]
-    counts = {task.name: task.count for task in result.tasks}
-    rows: list[tuple[str, Sequence[str]]] = []
-    for config in result.configs:
-        chosen = result.chosen is not None and config.config_hash == result.chosen.config_hash
-        mine = [t for t in result.trials if t.config_hash == config.config_hash]
-        curve = network_curve(mine, counts, shared=True)
-        bound = sum(config.bounds.get(task, 0) * count for task, count in counts.items())
-        rows.append(
-            (
-                "total" if chosen else "",
-                (
-                    f"{config.hw['name']} ({config.config_hash})",
-                    "chosen" if chosen else config.status,
-                    *(f"{config.area[name]:,}" for name in resources),
-                    number(bound),
-                    number(curve[-1][1] if curve else None),
-                    config.reason,
-                ),
-            )
-        )
-    remarks = "".join(
-        f"<p class='note'>{html.escape(line)}</p>"
-        for line in hardware_lines(result)
-        if line.startswith("per-layer")
-    )
-    return remarks + _table(headings, rows)
-
-
-def _failure_table(result: StudyResult) -> str:
-    failed = [t for t in result.trials if t.measurement.status is not Status.OK]
-    if not failed:
-        return "<p class='note'>None.</p>"
-    rows: list[tuple[str, Sequence[str]]] = [
-        (
-            "",
-            (
-                str(trial.sequence),
-                trial.task,
-                result.config_name(trial.config_hash),
-                schedule_text(trial.schedule),
-                trial.measurement.status.value,
-                trial.measurement.failure,
-            ),
-        )
-        for trial in failed[:FAILURES_SHOWN]
-    ]
-    headings = [
-        ("trial", True),
-        ("layer", False),
-        ("configuration", False),
-        ("schedule", False),
-        ("status", False),
-        ("reason", False),
-    ]
-    more = len(failed) - FAILURES_SHOWN
-    note = f"<p class='note'>and {more} more in the store</p>" if more > 0 else ""
-    return _table(headings, rows) + note

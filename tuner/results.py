@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.tuner.measurement import Status
 from tilewright.tuner.store import Store, StoredConfig, StoredStudy, StoredTrial
+from tilewright.tuner.store_records import dump
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ class StudyResult:
         trials: every trial in proposal order.
         chosen: shared mode: the configuration of the best complete network; None before one.
         default_network, best_network, bound_network: cycles of the network; None: incomplete.
+        screening: the search that the study confirms; None: the study searched itself.
     """
 
     study: StoredStudy
@@ -69,6 +71,12 @@ class StudyResult:
     default_network: int | None
     best_network: int | None
     bound_network: int | None
+    screening: StudyResult | None = None
+
+    @property
+    def search(self) -> StudyResult:
+        """What holds the search: the screening, or the study itself."""
+        return self if self.screening is None else self.screening
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -102,18 +110,32 @@ class StudyResult:
         return config_hash
 
 
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """A trial of a study that repeats a measurement of its screening.
+
+    Attributes:
+        trial: of the study.
+        measurement: which of the screening it repeats, counted from 1.
+    """
+
+    trial: StoredTrial
+    measurement: int
+
+
 def ratio(over: int | None, under: int | None) -> float | None:
     """A quotient, or None when either side is missing."""
     return None if over is None or not under else over / under
 
 
 def load_result(store: Store, name: str) -> StudyResult:
-    """Work out the result of a study.
+    """Work out the result of a study, and that of its screening.
 
     Raises:
         StoreError: no study of that name, or the store fails.
     """
     study = store.study(name)
+    screen = study.settings.get("screen")
     trials = tuple(store.trials(study.id))
     configs = tuple(store.configs(study.id))
     tasks = study.settings["tasks"]
@@ -147,7 +169,24 @@ def load_result(store: Store, name: str) -> StudyResult:
         default_network=_total([(r.default_cycles, r.count) for r in results]),
         best_network=_total([(r.best_cycles, r.count) for r in results]) if complete else None,
         bound_network=_total([(r.bound, r.count) for r in results]) if complete else None,
+        screening=load_result(store, screen["study"]) if isinstance(screen, dict) else None,
     )
+
+
+def confirmations(result: StudyResult) -> list[Confirmation]:
+    """The valid trials of a study that repeat one of its screening, in order; none without one."""
+    searched = () if result.screening is None else result.screening.trials
+    places = {_identity(trial): trial.sequence + 1 for trial in reversed(searched)}
+    return [
+        Confirmation(trial=trial, measurement=places[_identity(trial)])
+        for trial in result.trials
+        if trial.measurement.valid and _identity(trial) in places
+    ]
+
+
+def _identity(trial: StoredTrial) -> tuple[str, str, str]:
+    """What was measured, whoever measured it."""
+    return trial.task, trial.config_hash, dump(trial.schedule)
 
 
 def best_trial(trials: Sequence[StoredTrial]) -> StoredTrial | None:

@@ -6,6 +6,7 @@ cd examples && python -m networks [NAME ...]
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from tilewright.host.compiler.frontend import (
     import_network,
     partition,
 )
+from tilewright.host.compiler.relax_host import HostProgram
 
 
 def imported(name: str, samples: int = 2) -> ImportedNetwork:
@@ -38,9 +40,16 @@ def report(name: str) -> None:
     network = imported(name)
     started = time.perf_counter()
     parts = partition(network)
-    seconds = {**network.seconds, "partition": time.perf_counter() - started}
+    divided = time.perf_counter()
+    HostProgram(module=parts.host)
+    seconds = {
+        **network.seconds,
+        "partition": divided - started,
+        "compile CPU part": time.perf_counter() - divided,
+    }
     print(f"{name}: {len(parts.regions)} regions")
     print("  " + ", ".join(f"{stage} {value:.2f} s" for stage, value in seconds.items()))
+    print(f"  at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB so far")
     counts = Counter((p.place, p.kind, p.reason) for p in parts.placements)
     for (place, kind, reason), count in sorted(counts.items()):
         print(f"  {place:12}{count:4} x {kind:20}{reason}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tilewright.host.errors import WorkloadError
 
 Array = npt.NDArray[Any]
-Method = Literal["minmax", "entropy", "percentile"]
+Method = Literal["minmax", "percentile"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,8 @@ class QuantiseOptions:
     Attributes:
         asymmetric: activations with a zero point (uint8 at heart), otherwise symmetric int8.
         per_channel: a weight scale for each output channel.
-        method: how ranges of activations follow from calibration data.
+        method: how ranges of activations follow from calibration data: all that occurs, or all
+            but one element in 100,000.
     """
 
     asymmetric: bool = False
@@ -32,7 +33,7 @@ class QuantiseOptions:
 
     def __post_init__(self) -> None:
         """Validate."""
-        methods = ("minmax", "entropy", "percentile")
+        methods = ("minmax", "percentile")
         if self.method not in methods:
             raise WorkloadError(
                 f"must be one of {', '.join(methods)}", field="method", value=self.method

@@ -58,7 +58,7 @@ def prepare_file(
         _write_request(folder, path, input_shapes, calibration, options, limits)
         with (folder / "messages").open("wb+") as messages:
             child = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(folder)],
+                [sys.executable, "-P", "-m", __name__, str(folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,

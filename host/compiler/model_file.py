@@ -26,6 +26,9 @@ OLDEST_OPSET: Final = 13
 
 CONVERTED_OPSET: Final = 17
 
+_OLDEST_IR: Final = 8
+"""Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
+
 
 def read_model(path: Path, input_shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
     """Read, check and normalise a model.
@@ -75,7 +78,17 @@ def _normalised(
     version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
     if version < OLDEST_OPSET:
         model = version_converter.convert_version(model, CONVERTED_OPSET)
+    _take_weights_off_inputs(model)
     return inferred(model, path)
+
+
+def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
+    """Before IR 4 weights were inputs with a default; here they are constants."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, _OLDEST_IR)
 
 
 def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:

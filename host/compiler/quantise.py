@@ -7,11 +7,12 @@ accelerator is rounded only once, is decided here.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -257,7 +258,6 @@ def _quantise_static(
     kind = quantization.QuantType.QUInt8 if options.asymmetric else quantization.QuantType.QInt8
     methods = {
         "minmax": quantization.CalibrationMethod.MinMax,
-        "entropy": quantization.CalibrationMethod.Entropy,
         "percentile": quantization.CalibrationMethod.Percentile,
     }
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder, _quiet():
@@ -295,16 +295,20 @@ def _quantise_static(
         return ir.from_proto(onnx.load(target))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the advice that ONNX Runtime logs through the root logger."""
+    """Without the advice and progress that ONNX Runtime logs and prints."""
     import onnxruntime  # noqa: PLC0415
 
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(4)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+        ):
             warnings.simplefilter("ignore", RuntimeWarning)
             yield
     finally:
@@ -342,6 +346,7 @@ def _round_for_all_readers(editor: Editor, selected: Collection[str]) -> None:
                 like=node.outputs[0],
             )
             user.replace_input_with(index, real)
+    editor.graph.sort()  # a reader may stand before the quantisation that it reads now
 
 
 def _drop_inner_pairs(editor: Editor, epilogues: Collection[str]) -> None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,10 @@ import tvm
 from tvm import relax
 
 Array = npt.NDArray[Any]
+
+BUILDING: Final = threading.RLock()
+"""Held while TVM builds or compiles modules, which threads cannot do side by side: its builders
+share global state."""
 
 
 def operator_name(expr: Any) -> str:

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import relax
 
 from tilewright.host.compiler.argument import Argument
+from tilewright.host.compiler.relax_calls import BUILDING
 from tilewright.host.compiler.relax_saved import from_text, to_text
 from tilewright.host.compiler.relax_writer import REGION_FUNCTION
 from tilewright.host.errors import DeviceError, WorkloadError
@@ -153,7 +154,7 @@ def _entered(call: _Call) -> Iterator[None]:
 
 @dataclass(kw_only=True, eq=False)
 class HostProgram:
-    """A compiled `HostModule`.
+    """A compiled `HostModule`; runs in one thread at a time.
 
     Attributes:
         module: what was compiled.
@@ -230,8 +231,9 @@ def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
 
 def _compiled(module: tvm.IRModule) -> Any:
     try:
-        executable = tvm.compile(module, target="llvm")
-        return relax.VirtualMachine(executable, tvm.cpu())
+        with BUILDING:
+            executable = tvm.compile(module, target="llvm")
+            return relax.VirtualMachine(executable, tvm.cpu())
     except Exception as error:  # the compiler raises kinds of its own
         raise WorkloadError(
             f"must be something that TVM can compile ({' '.join(str(error).split())[:200]})",

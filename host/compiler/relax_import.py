@@ -18,11 +18,15 @@ from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tilewright.host.compiler.onnx_edit import DEFAULT_DOMAINS
+from tilewright.host.compiler.relax_calls import BUILDING, dtype_of
 from tilewright.host.errors import WorkloadError
 from tilewright.host.onnx_reader import short
 
 _MARK: Final = "model_"
 """Relax variables of this prefix and a number are results of that node of the model."""
+
+UNLIMITED: Final = float(np.finfo(np.float32).max)
+"""A bound of a clip that bounds nothing: infinity cannot be saved as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ def to_relax(model: onnx.ModelProto) -> RelaxModel:
     importer = _Importer({}, "float32", sanitize=True)
     chatter = io.StringIO()
     try:
-        with contextlib.redirect_stdout(chatter), warnings.catch_warnings():
+        with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = importer.from_onnx(named.graph, opset)
     except Exception as error:  # TVM and its converters raise kinds of their own
@@ -137,22 +141,26 @@ def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
 
 
 def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
-    """Clip with constant bounds."""
+    """Clip with constant bounds; one that is left out is the largest float32 (see `UNLIMITED`)."""
+    if dtype_of(inputs[0]) != "float32":
+        return None
     bounds = []
-    for index, missing in ((1, -np.inf), (2, np.inf)):
+    for index, missing in ((1, -UNLIMITED), (2, UNLIMITED)):
         value = np.array(missing) if inputs[index] is None else _constant_input(inputs, index)
-        if value is None or value.size != 1 or value.dtype.kind != "f":
+        if value is None or value.size != 1 or value.dtype.kind != "f" or np.isnan(value).any():
             return None
-        bounds.append(float(value.reshape(())))
-    return relax.op.clip(inputs[0], *bounds) if np.isfinite(bounds).all() else None
+        bounds.append(float(np.clip(value.reshape(()), -UNLIMITED, UNLIMITED)))
+    return relax.op.clip(inputs[0], *bounds)
 
 
 def _pad(inputs: Any, attributes: Any, opset: int) -> Any:
     """Pad with a constant."""
     pads = _constant_input(inputs, 1) if opset >= _PADS_ARE_INPUTS else None
     fill = np.zeros(()) if inputs[2] is None else _constant_input(inputs, 2)
-    constant = attributes.get("mode", b"constant") == b"constant"
-    if pads is None or fill is None or not constant or inputs[3] is not None or pads.min() < 0:
+    plain = attributes.get("mode", b"constant") == b"constant" and inputs[3] is None
+    if pads is None or fill is None or not plain or dtype_of(inputs[0]) != "float32":
+        return None
+    if not pads.size or pads.min() < 0:
         return None
     before, after = np.split(pads.astype(int).reshape(-1), 2)
     widths = np.stack([before, after], 1).reshape(-1).tolist()

@@ -19,7 +19,13 @@ from tilewright.host.compiler.placement import (
     TensorEdge,
 )
 from tilewright.host.compiler.qgraph import QConv, QMatmul, QOperator, QTensor
-from tilewright.host.compiler.relax_calls import dtype_of, operator_name, shape_of, variables_of
+from tilewright.host.compiler.relax_calls import (
+    BUILDING,
+    dtype_of,
+    operator_name,
+    shape_of,
+    variables_of,
+)
 from tilewright.host.compiler.relax_graph import Step, read_steps
 from tilewright.host.compiler.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.relax_regions import (
@@ -161,7 +167,8 @@ class _Divider:
 
     def division(self) -> Division:
         """The result, as it stands."""
-        host = write_host(self._model.module, self._graph, self._regions)
+        with BUILDING:
+            host = write_host(self._model.module, self._graph, self._regions)
         return Division(
             regions=tuple(self._regions), host=host, placements=tuple(self._placements())
         )
@@ -195,7 +202,7 @@ class _Divider:
             reason = "it only moves data at the border of a region"
         if reason is None:
             reason = (
-                "its data are not quantised to int8"
+                "it is not between int8 tensors, or not in a form that the accelerator takes"
                 if operator.kind in TAKEN_KINDS
                 else "it is no operator of the accelerator"
             )

@@ -15,6 +15,7 @@ from tvm import relax
 
 from tilewright.host.compiler.argument import Argument
 from tilewright.host.compiler.relax_calls import (
+    BUILDING,
     dtype_of,
     is_constant,
     operator_name,
@@ -52,9 +53,15 @@ def from_text(text: str, inputs: Sequence[Argument], outputs: Sequence[Argument]
     Raises:
         WorkloadError: it is something else.
     """
-    module = tvm.ir.load_json(text)
-    _require_plain(module)
-    main = module["main"]
+    with BUILDING:
+        module = tvm.ir.load_json(text)
+        _require_plain(module)
+        rebuilt = _rebuilt_module(module["main"])
+    _require_arguments(rebuilt["main"], inputs, outputs)
+    return rebuilt
+
+
+def _rebuilt_module(main: Any) -> tvm.IRModule:
     params = [relax.Var(var.name, _tensor_type(var)) for var in main.params]
     new = dict(zip(main.params, params, strict=True))
     builder = relax.BlockBuilder()
@@ -67,9 +74,7 @@ def from_text(text: str, inputs: Sequence[Argument], outputs: Sequence[Argument]
                     )
             result = builder.emit_output(renamed(main.body.body, new))
         builder.emit_func_output(result)
-    rebuilt = builder.get()
-    _require_arguments(rebuilt["main"], inputs, outputs)
-    return rebuilt
+    return builder.get()
 
 
 def _require_plain(module: tvm.IRModule) -> None:
@@ -126,17 +131,22 @@ def _rebuilt(value: Any, new: dict[Any, Any]) -> Any:
     arguments = [new[tensor] for tensor in tensors]
     if any(dtype_of(argument) != "int8" for argument in arguments):
         raise ValueError("a region has an input that is not int8")
-    shapes = [tuple(int(size) for size in kind.shape.values) for kind in value.ty_args]
-    if any(str(kind.dtype) != "int8" for kind in value.ty_args):
+    kinds = [one for kind in value.ty_args for one in _fields(kind)]
+    shapes = [tuple(int(size) for size in kind.shape.values) for kind in kinds]
+    if any(str(kind.dtype) != "int8" for kind in kinds):
         raise ValueError("a region has an output that is not int8")
     return region_call(int(number.value), arguments, shapes)
 
 
 def _require_arguments(main: Any, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> None:
-    kind = main.body.ty
-    results = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+    results = _fields(main.body.ty)
     for stated, found in ((inputs, [param.ty for param in main.params]), (outputs, results)):
         shapes = [tuple(int(size) for size in one.shape.values) for one in found]
         dtypes = [str(one.dtype) for one in found]
         if shapes != [a.shape for a in stated] or dtypes != [a.dtype for a in stated]:
             raise ValueError("its arguments are not those of the module")
+
+
+def _fields(kind: Any) -> list[Any]:
+    """The types in a tuple's type; of another type itself."""
+    return list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]

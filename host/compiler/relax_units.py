@@ -28,6 +28,7 @@ from tilewright.host.compiler.relax_calls import (
     operator_name,
     shape_of,
 )
+from tilewright.host.compiler.relax_import import UNLIMITED
 
 Expr = Any
 Parts = Mapping[str, Expr]
@@ -135,7 +136,7 @@ def _bounds(parts: Parts) -> Bounds:
         low, high = (float(bound.value) for bound in parts["clip"].args[1:3])
         if not low <= high:
             raise Refusal("its lower bound is above its upper bound")
-        return (low, high)
+        return (low if low > -UNLIMITED else None, high if high < UNLIMITED else None)
     return UNBOUNDED
 
 

@@ -85,6 +85,11 @@ class TestAsCodedChameleon(TunerContract):
     options: ClassVar = {"plan": 24}
 
 
+class TestMetaSchedule(TunerContract):
+    name = "metaschedule"
+    options: ClassVar = {"plan": 24, "population": 64, "warm_up": 24}
+
+
 class TestOptunaTpe(TunerContract):
     name = "optuna-tpe"
 

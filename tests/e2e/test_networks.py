@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.qdq_runs import operator_errors, quantised_names, region_errors, run_all
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng
-from support.small_models import assert_regions_agree
 
 from tilewright.host.compiler.frontend import (
     Calibration,
@@ -18,7 +18,7 @@ from tilewright.host.compiler.frontend import (
     import_network,
     partition,
 )
-from tilewright.host.compiler.qgraph import QMatmul
+from tilewright.host.compiler.qgraph import QMatmul, QPool
 from tilewright.host.compiler.relax_host import HostProgram
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
@@ -31,7 +31,19 @@ def divided(name: str, rng: np.random.Generator):
     data = rng.normal(size=(2, *shape[1:])).astype(np.float32)
     network = import_network(build(name), calibration=Calibration(arrays={"x": data}))
     parts = partition(network)
-    assert_regions_agree(network, parts, {network.inputs[0].name: data[:1]}, ties=0.05)
+    tensors = run_all(network.qdq, {network.inputs[0].name: data[:1]})
+    names = quantised_names(network.qdq)
+    for region in parts.regions:
+        errors = operator_errors(region, tensors, names)
+        assert len(errors) >= 0.9 * len(region.operators) - 1
+        for operator in region.operators:
+            if operator.name in errors:
+                assert np.abs(errors[operator.name]).max() <= 1, operator.name
+                ties = 0.2 if isinstance(operator, QPool) else 0.01
+                assert (errors[operator.name] != 0).mean() <= ties, operator.name
+        # rounding of ties may grow from layer to layer
+        for output, found in region_errors(region, tensors, names).items():
+            assert np.abs(found).mean() <= 2, output
     return parts
 
 

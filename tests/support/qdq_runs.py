@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ import onnxruntime
 from support.qgraph_floats import evaluate
 
 from tilewright.host.compiler.qgraph import QGraph, from_normal_form, to_normal_form
+from tilewright.host.errors import WorkloadError
 
 
 def run_all(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -53,6 +56,33 @@ def region_errors(
         expected = tensors[quantised_as.get(stem, stem)]
         shaped = from_normal_form(found, graph.model_shapes.get(name, found.shape))
         errors[name] = shaped.astype(int) - expected.astype(int)
+    return errors
+
+
+def operator_errors(
+    graph: QGraph, tensors: Mapping[str, np.ndarray], quantised_as: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """As `region_errors`, operator by operator: each gets what ONNX Runtime computed before it.
+
+    Operators on tensors that ONNX Runtime does not have in the same form are left out.
+    """
+    known = {}
+    for name, tensor in graph.tensors.items():
+        data = tensors.get(quantised_as.get(name, name))
+        if data is not None and data.dtype == np.int8:
+            with contextlib.suppress(WorkloadError):
+                known[name] = to_normal_form(data, tensor.shape)
+    errors = {}
+    for operator in graph.operators:
+        if {*operator.inputs, operator.output} <= set(known):
+            alone = replace(
+                graph,
+                operators=(operator,),
+                inputs=tuple(dict.fromkeys(operator.inputs)),
+                outputs=(operator.output,),
+            )
+            (found,) = evaluate(alone, [known[name] for name in alone.inputs])
+            errors[operator.name] = found.astype(int) - known[operator.output].astype(int)
     return errors
 
 

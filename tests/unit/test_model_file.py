@@ -62,6 +62,19 @@ def test_old_operator_sets_are_converted(tmp_path) -> None:
     assert next(e.version for e in model.opset_import if not e.domain) == CONVERTED_OPSET
 
 
+def test_weights_that_are_inputs_become_constants(tmp_path) -> None:
+    proto = layer(opset=9).proto("conv0")
+    proto.ir_version = 3
+    weights = proto.graph.initializer[0]
+    proto.graph.input.append(
+        helper.make_tensor_value_info(weights.name, TensorProto.FLOAT, list(weights.dims))
+    )
+    model = read_model(written(tmp_path, proto), {})
+    assert [value.name for value in model.graph.input] == ["x"]
+    assert model.ir_version >= 8
+    assert shape_of(model, "conv0") == [1, 4, 6, 6]
+
+
 def test_functions_of_the_model_are_expanded(tmp_path) -> None:
     proto = layer().proto("twice1")
     proto.graph.node.append(helper.make_node("Twice", ["conv0"], ["twice1"], domain="own"))

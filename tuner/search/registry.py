@@ -25,8 +25,8 @@ class TunerSpec:
         kind: name of the class in it.
         summary: one line for the command line and the docs.
         prior: it takes a predicted cost of a point (the grey-box track).
-        packages: importable packages that it needs beyond Tilewright's own, from the extra
-            ``search``.
+        packages: importable packages that it needs beyond Tilewright's own.
+        extras: of the distribution, which install them.
     """
 
     module: str
@@ -34,6 +34,7 @@ class TunerSpec:
     summary: str
     prior: bool = False
     packages: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ("search",)
 
 
 TUNERS: Final[Mapping[str, TunerSpec]] = {
@@ -69,6 +70,13 @@ TUNERS: Final[Mapping[str, TunerSpec]] = {
         kind="ChameleonCodeTuner",
         summary="CHAMELEON as its public code runs: the sampler never starts",
         packages=("xgboost", "torch", "sklearn"),
+    ),
+    "metaschedule": TunerSpec(
+        module="metaschedule",
+        kind="MetaScheduleTuner",
+        summary="TVM's own evolutionary search, database and cost model (MetaSchedule)",
+        packages=("tvm", "xgboost"),
+        extras=("network", "search"),
     ),
     "optuna-tpe": TunerSpec(
         module="optuna_tuners",
@@ -164,7 +172,7 @@ def tuner_class(name: str) -> type[Tuner[Any]]:
                 f"tuner {name} needs the package {package}",
                 field="tuner",
                 value=name,
-                remedy="pip install 'tilewright[search]' (torch==2.13.0 first)",
+                remedy=f"pip install 'tilewright[{','.join(spec.extras)}]' (torch==2.13.0 first)",
             )
     module = importlib.import_module(f"tilewright.tuner.search.{spec.module}")
     kind: type[Tuner[Any]] = getattr(module, spec.kind)

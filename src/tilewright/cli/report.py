@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,12 @@ from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.tuner.store import Store as StoreType
+
+CONFIG_SUFFIX = ".yaml"
+"""Of the chosen configuration, which has the report's name otherwise."""
 
 
 @app.command()
@@ -34,6 +39,13 @@ def report(
     """Print the summary of a study and write its HTML report, from the store alone."""
     from tilewright.tuner.store import Store
 
+    if output is not None and output.suffix == CONFIG_SUFFIX:
+        raise UsageError(
+            f"the report must not end in {CONFIG_SUFFIX}: the configuration is written beside it",
+            field="--output",
+            value=output,
+            remedy="use .html",
+        )
     with Store(store_location(store, runs), must_exist=True) as opened:
         names = [study.name for study in opened.studies()]
         if not run and not names:
@@ -57,7 +69,6 @@ def show_report(
     Raises:
         typer.Exit: a trial's output was wrong.
     """
-    from tilewright.host.hwconfig import HwConfig
     from tilewright.tuner.choice import chosen_by_objective
     from tilewright.tuner.pareto import pareto, pareto_lines
     from tilewright.tuner.report import print_summary
@@ -67,21 +78,36 @@ def show_report(
 
     console = open_console()
     result = chosen_by_objective(load_result(store, name))
-    screen = result.settings.get("screen")
-    screened = load_result(store, screen["study"]) if isinstance(screen, dict) else result
-    archive = pareto(screened)
+    archive = pareto(result.search)
     print_summary(result, console)
     for line in pareto_lines(archive):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    path = write_html(result, output or runs / f"{name.replace('/', '_')}.html")
+    path = write_html(result, archive, output or runs / f"{name.replace('/', '_')}.html")
     console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     if result.chosen is not None:
-        config = HwConfig(**result.chosen.hw)
-        saved = path.with_suffix(".yaml")
-        saved.write_text(config.to_yaml(), encoding="utf-8")
+        saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))
         console.print(f"configuration: {saved}", highlight=False, markup=False, soft_wrap=True)
     if json is not None:
         written = write_json(result, archive, json)
         console.print(f"result: {written}", highlight=False, markup=False, soft_wrap=True)
     if result.mismatches:
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _write_config(hw: Mapping[str, Any], path: Path) -> Path:
+    """Write a stored configuration as a file that ``--hw`` takes.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    from tilewright.host.hwconfig import HwConfig
+
+    try:
+        path.write_text(HwConfig(**hw).to_yaml(), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the configuration cannot be written ({error.strerror})",
+            field=str(path),
+            remedy="name a report in a writable folder with --output",
+        ) from error
+    return path

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracy of trained networks on real images: float, int8 in ONNX Runtime and on the accelerator.
+
+Every test image runs through the compiled network: the CPU's part in TVM, the regions by the
+integer arithmetic that defines the accelerator (`host.compiler.integer`). A sample of images runs
+on the RTL and on the reference device as well, and each region's result must be equal bit by bit.
+
+    python bench/accuracy.py --quick
+    python bench/accuracy.py --json build/bench/accuracy.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.numpy_helper import to_array
+from threadpoolctl import threadpool_limits
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+from accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
+
+from tilewright.host.board import load_board
+from tilewright.host.compiler.artefact import CompiledNetwork
+from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.compiled import compile_network
+from tilewright.host.compiler.frontend import (
+    ImportOptions,
+    QuantiseOptions,
+    import_network,
+)
+from tilewright.host.compiler.integer import evaluate
+from tilewright.host.compiler.layers import LayerGraph
+from tilewright.host.compiler.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.relax_host import HostModule, HostProgram
+from tilewright.host.device import Device
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim.fidelity import Fidelity
+from tilewright.sim.network_timing import time_layers
+from tilewright.sim.reference import ReferenceDevice
+from tilewright.sim.synthesis import rtl_digest
+from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.tuner.schedule_book import ScheduleBook
+
+QUICK = ("digits", "angle-classifier", "rnet")
+FORMS = ("symmetric", "asymmetric")
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+Array = np.ndarray[Any, Any]
+Record = dict[str, Any]
+
+
+class Accelerator:
+    """A compiled network on the definition of its arithmetic.
+
+    Args:
+        compiled: the network.
+        graphs: the layers of its regions.
+    """
+
+    def __init__(self, compiled: CompiledNetwork, graphs: Sequence[LayerGraph]) -> None:
+        self._compiled = compiled
+        self._graphs = graphs
+        self._host = HostProgram(module=HostModule.from_json(compiled.host))
+        self._input = compiled.inputs[0].name
+        self._output = compiled.outputs[0].name
+        self.cpu_seconds: list[float] = []
+
+    def run(self, image: Array, devices: Sequence[Device] = ()) -> Array:
+        """The first output for one image.
+
+        Args:
+            image: of the input's shape.
+            devices: each runs every region, too; its results must be equal.
+
+        Raises:
+            SystemExit: a device returns something else.
+        """
+
+        def region(number: int, arguments: Sequence[Array]) -> list[Array]:
+            expected = self._evaluate(number, arguments)
+            for device in devices:
+                found, _ = self._compiled.regions[number].run(device, list(arguments))
+                if not all(map(np.array_equal, found, expected)):
+                    raise SystemExit(
+                        f"{self._compiled.name}, region {number}: {type(device).__name__} differs"
+                    )
+            return expected
+
+        outputs = self._host.run({self._input: image}, region)
+        self.cpu_seconds.append(self._host.times.cpu)
+        return outputs[self._output]
+
+    def _evaluate(self, number: int, arguments: Sequence[Array]) -> list[Array]:
+        graph, region = self._graphs[number], self._compiled.regions[number]
+        values = evaluate(
+            graph,
+            {
+                name: to_normal_form(argument, graph.tensors[name].shape)
+                for name, argument in zip(graph.inputs, arguments, strict=True)
+            },
+        )
+        return [
+            from_normal_form(values[name], region.model_shapes.get(name, values[name].shape))
+            for name in graph.outputs
+        ]
+
+
+def outputs_of(model: onnx.ModelProto, subject: Subject) -> list[Array]:
+    """A model's first output for each test image, in ONNX Runtime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    name = session.get_inputs()[0].name
+    return [session.run(None, {name: image[None]})[0] for image in subject.images]
+
+
+def answers_of(subject: Subject, outputs: Sequence[Array]) -> list[Answer]:
+    """What the outputs mean."""
+    return [subject.answer(output) for output in outputs]
+
+
+def points(subject: Subject, answers: Sequence[Answer]) -> Array:
+    """Right and all points of each image, (images, 2)."""
+    pairs = zip(answers, subject.truths, strict=True)
+    return np.array([subject.credit(answer, truth) for answer, truth in pairs])
+
+
+def share(credit: Array) -> float:
+    """The share of right points."""
+    return float(credit[:, 0].sum() / credit[:, 1].sum())
+
+
+def products(model: onnx.ModelProto) -> dict[str, int]:
+    """Multiplications of each operator of a model with known shapes, by its name."""
+    graph = model.graph
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+    shapes |= {
+        node.output[0]: tuple(to_array(node.attribute[0].t).shape)
+        for node in graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    }
+    counts = {}
+    for node in graph.node:
+        if node.op_type not in PRODUCTS:
+            continue
+        data, weights, result = (shapes[name] for name in (*node.input[:2], node.output[0]))
+        if node.op_type == "Conv":
+            counts[node.name] = prod(result) * prod(weights[1:])
+        elif node.op_type == "ConvTranspose":
+            counts[node.name] = prod(data) * prod(weights[1:])
+        else:
+            counts[node.name] = prod(result) * data[-1]
+    return counts
+
+
+def placement(compiled: CompiledNetwork, model: onnx.ModelProto) -> Record:
+    """What runs where, why, and how much of the work that is."""
+    counts = products(model)
+    known = [p for p in compiled.placements if p.name in counts]
+    if len(known) != len(counts):
+        raise SystemExit(f"{compiled.name}: products without a place")
+    on_device = sum(counts[p.name] for p in known if p.where == "accelerator")
+    cpu = Counter((p.kind, p.reason) for p in compiled.placements if p.where == "cpu")
+    return {
+        "operators": len(compiled.placements),
+        "accelerated": sum(p.where == "accelerator" for p in compiled.placements),
+        "accelerated_kinds": dict(
+            Counter(p.kind for p in compiled.placements if p.where == "accelerator").most_common()
+        ),
+        "cpu_kinds": [
+            {"kind": kind, "reason": reason, "count": count}
+            for (kind, reason), count in cpu.most_common()
+        ],
+        "regions": len(compiled.regions),
+        "macs": sum(counts.values()),
+        "macs_accelerated": on_device / sum(counts.values()),
+    }
+
+
+def measure(
+    subject: Subject,
+    model: onnx.ModelProto,
+    exact: Sequence[Array],
+    form: str,
+    given: argparse.Namespace,
+) -> Record:
+    """One network in one form of quantisation; exits when a device is not bit-exact.
+
+    Args:
+        subject: network and images.
+        model: the float network.
+        exact: outputs of the float network.
+        form: symmetric or asymmetric.
+        given: options of the command line.
+    """
+    hw, board = load_hwconfig(given.hw), load_board(given.board)
+    network = import_network(
+        model,
+        calibration=Calibration(arrays={"x": subject.calibration}, limit=len(subject.calibration)),
+        options=ImportOptions(
+            name=subject.name,
+            quantise=QuantiseOptions(asymmetric=form == "asymmetric", method=given.method),
+        ),
+    )
+    book = ScheduleBook(hw, board.memory, budget=given.search)
+    compiled, graphs = compile_network(network, hw, board, book)
+    book.close()
+    cycles = sum(time_layers(program, board.memory)[0].cycles for program in compiled.programs)
+    accelerator = Accelerator(compiled, graphs)
+    outputs = [accelerator.run(image[None]) for image in subject.images]
+    cpu_seconds = statistics.median(accelerator.cpu_seconds)
+    sample = np.linspace(0, len(outputs) - 1, min(given.sample, len(outputs))).astype(int)
+    device = VerilatorDevice(hw, board.memory, fidelity=Fidelity(given.fidelity))
+    try:
+        for index in sample:
+            accelerator.run(subject.images[index][None], [device, ReferenceDevice(hw)])
+    finally:
+        device.close()
+    answers = answers_of(subject, outputs)
+    theirs = answers_of(subject, outputs_of(network.qdq, subject))
+    credit, before = points(subject, answers), points(subject, answers_of(subject, exact))
+    gaps = [np.abs(a - b).mean() for a, b in zip(outputs, exact, strict=True)]
+    return {
+        "network": subject.name,
+        "source": subject.source,
+        "form": form,
+        "unit": subject.unit,
+        "calibration_images": len(subject.calibration),
+        "test_images": len(answers),
+        "points": int(credit[:, 1].sum()),
+        "float": share(before),
+        "int8_onnxruntime": share(points(subject, theirs)),
+        "int8_accelerator": share(credit),
+        "points_lost": 100 * (share(before) - share(credit)),
+        "images_worse": int((credit[:, 0] < before[:, 0]).sum()),
+        "images_better": int((credit[:, 0] > before[:, 0]).sum()),
+        "answers_as_onnxruntime": float(
+            np.mean([a == b for a, b in zip(answers, theirs, strict=True)])
+        ),
+        "mean_gap_to_float": float(np.mean(gaps) / np.ptp(exact)),
+        "images_bit_exact": len(sample),
+        "cycles": cycles,
+        "milliseconds": cycles / board.clock_mhz / 1e3,
+        "cpu_milliseconds_here": 1e3 * cpu_seconds,
+        **placement(compiled, network.qdq),
+    }
+
+
+def show(record: Record) -> None:
+    """Print one record."""
+    print(
+        f"{record['network']}, {record['form']}: {100 * record['float']:.2f} % of "
+        f"{record['points']} {record['unit']} in float, int8 "
+        f"{100 * record['int8_onnxruntime']:.2f} % in ONNX Runtime, "
+        f"{100 * record['int8_accelerator']:.2f} % on the accelerator "
+        f"({record['points_lost']:+.2f} points lost; {record['images_worse']} images worse, "
+        f"{record['images_better']} better; {100 * record['answers_as_onnxruntime']:.1f} % of "
+        f"answers as ONNX Runtime's); {record['images_bit_exact']} images bit-exact; "
+        f"{record['accelerated']} of {record['operators']} operators and "
+        f"{100 * record['macs_accelerated']:.1f} % of {record['macs']:,} products on the "
+        f"accelerator in {record['regions']} regions, {record['cycles']:,} cycles "
+        f"({record['milliseconds']:.2f} ms); CPU {record['cpu_milliseconds_here']:.2f} ms here",
+        flush=True,
+    )
+    for row in record["cpu_kinds"]:
+        print(f"    CPU: {row['count']} {row['kind']}: {row['reason']}", flush=True)
+
+
+def thinned(subject: Subject) -> Subject:
+    """The subject with every `SMALL`-th test image."""
+    return replace(subject, images=subject.images[::SMALL], truths=subject.truths[::SMALL])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the networks one after another; 0 when all are bit-exact."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=sorted(SUBJECTS))
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{', '.join(QUICK)} on few images, sample on dpi"
+    )
+    parser.add_argument("--hw", default="pynq-16x16")
+    parser.add_argument("--board", default="pynq-z2")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
+    parser.add_argument("--method", choices=("minmax", "percentile"), default="minmax")
+    parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
+    parser.add_argument("--sample", type=int, default=4, help="images that run on the RTL too")
+    parser.add_argument("--search", type=int, default=16, help="measurements a layer")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    given.fidelity = given.fidelity or ("dpi" if given.quick else "rtl")
+    records = []
+    with threadpool_limits(1):  # more threads are slower on products as small as these
+        for name in given.networks or (QUICK if given.quick else SUBJECTS):
+            subject = thinned(SUBJECTS[name]()) if given.quick else SUBJECTS[name]()
+            model = subject.load()
+            exact = outputs_of(model, subject)
+            for form in given.forms:
+                records.append(measure(subject, model, exact, form, given))
+                show(records[-1])
+    if given.json is not None:
+        document = {
+            "records": records,
+            "summary": {
+                form: {
+                    "points_lost": {
+                        r["network"]: r["points_lost"] for r in records if r["form"] == form
+                    },
+                    "most_points_lost": max(r["points_lost"] for r in records if r["form"] == form),
+                }
+                for form in given.forms
+            },
+            "conditions": {
+                "hw": given.hw,
+                "board": given.board,
+                "method": given.method,
+                "fidelity": given.fidelity,
+                "sample": given.sample,
+                "search": given.search,
+                "quick": given.quick,
+                "seed": SEED,
+                "rtl": rtl_digest(),
+            },
+        }
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained networks from Python packages: imported, compiled, run bit-exact, and right."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+from support.randomness import fresh_rng
+
+from tilewright.host.board import load_board
+from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.compiled import compile_network
+from tilewright.host.compiler.frontend import (
+    ImportOptions,
+    QuantiseOptions,
+    import_network,
+)
+from tilewright.host.compiler.integer import evaluate
+from tilewright.host.compiler.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.relax_host import HostModule, HostProgram
+from tilewright.host.device import Device
+from tilewright.host.errors import ToolError
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.lowering import default_schedule
+from tilewright.sim.fidelity import Fidelity
+from tilewright.sim.reference import ReferenceDevice
+from tilewright.sim.verilator_device import VerilatorDevice
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+from networks import public
+
+HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
+
+
+def needs(package: str):
+    return pytest.mark.skipif(
+        importlib.util.find_spec(package) is None,
+        reason=f"pip install --no-deps {public.VERSIONS.get(package, package)}",
+    )
+
+
+def drawn(text: str) -> np.ndarray:
+    """A line of text in black on grey as the classifier takes it."""
+    font = ImageFont.load_default(size=28)
+    left, top, right, bottom = font.getbbox(text)
+    image = Image.new("L", (int(right - left) + 8, int(bottom - top) + 8), 200)
+    ImageDraw.Draw(image).text((4 - left, 4 - top), text, fill=20, font=font)
+    return public.text_line(image, public.ANGLE_COLUMNS)
+
+
+def turned(line: np.ndarray) -> np.ndarray:
+    width = int(np.flatnonzero(line[0, 0].any(axis=0))[-1]) + 1
+    result = np.zeros_like(line)
+    result[..., :width] = line[..., ::-1, width - 1 :: -1]
+    return result
+
+
+class Classifier:
+    """The angle classifier, compiled; each region runs by definition and on a device."""
+
+    def __init__(self) -> None:
+        known = [drawn(text) for text in ("Hello world", "measured", "in cycles", "Verilog 2026")]
+        network = import_network(
+            public.angle_classifier(),
+            calibration=Calibration(arrays={"x": np.concatenate([*known, *map(turned, known)])}),
+            options=ImportOptions(name="angle", quantise=QuantiseOptions(asymmetric=True)),
+        )
+        self.compiled, self.graphs = compile_network(
+            network, HW, BOARD, lambda workload: default_schedule(HW, workload)
+        )
+        self.host = HostProgram(module=HostModule.from_json(self.compiled.host))
+
+    def run(self, image: np.ndarray, device: Device) -> int:
+        """The class of an image; asserts that the device returns what is defined."""
+        ran = []
+
+        def region(number, arguments):
+            graph, executable = self.graphs[number], self.compiled.regions[number]
+            named = zip(graph.inputs, arguments, strict=True)
+            values = evaluate(
+                graph, {n: to_normal_form(a, graph.tensors[n].shape) for n, a in named}
+            )
+            found, _ = executable.run(device, list(arguments))
+            for name, output in zip(graph.outputs, found, strict=True):
+                shape = executable.model_shapes.get(name, values[name].shape)
+                expected = from_normal_form(values[name], shape)
+                np.testing.assert_array_equal(output, expected, err_msg=f"region {number}")
+            ran.append(number)
+            return found
+
+        (output,) = self.host.run({"x": image}, region).values()
+        assert sorted(ran) == list(range(len(self.graphs)))
+        return int(output.argmax())
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return Classifier()
+
+
+@needs("rapidocr_onnxruntime")
+def test_the_angle_classifier_is_right_and_bit_exact_on_the_reference_device(classifier) -> None:
+    line, device = drawn("bit for bit"), ReferenceDevice(HW)
+    assert classifier.run(line, device) == 0
+    assert classifier.run(turned(line), device) == 1
+    classifier.run(fresh_rng().uniform(-1, 1, line.shape).astype(np.float32), device)
+    accelerated = [p.kind for p in classifier.compiled.placements if p.where == "accelerator"]
+    assert accelerated.count("Conv") >= 30
+
+
+@pytest.mark.slow
+@needs("rapidocr_onnxruntime")
+def test_the_angle_classifier_is_bit_exact_on_the_rtl(classifier) -> None:
+    shape = (1, 3, public.TEXT_ROWS, public.ANGLE_COLUMNS)
+    device = VerilatorDevice(HW, BOARD.memory, fidelity=Fidelity.RTL)
+    try:
+        classifier.run(fresh_rng().uniform(-1, 1, shape).astype(np.float32), device)
+    finally:
+        device.close()
+
+
+@needs("facenet_pytorch")
+@pytest.mark.parametrize(("name", "outputs"), [("pnet", 2), ("rnet", 2), ("onet", 3)])
+def test_a_face_network_takes_the_weights_of_its_file(name, outputs) -> None:
+    import torch  # noqa: PLC0415  (heavy)
+
+    network = public.FaceNetwork(public.FACE_STAGES[name])
+    weights = torch.load(
+        public.package_file("facenet_pytorch", f"data/{name}.pt"), weights_only=True
+    )
+    network.load_state_dict(weights)
+    size = public.FACE_STAGES[name].size
+    results = network(torch.zeros(2, 3, size, size))
+    assert [tuple(r.shape) for r in results] == [(2, 2), (2, 4), (2, 10)][:outputs]
+    assert torch.allclose(results[0].sum(1), torch.ones(2))
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match=r"rapidocr-onnxruntime==1\.4\.4; pip install --no-deps"):
+        public.angle_classifier()
+
+
+def test_the_best_path_counts_repeats_once_and_separates_by_the_empty_class() -> None:
+    best = np.eye(4)[[0, 1, 1, 0, 1, 2, 2, 3, 0]][None]
+    assert public.read_text(best, ("", "a", "b", " ")) == "aab "
+
+
+@pytest.fixture
+def accuracy_data(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "bench"))
+    yield importlib.import_module("accuracy_data")
+    sys.modules.pop("accuracy_data", None)
+
+
+@needs("skimage")
+@needs("rapidocr_onnxruntime")
+def test_calibration_images_of_the_accuracy_bench_are_never_test_images(accuracy_data) -> None:
+    for name in ("angle-classifier", "text-recogniser", "rnet"):
+        subject = accuracy_data.SUBJECTS[name]()
+        known = {image.tobytes() for image in subject.calibration}
+        tested = [image.tobytes() for image in subject.images]
+        assert len(tested) == len(subject.truths) > len(known) // 8 > 0
+        assert not known & set(tested), name
+
+
+@needs("skimage")
+def test_spelling_gives_a_point_a_character_less_the_edits(accuracy_data) -> None:
+    assert accuracy_data.edits("kitten", "sitting") == 3
+    assert accuracy_data.spelling("partsof the", "parts of the") == (10, 10)
+    assert accuracy_data.spelling("ports", "parts of") == (4, 7)
+    assert accuracy_data.spelling("zzzzzzzz", "of") == (0, 2)
