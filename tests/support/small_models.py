@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from support.qdq_runs import quantised_names, region_errors, run_all
+from support.qdq_runs import operator_errors, quantised_names, region_errors, run_all
 
 from tilewright.host.compiler.calibration import Calibration
 from tilewright.host.compiler.frontend import (
@@ -96,22 +96,26 @@ def assert_regions_agree(
     network: ImportedNetwork,
     parts: PartitionedNetwork,
     inputs: dict[str, np.ndarray],
-    ties: float = 0.01,
+    ties: float = 0.02,
 ) -> None:
-    """Every region computes what ONNX Runtime computes, but for ties in single precision.
+    """Every operator computes what ONNX Runtime computes, but for ties in single precision.
 
-    Averages of few elements have many ties.
+    Averages of few elements have many ties. What ties change may grow behind them: a region's
+    results may differ by two steps.
     """
     assert parts.regions
     tensors, names = run_all(network.qdq, inputs), quantised_names(network.qdq)
     for region in parts.regions:
-        for name, errors in region_errors(region, tensors, names).items():
+        for name, errors in operator_errors(region, tensors, names).items():
             assert np.abs(errors).max() <= 1, (region.name, name)
             assert (errors != 0).mean() <= ties, (region.name, name)
+        for name, errors in region_errors(region, tensors, names).items():
+            assert np.abs(errors).max() <= 2, (region.name, name)
+            assert np.abs(errors).mean() <= max(ties, 0.1), (region.name, name)
 
 
 def accelerated(
-    model: onnx.ModelProto, *, asymmetric: bool = False, ties: float = 0.01
+    model: onnx.ModelProto, *, asymmetric: bool = False, ties: float = 0.02
 ) -> PartitionedNetwork:
     """The parts of a model, after comparing its regions with ONNX Runtime."""
     network = imported(model, asymmetric=asymmetric)

@@ -428,7 +428,8 @@ def test_random_networks_agree_with_onnx_runtime() -> None:
         network = imported(model.proto(*outputs), asymmetric=bool(rng.integers(2)))
         parts = partition(network)
         assert all(p.place == "accelerator" for p in parts.placements if p.kind == "Conv")
-        assert_regions_agree(network, parts, noise(network, rng))
+        # the sum of a tensor and its maxima has twice its scale, and is often a tie
+        assert_regions_agree(network, parts, noise(network, rng), ties=0.3)
 
 
 def _random_step(model: Model, rng: np.random.Generator, images: list[str]) -> str:
