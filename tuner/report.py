@@ -32,7 +32,7 @@ def percent(value: float | None) -> str:
 def task_table(result: StudyResult) -> Table:
     """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials.
 
-    A screened study's trials are those of its search; those that it repeated are *confirmed*.
+    A screened study's trials are those of its search.
     """
     table = Table(
         title=result.study.name,
@@ -42,9 +42,7 @@ def task_table(result: StudyResult) -> Table:
         pad_edge=False,
     )
     table.add_column("layer", no_wrap=True)
-    headings = ["count", "default", "best", "speed-up", "bound", "of bound", "trials"]
-    if result.screening is not None:
-        headings.append("confirmed")
+    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "trials")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for task in result.tasks:
@@ -56,7 +54,7 @@ def task_table(result: StudyResult) -> Table:
             factor(task.speedup),
             number(task.bound),
             percent(task.of_bound),
-            *trial_counts(result, task.name),
+            trial_counts(result, task.name)[0],
         )
     table.add_section()
     table.add_row(
@@ -67,7 +65,7 @@ def task_table(result: StudyResult) -> Table:
         factor(ratio(result.default_network, result.best_network)),
         number(result.bound_network),
         percent(ratio(result.bound_network, result.best_network)),
-        *trial_counts(result),
+        trial_counts(result)[0],
     )
     return table
 
@@ -184,9 +182,9 @@ def outcome_line(result: StudyResult) -> str:
 
 
 def failure_counts(result: StudyResult) -> dict[str, int]:
-    """Status to number of trials, valid ones left out."""
+    """Status to number of trials, those of the search included, valid ones left out."""
     counts = {status.value: 0 for status in Status if status is not Status.OK}
-    for trial in result.trials:
+    for trial in (*result.trials, *(() if result.screening is None else result.screening.trials)):
         if trial.measurement.status is not Status.OK:
             counts[trial.measurement.status.value] += 1
     return {status: count for status, count in counts.items() if count}

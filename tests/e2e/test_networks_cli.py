@@ -141,6 +141,7 @@ def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
         (("run", "made.tw", "--cycles-only", "--random"), "needs the twin"),
         (("run", "made.tw", "--input", "samples.npy.gz"), "samples.npy.gz"),
         (("tune", "input.tw"), "input.tw: cannot be read"),
+        (("tune", "absent.onnx", "--compiled"), "absent.onnx"),
     ],
 )
 def test_wrong_arguments_are_one_line(folder, command, message):
@@ -155,6 +156,16 @@ def test_wrong_arguments_are_one_line(folder, command, message):
     assert message in done.stderr
     assert done.stderr.strip().startswith("error: ")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_layers_of_a_models_compiled_graph_can_be_tuned_at_once(folder):
+    done = tilewright(
+        "tune", "small.onnx", "--compiled", "--hw", "tiny-4x4", "--fidelity", "twin", "--screen",
+        "none", "--budget", "8", "--runs", "at-once", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "1 x max pooling: on the accelerator, not tuned" in " ".join(done.stdout.split())
+    assert "1 x Softmax" in " ".join(done.stdout.split())
 
 
 def test_open_sizes_need_a_shape(folder):

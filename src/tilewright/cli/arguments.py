@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from tilewright.host.board import Board, MemoryModel
+    from tilewright.host.hwconfig import HwConfig
     from tilewright.host.networks import NetworkTable
     from tilewright.host.workload import Workload
 
@@ -54,6 +55,22 @@ def read_network(name: str) -> NetworkTable:
     from tilewright.host.networks import load_network
 
     return load_network(name)
+
+
+def read_compiled_graph(model: str, hw: HwConfig, board: Board) -> NetworkTable:
+    """The layers of an ONNX or PyTorch model as a configuration's compiled graph has them.
+
+    Scales do not matter to a schedule, so a float model is quantised with one random input.
+    """
+    from tilewright.host.compiler.calibration import Calibration
+    from tilewright.host.compiler.compiled import compile_network
+    from tilewright.host.compiler.frontend import import_network
+    from tilewright.host.compiler.tasks import network_table
+    from tilewright.host.lowering import default_schedule
+
+    network = import_network(Path(model), calibration=Calibration(random_samples=1))
+    compiled, _ = compile_network(network, hw, board, lambda w: default_schedule(hw, w))
+    return network_table(compiled)
 
 
 def read_board(name: str) -> Board:

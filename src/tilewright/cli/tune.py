@@ -20,6 +20,7 @@ from tilewright.cli.arguments import (
     SpaceName,
     StoreOption,
     read_board,
+    read_compiled_graph,
     read_layers,
     read_memory,
     read_network,
@@ -156,6 +157,13 @@ def tune(
         list[PartName] | None,
         typer.Option(help="Ablation: switch off a part of tuner tilewright; may be repeated."),
     ] = None,
+    compiled: Annotated[
+        bool,
+        typer.Option(
+            help="Take the layers of the compiled graph of an ONNX or .pt2 model (fused, with "
+            "pooling and adds; needs the extra 'network'), not those that its shapes tell."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
@@ -177,7 +185,10 @@ def tune(
     from tilewright.tuner.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
 
     screened = screen is ScreenName.TWIN and fidelity is not FidelityName.TWIN
-    table = read_network(model)
+    start = load_hwconfig(base if hw is None else hw)
+    table = (
+        read_compiled_graph(model, start, read_board(board)) if compiled else read_network(model)
+    )
     target = read_board(board)
     settings = StudySettings(
         model=table.name,
@@ -192,7 +203,7 @@ def tune(
         space=space.value,
         budget=DEFAULT_BUDGET if budget is None else budget,
         seed=seed,
-        base=load_hwconfig(base if hw is None else hw),
+        base=start,
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
         screen="twin" if screened else "none",
         without=tuple(part.value for part in without or ()),
