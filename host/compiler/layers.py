@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.compiler.epilogue import epilogue
 from tilewright.host.compiler.qgraph import (
     Bounds,
     QAdd,
@@ -39,18 +40,16 @@ from tilewright.host.compiler.qgraph import (
     QTensor,
     Shape,
 )
+from tilewright.host.compiler.transposed import phases
 from tilewright.host.errors import WorkloadError
-from tilewright.host.isa import RESIDUAL_SHIFT
 from tilewright.host.lowering.outputs import Spread
-from tilewright.host.requant import RequantParams, snap_scales
+from tilewright.host.requant import RequantParams
 from tilewright.host.workload import Kind, Workload
 
 Int8Array = npt.NDArray[np.int8]
 
 _COPY_WEIGHT: Final = 64
 """Weight of the identity convolutions that add and rescale tensors: a fine accumulator unit."""
-
-_INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,117 +151,6 @@ def refusal(operator: QOperator, graph: QGraph, *, alignment: int, square: bool 
     except WorkloadError as error:
         return str(error)
     return ""
-
-
-def epilogue(
-    *,
-    units: npt.NDArray[np.float64],
-    bias: npt.NDArray[np.float64],
-    output: QTensor,
-    bounds: Bounds,
-    residual: QTensor | None = None,
-    where: str,
-) -> RequantParams:
-    """Integer parameters of an epilogue.
-
-    Args:
-        units: (channels,) real value of one accumulator step.
-        bias: (channels,) in accumulator steps, not yet rounded; finite.
-        output: scale and zero point of the result.
-        bounds: real activation bounds.
-        residual: the tensor that is added.
-        where: label for errors.
-
-    Raises:
-        WorkloadError: a bias that leaves 32 bits, or a scale that no multiplier holds.
-    """
-    residual_scale = residual.scale / output.scale if residual is not None else 0.0
-    snapped = [snap_scales(float(unit) / output.scale, residual_scale) for unit in units]
-    m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
-    if residual is not None and residual.zero_point:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps = -residual.zero_point * (m2.astype(np.float64) * 2**RESIDUAL_SHIFT) / m1
-            moved = np.where(m1 > 0, steps, np.inf)
-        bias = bias + moved
-    rounded = np.rint(bias)
-    if not np.all(np.abs(rounded) <= _INT32_MAX):
-        raise WorkloadError(
-            "a bias must fit 32 bits in units of data scale x weight scale",
-            field=f"{where}.bias",
-            value=float(np.max(np.abs(rounded))),
-            remedy="run this operator on the CPU",
-        )
-    low, high = clip_of(bounds, output)
-    return RequantParams(
-        bias=rounded.astype(np.int32),
-        m1=m1,
-        m2=m2,
-        shift=shift,
-        zero_point=np.full(units.size, output.zero_point, dtype=np.int8),
-        clip_min=low,
-        clip_max=high,
-    )
-
-
-def clip_of(bounds: Bounds, tensor: QTensor) -> tuple[int, int]:
-    """int8 clip bounds of real activation bounds."""
-
-    def quantised(bound: float | None, missing: int) -> int:
-        if bound is None:
-            return missing
-        return int(np.clip(np.rint(bound / tensor.scale) + tensor.zero_point, -128, 127))
-
-    return quantised(bounds[0], -128), quantised(bounds[1], 127)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Phase:
-    """One residue of the output positions of a transposed convolution, along one axis.
-
-    Attributes:
-        first: first output position; the others follow at the stride.
-        taps: kernel positions in the order of a plain convolution; -1 is a zero.
-        pad_low, pad_high: padding of that convolution.
-    """
-
-    first: int
-    taps: tuple[int, ...]
-    pad_low: int
-    pad_high: int
-
-    def take(self, weights: Int8Array, axis: int) -> Int8Array:
-        """The phase's taps of a kernel."""
-        padded = np.concatenate([weights, np.zeros_like(np.take(weights, [0], axis))], axis)
-        taken: Int8Array = np.take(padded, list(self.taps), axis)
-        return taken
-
-
-def phases(size: int, kernel: int, stride: int, pad: int, outputs: int) -> list[Phase]:
-    """The plain convolutions that make up a transposed one, along one axis.
-
-    Output position o sums ``x[i] * w[k]`` over all ``i * stride - pad + k == o``. Of one residue of
-    o modulo the stride only every stride-th tap takes part: a convolution with stride 1.
-
-    Args:
-        size: input positions.
-        kernel: taps.
-        stride: output positions from one input position to the next.
-        pad: positions cut off at the beginning.
-        outputs: output positions.
-    """
-    found = []
-    for first in range(min(stride, outputs)):
-        tap = (first + pad) % stride
-        ahead = (first + pad) // stride
-        taps = list(range(tap, kernel, stride))[::-1] or [-1]
-        count = -(-(outputs - first) // stride)
-        low = len(taps) - 1 - ahead
-        taps = [-1] * max(-low, 0) + taps
-        low = max(low, 0)
-        high = count + len(taps) - 1 - size - low
-        taps += [-1] * max(-high, 0)
-        found.append(Phase(first=first, taps=tuple(taps), pad_low=low, pad_high=max(high, 0)))
-    return found
 
 
 class _Layers:

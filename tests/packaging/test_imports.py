@@ -28,6 +28,8 @@ COMPILED = (
     "qgraph",
     "fuse",
     "layers",
+    "epilogue",
+    "transposed",
     "integer",
     "memory",
     "region",

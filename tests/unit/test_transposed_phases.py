@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tilewright.host.compiler.layers import phases
+from tilewright.host.compiler.transposed import phases
 
 
 @pytest.mark.parametrize(
