@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ from tilewright.tuner.schedule_book import ScheduleBook
 
 QUICK = ("digits", "angle-classifier", "rnet")
 FORMS = ("symmetric", "asymmetric")
+PACKAGES = (
+    "apache-tvm", "facenet-pytorch", "onnxruntime", "pillow", "rapidocr-onnxruntime",
+    "scikit-image", "scikit-learn", "torch",
+)  # fmt: skip
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 Array = np.ndarray[Any, Any]
@@ -336,6 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "search": given.search,
                 "quick": given.quick,
                 "seed": SEED,
+                "packages": {name: version(name) for name in PACKAGES},
                 "rtl": rtl_digest(),
             },
         }
