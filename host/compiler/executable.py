@@ -7,7 +7,7 @@ the host unpacks and packs between them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -172,9 +172,8 @@ def make_executable(
     )
 
 
-def _whole(names: object) -> tuple[Wire, ...]:
-    unique = dict.fromkeys(names)  # type: ignore[call-overload]  # any iterable of names
-    return tuple(Wire(inner=name, tensor=name, channel=0) for name in unique)
+def _whole(names: Iterable[str]) -> tuple[Wire, ...]:
+    return tuple(Wire(inner=name, tensor=name, channel=0) for name in dict.fromkeys(names))
 
 
 def _single(

@@ -150,7 +150,7 @@ def partition(network: ImportedNetwork, choose: Choose | None = None) -> Partiti
     """
     _require_packages()
     from tilewright.host.compiler.relax_host import HostModule  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.relax_partition import divide  # noqa: PLC0415
+    from tilewright.host.compiler.relax_partition import divide  # noqa: PLC0415  (heavy)
 
     division = divide(network.relax, choose)
     return PartitionedNetwork(
@@ -178,7 +178,7 @@ def _exported(
 ) -> Prepared:
     """From an object in memory, which is trusted."""
     from tilewright.host.compiler.model_file import normalised  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.prepare import prepare  # noqa: PLC0415
+    from tilewright.host.compiler.prepare import prepare  # noqa: PLC0415  (heavy)
 
     origin = Path(name)
     started = time.perf_counter()
