@@ -65,13 +65,13 @@ class Conditions:
         device: key of `ECP5_DEVICES`.
         speed: speed grade, one of `SPEEDS`.
         frequency_mhz: clock that the placer and the router aim at.
-        router: nextpnr's ``router1`` or ``router2``.
+        router: nextpnr's ``router1``, or ``router2``, which does not converge on `edge-8x8`.
     """
 
     device: str = "85k"
     speed: int = 8
     frequency_mhz: float = DEFAULT_FREQUENCY_MHZ
-    router: str = "router2"
+    router: str = "router1"
 
     def __post_init__(self) -> None:
         """Validate."""
