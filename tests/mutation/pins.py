@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the cycle counts that `regression.timing` pins; run it when timing changes on purpose."""
+"""Record the cycles that `timing` and `patience` pin; run it when timing changes on purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.regression import CONFIGS, PINS, Model, data, measure_pins
+from mutation.regression import CONFIGS, PINS, TINY, Model, data, measure_patience, measure_pins
 
 from tilewright.host.errors import TilewrightError
 from tilewright.sim.build import build_model
@@ -29,13 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             model = Model(hw=hw, library=build_model(hw, exact_mac=True), seed=1)
             data(model)  # wrong results have no timing worth recording
             pins.update(measure_pins(model))
+            if hw is TINY:
+                pins.update(measure_patience(model))
     except (AssertionError, TilewrightError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     changed = [label for label in pins if pins[label] != known.get(label)]
     for label in changed:
-        before = known.get(label, {}).get("cycles", "new")
-        sys.stdout.write(f"{label}: {before} -> {pins[label]['cycles']} cycles\n")
+        name = next(iter(pins[label]))  # the cycles, or the watchdog limit
+        before = known.get(label, {}).get(name, "new")
+        sys.stdout.write(f"{label}: {before} -> {pins[label][name]} cycles\n")
     sys.stdout.write(f"{len(changed)} of {len(pins)} runs differ\n")
     if options.write:
         rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in pins.items()]

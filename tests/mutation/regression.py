@@ -54,6 +54,23 @@ PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
 
 MEMORIES: Final = (IDEAL, ROUGH)
 
+NEAR: Final = MemoryModel(
+    name="near",
+    read_latency=1,
+    write_latency=1,
+    read_bytes_per_cycle=8,
+    write_bytes_per_cycle=8,
+    max_reads=4,
+    max_writes=4,
+)
+DISTANT_WRITES: Final = replace(NEAR, name="distant writes", write_latency=200, max_writes=1)
+SLOW_WRITES: Final = replace(NEAR, name="slow writes", write_bytes_per_cycle=0.1, max_writes=1)
+RELUCTANT: Final = tuple(
+    replace(NEAR, name=f"reluctant {seed}", stall_percent=90, stall_seed=seed) for seed in (55, 80)
+)
+"""Every handshake withheld for long, in an order in which the longest silence of a small program
+ends with an instruction that enters a queue, or with an accepted write address."""
+
 WATCHDOG_CYCLES: Final = 3_000
 SHORT_WATCHDOG: Final = LONG_CYCLES // 2
 """Less than any instruction of `LONG` takes, more than the memory of `IDEAL` keeps one waiting."""
@@ -234,6 +251,52 @@ def measure_pins(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
             result = device.run(case.program, case.image, max_cycles=MAX_CYCLES)
             yield label, dict(result.counters.values)
         device.close()
+
+
+def patience(model: Model) -> None:
+    """The smallest watchdog limit that each program survives is the recorded one, to the cycle.
+
+    It is the longest silence of the run. An event that no longer counts as progress prolongs it.
+    """
+    pins = json.loads(PINS.read_text(encoding="utf-8"))
+    for key, measured in measure_patience(model):
+        assert measured == pins[key], f"{key}: {measured} instead of {pins[key]}"
+
+
+def measure_patience(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
+    """(label, smallest watchdog limit) of every pinned run."""
+    first, second = fixed_cases(model.hw)[:2]
+    small = contract_case(model.hw, "")
+    runs = [(memory, case) for memory in (ROUGH, DISTANT_WRITES) for case in (first, second)]
+    runs += [(memory, small) for memory in (SLOW_WRITES, *RELUCTANT)]
+    for memory, case in runs:
+        label = f"{model.hw.name}, {memory.name}, {case.name}, smallest watchdog"
+        yield label, {"watchdog_cycles": _smallest_watchdog(model, memory, case)}
+
+
+def _smallest_watchdog(model: Model, memory: MemoryModel, case: Case) -> int:
+    survives = functools.partial(_survives, model, memory, case)
+    below, enough = 0, 1
+    while not survives(enough):
+        assert enough < WATCHDOG_CYCLES, f"{case.name} hangs"
+        below, enough = enough, 2 * enough
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        below, enough = (below, middle) if survives(middle) else (middle, enough)
+    return enough
+
+
+def _survives(model: Model, memory: MemoryModel, case: Case, watchdog_cycles: int) -> bool:
+    device = model.device(memory, watchdog_cycles)
+    try:
+        device.run(case.program, case.image, max_cycles=MAX_CYCLES)
+    except DeviceStatusError as error:
+        if error.code is not ErrorCode.WATCHDOG:
+            raise
+        return False
+    finally:
+        device.close()
+    return True
 
 
 def faults(model: Model) -> None:
@@ -570,7 +633,7 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
             overflow,
         ),
     ),
-    "timing": ("tiny-4x4", (timing,)),
+    "timing": ("tiny-4x4", (timing, patience)),
     "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),
     "wide-bus": ("wide-bus", (data, timing, faults, streams, bus_errors, resets)),
     "halves": ("halves", (data, timing)),
