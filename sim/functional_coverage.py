@@ -29,6 +29,7 @@ from tilewright.host.isa import (
 )
 from tilewright.host.program import Program
 from tilewright.host.registers import UNIT_NAMES, ErrorCode, ErrorUnit, WaitState
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.coverage_points import Point, Share
 from tilewright.sim.footprint import (
     LOADABLE,
@@ -40,7 +41,6 @@ from tilewright.sim.footprint import (
     vector_blocks,
 )
 from tilewright.sim.library import AxiResponseCode
-from tilewright.sim.status import DeviceStatusError
 
 _SIDES: Final = ("left", "right", "top", "bottom")
 _PADDED: Final = tuple(sorted(LOADABLE - {Memory.PARAM}))

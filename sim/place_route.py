@@ -226,7 +226,8 @@ def _folder() -> Path:
 
 
 _STAGE: Final = re.compile(
-    r"Max frequency|at iteration|at initial|iter=\d|Info: +\d+0000 \||Info: (Routing|Packing|Running)"
+    r"Max frequency|at iteration|at initial|iter=\d|"
+    r"Info: +\d+0000 \||Info: (Routing|Packing|Running)"
 )
 """Lines of nextpnr that tell how far it is."""
 

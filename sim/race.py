@@ -27,6 +27,7 @@ from tilewright.host.isa import UNIT_OF, Instruction, Memory, Opcode, Operand, U
 from tilewright.host.layout import diagonal_bytes
 from tilewright.host.program import Program
 from tilewright.host.registers import ErrorCode, ErrorUnit
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.footprint import (
     Index,
     Scratchpad,
@@ -44,7 +45,6 @@ from tilewright.sim.footprint import (
     vector_fault,
 )
 from tilewright.sim.reference import read_stream
-from tilewright.sim.status import DeviceStatusError
 
 Tiles = slice | Index
 Clock = tuple[int, ...]

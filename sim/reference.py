@@ -29,6 +29,7 @@ from tilewright.host.isa import (
 )
 from tilewright.host.program import Program
 from tilewright.host.registers import COUNTERS, UNIT_NAMES, ErrorCode, ErrorUnit
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.arithmetic import (
     accumulate_products,
     decode_params,
@@ -52,7 +53,6 @@ from tilewright.sim.footprint import (
     vector_blocks,
     vector_fault,
 )
-from tilewright.sim.status import DeviceStatusError
 
 MAX_TOKENS: Final = 2**16 - 1
 """Largest value of a token counter."""

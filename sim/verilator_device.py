@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -11,39 +12,31 @@ import numpy as np
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, Counters, RunResult
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
-from tilewright.host.hwconfig import ISA_VERSION, HwConfig
-from tilewright.host.program import Program
-from tilewright.host.registers import (
-    COUNTER_BASE,
-    COUNTERS,
-    DEVICE_ID,
-    REGISTERS,
-    UNIT_NAMES,
-    Ctrl,
-    ErrorCode,
-    ErrorUnit,
-    Status,
-    WaitState,
+from tilewright.host.driver import (
+    DEFAULT_WATCHDOG_CYCLES,
+    MAX_WATCHDOG_CYCLES,
+    Driver,
+    check_run,
 )
+from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.program import Program
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
 from tilewright.sim.fidelity import Fidelity, geometry
 from tilewright.sim.library import AxiResponseCode, Simulation, SimulationError, StopReason
-from tilewright.sim.status import DeviceStatusError
+
+__all__ = ["DEFAULT_MAX_CYCLES", "DEFAULT_WATCHDOG_CYCLES", "MEMORY_BASE", "VerilatorDevice"]
 
 MEMORY_BASE: Final = 0x1000_0000
 """Physical address of the program's memory: not 0, so that a lost MEM_BASE shows."""
 
-DEFAULT_WATCHDOG_CYCLES: Final = 1_000_000
 DEFAULT_MAX_CYCLES: Final = 1_000_000_000
 
 _SLICE_CYCLES: Final = 2_000_000
-"""Cycles between returns to Python, where Ctrl-C is noticed."""
+"""Cycles between returns to Python, where Ctrl-C and other ends of a run are noticed."""
 
 _RESET_POLLS: Final = 1000
-_INTERRUPTS: Final = 0b11
-_ADDRESS: Final = {register.name: register.offset for register in REGISTERS}
-_WORD: Final = 0xFFFF_FFFF
 
 
 class VerilatorDevice:
@@ -59,6 +52,7 @@ class VerilatorDevice:
         fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory
             image that it was given.
         watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
+        max_seconds: longest run in seconds of this machine, to one slice of it; 0: no limit.
         library: simulate this library instead of building one.
 
     Raises:
@@ -76,22 +70,25 @@ class VerilatorDevice:
         exact_mac: bool = False,
         fidelity: Fidelity = Fidelity.RTL,
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
+        max_seconds: float = 0,
         library: Path | None = None,
     ) -> None:
-        if not 0 <= watchdog_cycles <= _WORD:
+        if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
             raise ConfigError(
                 "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
             )
         self._hw = hw
         self._memory = memory
         self._watchdog_cycles = watchdog_cycles
+        self._max_seconds = max_seconds
         self._fidelity = fidelity
+        self._given_up = threading.Event()
         self._library = library or build_model(
             hw, waves=waves is not None, exact_mac=exact_mac, fidelity=fidelity
         )
         self._simulation: Simulation | None = self._create()
         try:
-            self._check_identity()
+            Driver(self._open_simulation()).check_identity(hw)
             if waves is not None:
                 self._open_waves(waves)
         except BaseException:
@@ -122,27 +119,22 @@ class VerilatorDevice:
             ProgramError: the program was built for another configuration, or sizes differ.
             DeviceStatusError: the accelerator stopped with an error status.
             SimulationError: the design broke an AXI rule or an assertion fired.
-            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) went by.
+            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) or the device's
+                longest run went by.
+            DeviceError: `give_up` was called.
         """
         simulation = self._open_simulation()
-        program.check(self._hw)
-        if memory.dtype != np.uint8 or memory.shape != (program.memory_bytes,):
-            raise ProgramError(
-                f"memory must be a uint8 array of {program.memory_bytes} bytes",
-                field="memory",
-                value=f"{memory.dtype}{list(memory.shape)}",
-                remedy="start from Program.image()",
-            )
-        if max_cycles < 0:
-            raise ProgramError("must not be negative", field="max_cycles", value=max_cycles)
+        check_run(self._hw, program, memory, max_cycles)
         limit = max_cycles or DEFAULT_MAX_CYCLES
         image = self._image_of(memory)
+        driver = Driver(simulation)
+        self._given_up.clear()
         started = time.perf_counter()
         try:
             simulation.attach(image, MEMORY_BASE)
-            self._start(simulation, program)
+            driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
             self._wait(simulation, limit)
-            counters = self._finish(simulation)
+            counters = driver.finish()
         except DeviceStatusError:
             self._soft_reset(simulation)
             raise
@@ -169,9 +161,10 @@ class VerilatorDevice:
         image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
         try:
             simulation.attach(image, MEMORY_BASE)
-            self._start(simulation, program)
+            driver = Driver(simulation)
+            driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
             simulation.run(max(1, cycles))
-            return self._snapshot(simulation)
+            return driver.snapshot()
         finally:
             self._hard_reset(simulation)
             simulation.detach()
@@ -187,6 +180,10 @@ class VerilatorDevice:
         if self._simulation is not None:
             self._simulation.close()
             self._simulation = None
+
+    def give_up(self) -> None:
+        """End the run that is under way in another thread, if any, at its next slice."""
+        self._given_up.set()
 
     def inject_fault(
         self,
@@ -229,97 +226,35 @@ class VerilatorDevice:
             ) from error
         self._open_simulation().open_waves(path)
 
-    def _check_identity(self) -> None:
-        simulation = self._open_simulation()
-        for name, expected in (
-            ("ID", DEVICE_ID),
-            ("ISA", ISA_VERSION),
-            ("CONFIG_HASH", self._hw.config_hash),
-        ):
-            value = simulation.read(_ADDRESS[name])
-            if value != expected:
-                raise DeviceError(
-                    f"register {name} must read {expected:#010x}",
-                    field=self._hw.name,
-                    value=f"{value:#010x}",
-                    remedy="use the hardware configuration that the device was built for",
-                )
-
-    def _start(self, simulation: Simulation, program: Program) -> None:
-        def write64(name: str, value: int) -> None:
-            simulation.write(_ADDRESS[f"{name}_LO"], value & _WORD)
-            simulation.write(_ADDRESS[f"{name}_HI"], value >> 32)
-
-        write64("INSN_BASE", program.regions["insn"].offset)
-        write64("MEM_BASE", MEMORY_BASE)
-        write64("MEM_SIZE", program.memory_bytes)
-        simulation.write(_ADDRESS["INSN_COUNT"], program.instruction_count)
-        simulation.write(_ADDRESS["WATCHDOG"], self._watchdog_cycles)
-        simulation.write(_ADDRESS["IRQ_STATUS"], _INTERRUPTS)
-        simulation.write(_ADDRESS["IRQ_ENABLE"], _INTERRUPTS)
-        simulation.write(_ADDRESS["CTRL"], Ctrl.START)
-
     def _wait(self, simulation: Simulation, limit: int) -> None:
         used = 0
+        deadline = time.monotonic() + (self._max_seconds or float("inf"))
         while used < limit:
             outcome = simulation.run(min(_SLICE_CYCLES, limit - used))
             if outcome.reason is StopReason.INTERRUPT:
                 return
             used += outcome.cycles
+            if self._given_up.is_set():
+                raise DeviceError("the run was given up", field="device")
+            if time.monotonic() > deadline:
+                raise DeviceTimeoutError(
+                    f"the program must finish within {self._max_seconds:g} seconds",
+                    field="max_seconds",
+                    remedy="raise the limit or look at the program",
+                )
         raise DeviceTimeoutError(
             f"the program must finish within {limit} cycles",
             field="max_cycles",
             remedy="raise the limit or look at the program",
         )
 
-    def _finish(self, simulation: Simulation) -> Counters:
-        """Acknowledge the interrupt; raise the error status or read the counters."""
-        simulation.write(_ADDRESS["IRQ_STATUS"], _INTERRUPTS)
-        status = Status(simulation.read(_ADDRESS["STATUS"]))
-        if status & Status.ERROR:
-            raise self._status_error(simulation)
-        if not status & Status.DONE:
-            raise DeviceError(
-                "the interrupt must mean done or error", field="STATUS", value=int(status)
-            )
-        return self._snapshot(simulation)
-
-    @staticmethod
-    def _snapshot(simulation: Simulation) -> Counters:
-        simulation.write(_ADDRESS["SNAPSHOT"], 1)
-        values = {}
-        for index, (name, _) in enumerate(COUNTERS):
-            address = COUNTER_BASE + 8 * index
-            values[name] = simulation.read(address) | simulation.read(address + 4) << 32
-        return Counters(values=values)
-
-    def _status_error(self, simulation: Simulation) -> DeviceError:
-        error = simulation.read(_ADDRESS["ERROR"])
-        instruction = simulation.read(_ADDRESS["ERROR_INSN"])
-        waits = simulation.read(_ADDRESS["WAIT_STATE"])
-        try:
-            return DeviceStatusError(
-                code=ErrorCode(error & 0xFF),
-                unit=ErrorUnit(error >> 8 & 0xF),
-                instruction=instruction,
-                wait_states=tuple(
-                    WaitState(waits >> 4 * unit & 0xF) for unit in range(len(UNIT_NAMES))
-                ),
-            )
-        except ValueError as unknown:
-            return DeviceError(
-                f"the error registers must hold known codes ({unknown})",
-                field="ERROR, WAIT_STATE",
-                value=f"{error:#x}, {waits:#x}",
-            )
-
     def _soft_reset(self, simulation: Simulation) -> None:
         """Soft reset; the hardware reset when it does not end or the design fails in it."""
+        driver = Driver(simulation)
         try:
-            simulation.write(_ADDRESS["CTRL"], Ctrl.SOFT_RESET)
+            driver.request_reset()
             for _ in range(_RESET_POLLS):
-                status = Status(simulation.read(_ADDRESS["STATUS"]))
-                if not status & (Status.RESETTING | Status.BUSY | Status.ERROR):
+                if driver.was_reset():
                     return
         except SimulationError:
             self._restart()

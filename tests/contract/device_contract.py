@@ -16,9 +16,9 @@ from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, ErrorCode
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 
 TINY: Final = "tiny-4x4"
 COUNTED: Final = (

@@ -17,13 +17,13 @@ from tilewright.host.errors import DeviceError
 from tilewright.host.golden import conv2d_int8, random_tensors
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import default_schedule, lower
+from tilewright.host.status import DeviceStatusError
 from tilewright.host.workload import conv2d
 from tilewright.sim.cxxrtl_build import build_cxxrtl
 from tilewright.sim.cxxrtl_device import CxxrtlDevice
 from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import VerilatorDevice
 
 pytestmark = pytest.mark.slow

@@ -22,6 +22,7 @@ from tilewright.host.device import Bytes
 from tilewright.host.errors import DeviceTimeoutError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.program import Program
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim import fidelity as fidelity_module
 from tilewright.sim import verilator_device
 from tilewright.sim.build import build_model
@@ -29,7 +30,6 @@ from tilewright.sim.fidelity import Fidelity, geometry
 from tilewright.sim.library import Simulation, SimulationError
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")

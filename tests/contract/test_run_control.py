@@ -22,10 +22,10 @@ from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.program import Program
 from tilewright.host.registers import Ctrl, ErrorCode, ErrorUnit, Status
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")

@@ -17,11 +17,11 @@ from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
 from tilewright.sim.library import AxiResponseCode, Simulation, SimulationError
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.worker import OutcomeStatus, WorkerPool, run_on_device
 

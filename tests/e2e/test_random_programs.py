@@ -20,10 +20,10 @@ from tilewright.host.errors import DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.program import Program
 from tilewright.host.registers import ErrorCode
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.race import check_races
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import VerilatorDevice
 
 INSN_BYTES = 32

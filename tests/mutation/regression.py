@@ -44,10 +44,10 @@ from tilewright.host.registers import (
     Status,
     WaitState,
 )
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 
 PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"

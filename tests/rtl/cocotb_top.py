@@ -28,10 +28,10 @@ from tilewright.host.registers import (
     Status,
     WaitState,
 )
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.footprint import scratchpads
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 
 _EXACT = (
     "macs_tiles",

@@ -9,6 +9,7 @@ import pytest
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
 from tilewright.host.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.coverage_campaign import FAULTS
 from tilewright.sim.coverage_points import Point
 from tilewright.sim.coverage_programs import directed, legal_steps, rare_programs
@@ -16,7 +17,6 @@ from tilewright.sim.functional_coverage import BINS, FunctionalCoverage
 from tilewright.sim.library import AxiResponseCode
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 
 TINY = load_hwconfig("tiny-4x4")
 

@@ -15,8 +15,8 @@ from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.isa import UNIT_OF, Instruction, Memory, Opcode, Unit, encode_uop
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import ErrorCode
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.race import check_races
-from tilewright.sim.status import DeviceStatusError
 
 TINY = load_hwconfig("tiny-4x4")
 DATA = 4096

@@ -30,9 +30,9 @@ from tilewright.host.isa import (
 )
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
+from tilewright.host.status import DeviceStatusError
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.status import DeviceStatusError
 
 TINY = load_hwconfig("tiny-4x4")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.host.errors import DeviceError
 from tilewright.host.registers import ERROR_TEXT, UNIT_NAMES, ErrorCode, ErrorUnit, WaitState
-from tilewright.sim.status import DeviceStatusError
+from tilewright.host.status import DeviceStatusError
 
 CODES = st.sampled_from(list(ErrorCode))
 UNITS = st.sampled_from(list(ErrorUnit))

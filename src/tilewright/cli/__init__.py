@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright.cli import doctor, listings, sim, networks, tune, certify, exhaust, report  # noqa: F401  (registers)
+from tilewright.cli import doctor, listings, sim, networks, agent, tune, certify, exhaust, report  # noqa: F401  (registers)
 from tilewright.cli.application import app
 
 __all__ = ["app", "main"]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tilewright.host.board import Board, MemoryModel
     from tilewright.host.compiler.artefact import CompiledNetwork
     from tilewright.host.compiler.calibration import Calibration
+    from tilewright.host.compiler.runtime import NetworkRun
+    from tilewright.host.device import Device
+    from tilewright.host.hwconfig import HwConfig
     from tilewright.tuner.schedule_book import ScheduleBook
 
 
@@ -33,6 +36,7 @@ class NetworkDevice(StrEnum):
     DPI = "dpi"
     REFERENCE = "reference"
     TWIN = "twin"
+    BOARD = "board"
 
 
 @app.command("compile")
@@ -148,8 +152,8 @@ def run_command(
     device: Annotated[
         NetworkDevice,
         typer.Option(
-            help="The RTL in Verilator (rtl), with its data in C++ (dpi), the NumPy reference, or "
-            "the cycle-exact twin."
+            help="The RTL in Verilator (rtl), with its data in C++ (dpi), the NumPy reference, "
+            "the cycle-exact twin, or a board."
         ),
     ] = NetworkDevice.RTL,
     data: Annotated[
@@ -174,6 +178,18 @@ def run_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")
     ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Board: where 'tilewright agent' serves it."),
+    ] = "",
+    token_file: Annotated[Path | None, typer.Option(help="Shared secret of the agent.")] = None,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait while another client has the board.")
+    ] = 0,
+    bitstream: Annotated[
+        Path | None, typer.Option(help="Board: this one, with this file loaded.")
+    ] = None,
+    ip: Annotated[str, typer.Option(help="Name of the accelerator in the bitstream.")] = "",
 ) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     import numpy as np
@@ -190,17 +206,25 @@ def run_command(
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
         print_layers(compiled, timing, board, None)
         return
+    if device is not NetworkDevice.BOARD and (agent or bitstream):
+        raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
     inputs = read_inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
-    run = execute(compiled, device, timing, inputs)
+    if device is NetworkDevice.BOARD:
+        opened = open_board_device(compiled.hw, board, agent, token_file, wait, bitstream, ip)
+        where, verb = f"board {agent or 'of this machine'}", "ran"
+    else:
+        opened = open_simulated(device, compiled.hw, timing)
+        where, verb = f"{device.value}, memory {timing.name}", "simulated"
+    run = execute(compiled, opened, inputs)
     console = open_console()
     if run.cycles:
         milliseconds = run.cycles / (board.clock_mhz * 1e3)
-        simulated = sum(result.host_seconds for result in run.results)
+        seconds = sum(result.host_seconds for result in run.results)
         console.print(
-            f"{compiled.name} on {compiled.hw.name}, {device.value}, memory {timing.name}: "
+            f"{compiled.name} on {compiled.hw.name}, {where}: "
             f"{run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
-            f"{board.clock_mhz:g} MHz; simulated in {simulated:.1f} s "
-            f"({run.cycles / max(simulated, 1e-9) / 1e6:.2f} M cycles/s)",
+            f"{board.clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
+            f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)",
             highlight=False,
             soft_wrap=True,
         )
@@ -220,10 +244,13 @@ def run_command(
         )
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(output, **{_key(name): array for name, array in run.outputs.items()})
+        arrays: dict[str, Any] = {_key(name): array for name, array in run.outputs.items()}
+        np.savez(output, **arrays)
         console.print(f"saved {output}", highlight=False, soft_wrap=True)
     if check and device is not NetworkDevice.REFERENCE:
-        expected = execute(compiled, NetworkDevice.REFERENCE, timing, inputs)
+        expected = execute(
+            compiled, open_simulated(NetworkDevice.REFERENCE, compiled.hw, timing), inputs
+        )
         wrong = {
             name: int(np.count_nonzero(array != expected.outputs[name]))
             for name, array in run.outputs.items()
@@ -238,14 +265,44 @@ def run_command(
         console.print("outputs: bit-exact to the reference", highlight=False)
 
 
-def execute(
-    compiled: CompiledNetwork, kind: NetworkDevice, memory: MemoryModel, inputs: Any
-) -> Any:
-    """Run a network on a device of a kind."""
+def open_simulated(kind: NetworkDevice, hw: HwConfig, memory: MemoryModel) -> Device:
+    """The device of a kind that needs no board."""
     from tilewright.cli.sim import DeviceKind, open_device
+
+    device: Device = open_device(DeviceKind(kind.value), hw, memory, None)
+    return device
+
+
+def open_board_device(
+    hw: HwConfig,
+    board: Board,
+    agent: str,
+    token_file: Path | None,
+    wait_seconds: float,
+    bitstream: Path | None,
+    ip: str,
+) -> Device:
+    """The board that an agent serves, or the one that this command runs on."""
+    if bool(agent) == (bitstream is not None):
+        raise UsageError("give one of --agent and --bitstream", field="--device board")
+    if bitstream is not None:
+        from tilewright.host.agent.serving import open_board
+
+        return open_board(hw, board, bitstream, ip=ip)
+    if token_file is None:
+        raise UsageError(
+            "needs the agent's secret", field="--agent", remedy="add --token-file FILE"
+        )
+    from tilewright.host.agent.authentication import read_token
+    from tilewright.host.agent.client import RemoteDevice
+
+    return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds)
+
+
+def execute(compiled: CompiledNetwork, device: Device, inputs: Any) -> NetworkRun:
+    """Run a network on a device, and close it."""
     from tilewright.host.compiler.runtime import NetworkRunner
 
-    device = open_device(DeviceKind(kind.value), compiled.hw, memory, None)
     try:
         return NetworkRunner(compiled, device).run(inputs)
     finally:

@@ -71,3 +71,26 @@ def _rebuild(
     code: ErrorCode, unit: ErrorUnit, instruction: int, wait_states: tuple[WaitState, ...]
 ) -> DeviceStatusError:
     return DeviceStatusError(code=code, unit=unit, instruction=instruction, wait_states=wait_states)
+
+
+def decode_status(error: int, instruction: int, waits: int) -> DeviceError:
+    """The error that the registers ERROR, ERROR_INSN and WAIT_STATE describe.
+
+    Returns:
+        A `DeviceStatusError`, or a plain `DeviceError` if a register holds an unknown code.
+    """
+    try:
+        return DeviceStatusError(
+            code=ErrorCode(error & 0xFF),
+            unit=ErrorUnit(error >> 8 & 0xF),
+            instruction=instruction,
+            wait_states=tuple(
+                WaitState(waits >> 4 * unit & 0xF) for unit in range(len(UNIT_NAMES))
+            ),
+        )
+    except ValueError as unknown:
+        return DeviceError(
+            f"the error registers must hold known codes ({unknown})",
+            field="ERROR, WAIT_STATE",
+            value=f"{error:#x}, {waits:#x}",
+        )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device over the network: the agent that serves it, and `RemoteDevice`, its client."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tilewright.host.agent``: the agent on a board.
+
+It is `tilewright agent --bitstream` without the packages of the command line, and with nothing
+that Python 3.10 lacks, the Python of the PYNQ image (docs/boards.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tilewright.host.agent.authentication import read_token
+from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.serving import DEFAULT_LISTEN, open_board, serve_device
+from tilewright.host.board import load_board
+from tilewright.host.errors import TilewrightError
+from tilewright.host.hwconfig import load_hwconfig
+
+_EXIT_USER_ERROR = 2
+_MIB = 1 << 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve the board until SIGINT or SIGTERM; returns the exit status."""
+    default = Limits()
+    parser = argparse.ArgumentParser(
+        prog="python -m tilewright.host.agent",
+        description="Serve the accelerator of this board to one client at a time.",
+    )
+    parser.add_argument("--hw", required=True, help="named configuration or YAML file")
+    parser.add_argument("--bitstream", required=True, type=Path, help="file to load")
+    parser.add_argument("--ip", default="", help="name of the accelerator in the bitstream")
+    parser.add_argument("--board", default="pynq-z2", help="board by name or YAML file")
+    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
+    parser.add_argument("--token-file", required=True, type=Path, help="shared secret")
+    parser.add_argument("--max-seconds", type=float, default=default.run_seconds)
+    parser.add_argument("--max-program-mib", type=int, default=default.program_bytes // _MIB)
+    parser.add_argument("--max-memory-mib", type=int, default=default.memory_bytes // _MIB)
+    parser.add_argument("--lease-seconds", type=float, default=default.lease_seconds)
+    parser.add_argument("--max-connections", type=int, default=default.connections)
+    given = parser.parse_args(arguments)
+    try:
+        token = read_token(given.token_file)
+        limits = Limits(
+            program_bytes=given.max_program_mib * _MIB,
+            memory_bytes=given.max_memory_mib * _MIB,
+            run_seconds=given.max_seconds,
+            lease_seconds=given.lease_seconds,
+            connections=given.max_connections,
+        )
+        device = open_board(
+            load_hwconfig(given.hw),
+            load_board(given.board),
+            given.bitstream,
+            ip=given.ip,
+            max_seconds=limits.run_seconds,
+        )
+        try:
+            serve_device(device, listen=given.listen, token=token, limits=limits)
+        finally:
+            device.close()
+    except TilewrightError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
+        return _EXIT_USER_ERROR
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open the device of a board and serve it: what the commands that run on the board share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.server import AgentServer, log_to_stderr, serve_until_signal
+from tilewright.host.board import Board
+from tilewright.host.device import Device
+from tilewright.host.hwconfig import HwConfig
+from tilewright.host.pynq_device import DEFAULT_MAX_SECONDS, PynqDevice
+
+DEFAULT_LISTEN = "127.0.0.1:7425"
+
+
+def open_board(
+    hw: HwConfig,
+    board: Board,
+    bitstream: Path,
+    *,
+    ip: str = "",
+    max_seconds: float = DEFAULT_MAX_SECONDS,
+) -> PynqDevice:
+    """Load a bitstream on this board and open its accelerator.
+
+    Args:
+        hw: the configuration that it was built for.
+        board: says whether its memory port is coherent, and how much contiguous memory it has.
+        bitstream: file that pynq loads.
+        ip: see `PynqDevice`.
+        max_seconds: longest run.
+
+    Raises:
+        ToolError, ConfigError, DeviceError: see `PynqDevice`.
+    """
+    return PynqDevice(
+        hw,
+        bitstream=bitstream,
+        ip=ip,
+        coherent=board.coherent,
+        memory_limit=int(board.cpu.contiguous_bytes),
+        max_seconds=max_seconds,
+    )
+
+
+def serve_device(
+    device: Device,
+    *,
+    listen: str,
+    token: bytes,
+    limits: Limits,
+    max_cycles: int = 0,
+) -> None:
+    """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open.
+
+    Raises:
+        ConfigError: the address cannot be used.
+    """
+    server = AgentServer(
+        device,
+        listen=listen,
+        token=token,
+        limits=limits,
+        max_cycles=max_cycles,
+    )
+    log_to_stderr()
+
+    def ready(address: str) -> None:
+        print(f"{device.hw.name} at {address}", flush=True)  # noqa: T201  (the command's output)
+
+    serve_until_signal(server, ready)

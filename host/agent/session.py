@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Session`: what an agent does for one client that it let in."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+from tilewright.host.agent.error_codec import encode_error
+from tilewright.host.agent.images import apply_delta, delta, max_delta_bytes, read_program
+from tilewright.host.agent.lease import Lease
+from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.protocol import (
+    Channel,
+    ConnectionLostError,
+    Message,
+    ProtocolError,
+)
+from tilewright.host.device import Bytes, Device, RunResult
+from tilewright.host.errors import DeviceError, TilewrightError
+from tilewright.host.program import Program
+
+LOG: Final = logging.getLogger("tilewright.agent")
+
+_MAX_WAIT_SECONDS: Final = 7 * 24 * 3600.0
+_LOOK_SECONDS: Final = 0.1
+"""How often the client of a run is looked after."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A device whose run can be ended from another thread."""
+
+    def give_up(self) -> None:
+        """End the run that is under way with an error."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """What an agent serves.
+
+    Attributes:
+        device: runs the programs.
+        limits: for every client.
+        lease: of the device.
+        max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
+    """
+
+    device: Device
+    limits: Limits
+    lease: Lease
+    max_cycles: int = 0
+
+
+class Session:
+    """Answers one client until it leaves.
+
+    Args:
+        channel: to the client.
+        client: its name, for messages.
+        service: what is served.
+    """
+
+    def __init__(self, channel: Channel, client: str, service: Service) -> None:
+        self._channel: Final = channel
+        self._client: Final = client
+        self._service: Final = service
+        self._programs: Final[OrderedDict[str, Program]] = OrderedDict()
+
+    def serve(self) -> None:
+        """Wait for the client's turn, then run its programs; the device is free on return.
+
+        Raises:
+            ProtocolError, ConnectionLostError: the connection cannot go on.
+        """
+        limits, lease = self._service.limits, self._service.lease
+        request = self._channel.receive(seconds=limits.lease_seconds)
+        if request.kind != "lease":
+            raise ProtocolError("must be lease", field="message", value=request.kind[:40])
+        wait_seconds = request.number("wait_seconds", 0, _MAX_WAIT_SECONDS)
+        try:
+            lease.take(
+                self._client, wait_seconds=wait_seconds, is_gone=lambda: self._channel.is_gone
+            )
+        except DeviceError as error:
+            self._channel.send("error", **encode_error(error))
+            return
+        LOG.info("%s has the device", self._client)
+        try:
+            self._channel.send("leased")
+            while self._answer():
+                pass
+        finally:
+            self._programs.clear()
+            lease.give_back()
+            LOG.info("%s gave the device back", self._client)
+
+    def _answer(self) -> bool:
+        limits = self._service.limits
+        request = self._channel.receive(
+            seconds=limits.lease_seconds,
+            max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes)),
+        )
+        try:
+            if request.kind == "ping":
+                self._channel.send("pong")
+            elif request.kind == "load":
+                self._load(request)
+            elif request.kind == "run":
+                self._run(request)
+            elif request.kind == "leave":
+                return False
+            else:
+                raise ProtocolError("no such message", field="message", value=request.kind[:40])
+        except (ProtocolError, ConnectionLostError):
+            raise
+        except TilewrightError as error:
+            self._channel.send("error", **encode_error(error))
+        except Exception:
+            LOG.exception("a request of %s failed", self._client)
+            failure = DeviceError(
+                "the agent could not do it", field="agent", remedy="its log has the reason"
+            )
+            self._channel.send("error", **encode_error(failure))
+        return True
+
+    def _load(self, request: Message) -> None:
+        program = read_program(request, self._service.limits)
+        program.check(self._service.device.hw)
+        self._programs[request.text("digest")] = program
+        while sum(_size(p) for p in self._programs.values()) > self._service.limits.program_bytes:
+            self._programs.popitem(last=False)
+        self._channel.send("loaded")
+
+    def _run(self, request: Message) -> None:
+        program = self._programs.get(request.text("digest"))
+        if program is None:
+            self._channel.send("unknown")
+            return
+        self._programs.move_to_end(request.text("digest"))
+        image = program.image()
+        apply_delta(image, request.body)
+        result = self._watched(program, image, self._cycles(request))
+        self._channel.send(
+            "ran",
+            delta(image, result.memory),
+            counters=dict(result.counters.values),
+            seconds=result.host_seconds,
+        )
+
+    def _cycles(self, request: Message) -> int:
+        wanted, most = request.integer("max_cycles", 0, 2**63), self._service.max_cycles
+        return min(wanted or most, most) if most else wanted
+
+    def _watched(self, program: Program, image: Bytes, max_cycles: int) -> RunResult:
+        """Run, and give up when the client goes away meanwhile."""
+        device, ended = self._service.device, threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_LOOK_SECONDS):
+                if self._channel.is_gone and isinstance(device, Interruptible):
+                    device.give_up()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return device.run(program, image, max_cycles=max_cycles)
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def _size(program: Program) -> int:
+    return len(program.instructions) + sum(map(len, program.constants.values()))

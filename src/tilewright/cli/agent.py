@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright agent`: serve a device to other machines."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tilewright.cli.application import UsageError, app
+from tilewright.cli.arguments import read_board, read_memory
+
+if TYPE_CHECKING:
+    from tilewright.host.board import MemoryModel
+    from tilewright.host.hwconfig import HwConfig
+
+_REFERENCE_TILES_PER_SECOND: Final = 50_000
+"""The reference knows no seconds: what it surely does in one bounds its runs."""
+
+
+class ServedDevice(StrEnum):
+    """What `agent` serves in the place of a board."""
+
+    SIMULATED_BOARD = "simulated-board"
+    RTL = "rtl"
+    DPI = "dpi"
+    REFERENCE = "reference"
+
+
+@app.command()
+def agent(
+    token_file: Annotated[Path, typer.Option(help="Shared secret; only its owner may read it.")],
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    bitstream: Annotated[
+        Path | None, typer.Option(help="On a board: file to load, its metadata beside it.")
+    ] = None,
+    ip: Annotated[
+        str, typer.Option(help="Name of the accelerator in the bitstream, if it is not found.")
+    ] = "",
+    device: Annotated[
+        ServedDevice | None,
+        typer.Option(
+            help="Without a board: the board's runtime on the RTL in Verilator, the RTL (rtl), "
+            "with its data in C++ (dpi), or the NumPy reference."
+        ),
+    ] = None,
+    board: Annotated[str, typer.Option(help="Board: caches and contiguous memory.")] = "pynq-z2",
+    memory: Annotated[
+        str, typer.Option(help="Of a simulation: 'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0: any free one.")
+    ] = "127.0.0.1:7425",
+    max_seconds: Annotated[float, typer.Option(help="Longest run.")] = 60,
+    max_program_mib: Annotated[
+        int, typer.Option(help="Largest instructions and constants of a program.")
+    ] = 128,
+    max_memory_mib: Annotated[int, typer.Option(help="Largest memory of a program.")] = 128,
+    lease_seconds: Annotated[
+        float, typer.Option(help="Silence after which a client loses the device.")
+    ] = 30,
+    max_connections: Annotated[
+        int, typer.Option(help="Clients at a time, those that wait included.")
+    ] = 16,
+) -> None:
+    """Serve a board, or a simulation, to one client at a time, until Ctrl-C.
+
+    Clients prove that they know the token. Traffic is not encrypted: listen on this machine alone,
+    as by default, and reach it through an SSH tunnel.
+    """
+    from tilewright.host.agent.authentication import read_token
+    from tilewright.host.agent.limits import Limits
+    from tilewright.host.agent.serving import open_board, serve_device
+    from tilewright.host.hwconfig import load_hwconfig
+
+    if (bitstream is None) == (device is None):
+        raise UsageError("give one of --bitstream and --device", field="agent")
+    token = read_token(token_file)
+    limits = Limits(
+        program_bytes=max_program_mib << 20,
+        memory_bytes=max_memory_mib << 20,
+        run_seconds=max_seconds,
+        lease_seconds=lease_seconds,
+        connections=max_connections,
+    )
+    config, target = load_hwconfig(hw), read_board(board)
+    served: Any
+    if bitstream is not None:
+        served = open_board(config, target, bitstream, ip=ip, max_seconds=max_seconds)
+    else:
+        assert device is not None, "one of both is given"
+        served = _open(device, config, read_memory(memory, board), target, max_seconds)
+    cycles = int(max_seconds * _REFERENCE_TILES_PER_SECOND)
+    try:
+        serve_device(
+            served,
+            listen=listen,
+            token=token,
+            limits=limits,
+            max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
+        )
+    finally:
+        served.close()
+
+
+def _open(
+    kind: ServedDevice, hw: HwConfig, memory: MemoryModel, board: Any, max_seconds: float
+) -> Any:
+    if kind is ServedDevice.REFERENCE:
+        from tilewright.sim.reference import ReferenceDevice
+
+        return ReferenceDevice(hw)
+    if kind is ServedDevice.SIMULATED_BOARD:
+        from tilewright.sim.build import build_model
+        from tilewright.sim.pynq_simulation import SimulatedBoard
+
+        return SimulatedBoard(
+            hw,
+            memory,
+            build_model(hw),
+            coherent=board.coherent,
+            contiguous_bytes=int(board.cpu.contiguous_bytes),
+            memory_limit=int(board.cpu.contiguous_bytes),
+            max_seconds=max_seconds,
+        )
+    from tilewright.sim.fidelity import Fidelity
+    from tilewright.sim.verilator_device import VerilatorDevice
+
+    return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value), max_seconds=max_seconds)

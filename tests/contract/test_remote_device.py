@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RemoteDevice` over an agent fulfils the contract of a device."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from contract.device_contract import DeviceContract
+from support.rtl import IDEAL
+
+from tilewright.host.agent.client import RemoteDevice
+from tilewright.host.agent.server import AgentServer
+from tilewright.host.device import Device
+from tilewright.host.hwconfig import HwConfig
+from tilewright.sim.build import build_model
+from tilewright.sim.verilator_device import VerilatorDevice
+
+TOKEN = b"a secret of the tests"
+
+
+class Served(RemoteDevice):
+    """A client that ends its agent when it is closed."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN)
+        threading.Thread(target=self._server.serve, daemon=True).start()
+        super().__init__(self._server.address, TOKEN)
+
+    def close(self) -> None:
+        if not self._closed:
+            super().close()
+            self._server.stop()
+            self._device.close()
+
+
+class TestRemoteRtl(DeviceContract):
+    def make_device(self, hw: HwConfig) -> RemoteDevice:
+        return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000))
+
+
+class TestRemoteBoard(DeviceContract):
+    programs = 1
+
+    def make_device(self, hw: HwConfig) -> RemoteDevice:
+        pytest.importorskip("pynq")
+        from tilewright.sim.pynq_simulation import SimulatedBoard  # noqa: PLC0415  (pynq)
+
+        return Served(SimulatedBoard(hw, IDEAL, build_model(hw), watchdog_cycles=20_000))
