@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -23,7 +24,9 @@ from rich.table import Table as Text
 
 from tilewright.host.errors import TilewrightError
 from tilewright.host.networks import load_network
+from tilewright.host.workload import Workload
 from tilewright.tuner.arena.confirm import confirm
+from tilewright.tuner.arena.merge import merge
 from tilewright.tuner.arena.plots import write_plots
 from tilewright.tuner.arena.prices import PRICES
 from tilewright.tuner.arena.records import Record, records_of
@@ -36,9 +39,17 @@ from tilewright.tuner.arena.runner import (
     run_plan,
     sources_of,
 )
-from tilewright.tuner.arena.summary import summarise
 from tilewright.tuner.arena.tables import HARD_TRIALS, Table, load_table
-from tilewright.tuner.arena.tasks import BOARD, KIND, NETWORKS, TRACKS, make_task, pynq_z2_choice
+from tilewright.tuner.arena.tasks import (
+    BOARD,
+    KIND,
+    NETWORKS,
+    TRACKS,
+    drawn,
+    enumeration_work,
+    make_task,
+    pynq_z2_choice,
+)
 from tilewright.tuner.fidelity import identity_of
 from tilewright.tuner.search import TUNERS
 
@@ -65,9 +76,9 @@ def enumerate_tasks(options: argparse.Namespace) -> tuple[dict[str, Table], list
     tables: dict[str, Table] = {}
     abouts: dict[str, Record] = {}
     for name in options.networks:
-        for workload in load_network(name).workloads:
+        for workload in chosen_layers(name, options):
             task = make_task(options.track, workload)
-            if task.id in abouts or (options.layers and workload.name not in options.layers):
+            if task.id in abouts:
                 continue
             started, told = time.monotonic(), time.monotonic()
 
@@ -88,7 +99,19 @@ def enumerate_tasks(options: argparse.Namespace) -> tuple[dict[str, Table], list
             )
             if not options.hard or about["hard"]:
                 tables[task.id] = table
-    return tables, list(abouts.values())
+    kept = drawn(list(tables), options.draw)
+    return {task: tables[task] for task in kept}, list(abouts.values())
+
+
+def chosen_layers(network: str, options: argparse.Namespace) -> list[Workload]:
+    """The layers of a network that are enumerated: named, affordable and drawn, in this order."""
+    found = {
+        workload.key: workload
+        for workload in load_network(network).workloads
+        if (not options.layers or workload.name in options.layers)
+        and enumeration_work(make_task(options.track, workload)) <= options.work_limit
+    }
+    return [found[key] for key in drawn(list(found), options.per_network)]
 
 
 def run(
@@ -154,6 +177,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--layers", type=names, default=[], metavar="A,B", help="of the networks")
     parser.add_argument("--hard", action="store_true", help="leave easy tasks out")
     parser.add_argument(
+        "--work-limit", type=float, default=float("inf"), metavar="N",
+        help="leave layers out whose points times multiply-accumulates are more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--per-network", type=int, metavar="N", help="so many layers a network, drawn beforehand"
+    )
+    parser.add_argument(
+        "--draw", type=int, metavar="N", help="run on so many of the tasks, drawn by their names"
+    )
+    parser.add_argument(
         "--tuners", type=lambda t: [Contestant.parse(n) for n in t.split()], default=None,
         metavar="'A B:option=value C:no-prior'", help="default: every registered one",
     )  # fmt: skip
@@ -172,6 +205,7 @@ def parse() -> argparse.Namespace:
         "--selections", type=int, default=0, metavar="SEEDS",
         help="compare confidence sampling with other selections on identical candidates",
     )  # fmt: skip
+    parser.add_argument("--note", default="", help="what a reader must know; goes into the page")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("runs/arena"), help="tables and runs")
     options = parser.parse_args()
@@ -196,7 +230,6 @@ def main() -> int:
     if not runs:
         CONSOLE.print("no runs: give it more --minutes")
         return 1
-    summary = summarise(runs, networks=options.networks, track=options.track)
     records += runs
     if options.selections:
         from tilewright.tuner.arena.sampling import compare_selections  # noqa: PLC0415  (needs torch)
@@ -225,6 +258,12 @@ def main() -> int:
         "networks": options.networks,
         "layers": list(options.layers) or "all",
         "hard_only": options.hard,
+        "work_limit": None if math.isinf(options.work_limit) else options.work_limit,
+        "per_network": options.per_network,
+        "draw": options.draw,
+        "selections": options.selections,
+        "confirm": options.confirm,
+        "note": options.note,
         "seeds": options.seeds,
         "budget": options.budget,
         "small_budgets": dict(SMALL_BUDGETS),
@@ -240,13 +279,14 @@ def main() -> int:
         "python": platform.python_version(),
         **outcome,
     }
-    study = {"records": records, "summary": summary, "conditions": conditions}
+    study = merge([{"records": records, "conditions": conditions}])
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(study) + "\n", encoding="utf-8")
+        part = {"records": records, "summary": study["summary"], "conditions": conditions}
+        options.json.write_text(json.dumps(part) + "\n", encoding="utf-8")
     if options.html:
         write_plots(study, options.html)
-    show(summary)
+    show(study["summary"])
     return 1 if any(r["what"] == "confirmation" and not r["equal"] for r in records) else 0
 
 

@@ -250,7 +250,10 @@ class LayerModel:
 
     def _tiling(self, points: Points) -> _Tiling:
         shape = self._shape
-        b, h, w, ci, co, rows_in_flight, cos_in_flight = points[:, :7].astype(np.float64).T
+        sizes = points[:, :5].copy()
+        sizes[:, 4] = np.minimum(sizes[:, 4], shape.out_blocks)  # illegal beyond: nothing is there
+        b, h, w, ci, co = sizes.astype(np.float64).T
+        rows_in_flight, cos_in_flight = points[:, 5:7].astype(np.float64).T
         if shape.depthwise:
             ci = np.full_like(ci, shape.reduce_blocks)
         tiles_h = self._rows.tiles[points[:, 1]]
@@ -265,7 +268,7 @@ class LayerModel:
         even = (shape.out_height / (tiles_h * h)) * (shape.out_width / (tiles_w * w))
         even *= (shape.out_blocks / (tiles_co * co)) * (shape.reduce_blocks / (steps * ci))
         return _Tiling(
-            sizes=points[:, :5],
+            sizes=sizes,
             b=b,
             h=h,
             w=w,

@@ -13,8 +13,10 @@ from tilewright.host.errors import TilewrightError
 from tilewright.tuner.arena.records import record_of
 from tilewright.tuner.arena.replay import (
     INITIAL,
+    PAST_POINTS,
     TableSpace,
     Trial,
+    experience_of,
     initial_points,
     noise_of,
     prior_of,
@@ -69,6 +71,28 @@ def test_masked_runs_never_pay_for_an_illegal_point_and_published_ones_do(table)
     published = replay(table, trial(table, "random", arm="as-published", budget=200))
     share = published.events[-1].invalid / published.trials
     assert 0.4 < share < 0.8  # of the points 60 % are illegal
+
+
+def test_the_state_at_a_budget_is_that_of_a_run_that_ends_there(table):
+    whole = record_of(replay(table, trial(table, budget=64)), table, "x")
+    for budget in (16, 32):
+        part = record_of(replay(table, trial(table, budget=budget)), table, "x")
+        state = whole["states"][str(budget)]
+        for name in ("cycles", "trials", "measured_cycles"):
+            assert state[name] == part[name]
+
+
+def test_experience_is_the_same_random_points_of_another_task_for_everybody(table):
+    one, again = experience_of(table, 3), experience_of(table, 3)
+    assert (one.features == again.features).all()
+    assert (one.costs == again.costs).all()
+    assert len(one.costs) <= PAST_POINTS
+    assert np.isin(one.costs, table.cycles[table.legal]).all()
+    assert len(experience_of(table, 4).costs) > 1
+    pytest.importorskip("xgboost")
+    plain = replay(table, trial(table, "autotvm", budget=24))
+    told = replay(table, trial(table, "autotvm", budget=24, past=("other",)), [table])
+    assert outcome(told) != outcome(plain)
 
 
 def test_a_run_ends_at_the_exact_optimum_unless_measurements_are_noisy():

@@ -11,7 +11,14 @@ from tilewright.host.errors import StoreError
 from tilewright.host.workload import conv2d
 from tilewright.tuner.arena import runner
 from tilewright.tuner.arena.replay import Event, Run, Trial
-from tilewright.tuner.arena.runner import Contestant, Plan, RunStore, key_of, run_plan
+from tilewright.tuner.arena.runner import (
+    PAST_TASKS,
+    Contestant,
+    Plan,
+    RunStore,
+    key_of,
+    run_plan,
+)
 from tilewright.tuner.arena.tasks import make_task
 from tilewright.tuner.search import TunerError
 
@@ -49,12 +56,12 @@ def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
     path = tmp_path / "runs.jsonl"
     store = RunStore(path)
     store.add("one", a_run())
-    store.add("two", a_run(options={"x": 1}, noise=0.01))
+    store.add("two", a_run(options={"x": 1}, noise=0.01, past=("u", "v")))
     with path.open("a") as file:
         file.write('{"key": "three", "run": {"tri')
     again = RunStore(path)
     assert again.get("one") == a_run()
-    assert again.get("two") == a_run(options={"x": 1}, noise=0.01)
+    assert again.get("two") == a_run(options={"x": 1}, noise=0.01, past=("u", "v"))
     assert again.get("three") is None
 
 
@@ -118,6 +125,23 @@ def test_contestants_are_written_as_names_with_options():
     assert ablated.options == {"selection": "top", "batch": 4}
     assert (ablated.label, ablated.tuner) == ("dcoc:selection=top,batch=4", "dcoc")
     assert not parse("tilewright:no-prior").prior
+    assert parse("autotvm:transfer").transfer
+    assert not parse("autotvm").transfer
+
+
+def test_experience_is_of_other_tasks_and_makes_another_run():
+    tasks = {
+        task.id: task
+        for task in (
+            make_task("schedule", conv2d("x", 4, c, 32, 3, 1, 1)) for c in (16, 32, 48, 64)
+        )
+    }
+    transfer = Contestant.parse("autotvm:transfer")
+    trials = list(plan(tasks=tasks, contestants=[transfer], seeds=1).trials())
+    assert all(len(t.past) == PAST_TASKS and t.task not in t.past for t in trials)
+    assert key_of(trials[0]) != key_of(dataclasses.replace(trials[0], past=()))
+    with pytest.raises(TunerError, match="other tasks"):
+        list(plan(contestants=[transfer]).trials())
 
 
 @pytest.mark.parametrize(("text", "complaint"), [("nobody", "no tuner"), ("dcoc:top", "a value")])

@@ -12,11 +12,12 @@ import pytest
 from tilewright.host.errors import ConfigError, StoreError
 from tilewright.host.networks import load_network
 from tilewright.tuner.arena.document import document, main, write_document
+from tilewright.tuner.arena.merge import merge
 from tilewright.tuner.arena.plots import write_plots
 from tilewright.tuner.arena.prices import PRICES, Price
 from tilewright.tuner.arena.published import PUBLISHED
 from tilewright.tuner.arena.summary import (
-    by_condition,
+    arms,
     compile_reductions,
     coverage,
     summarise,
@@ -59,27 +60,32 @@ def some_records():
     ]
 
 
-def a_study(records, **conditions):
-    summary = summarise(records, networks=[NETWORK])
+def a_part(records, **conditions):
+    """What one run of `bench/tuners.py` writes."""
     task = {
         "what": "task", "layer": "one", "points": 9, "legal": 6, "legal_share": 2 / 3,
         "optimum_cycles": OPTIMUM, "within_1pct": 1, "within_5pct": 2, "random_median_1pct": 40,
         "hard": True,
     }  # fmt: skip
+    tasks = [{**task, "task": part.task} for part in PARTS]
     return {
-        "records": [task, *records],
-        "summary": summary,
+        "records": [*tasks, *records],
+        "summary": summarise(records, networks=[NETWORK]),
         "conditions": {
             "fidelity": "twin", "twin": "twin-0", "memory": "m", "space": "vta",
             "track": "per-layer", "configurations": ["a", "b"], "networks": [NETWORK],
             "layers": "all", "hard_only": True, "seeds": SEEDS, "budget": 32,
-            "small_budgets": {}, "batch": 8, "initial_points": 8,
+            "small_budgets": {"botorch": 64}, "batch": 8, "initial_points": 8,
             "arms": ["masked"], "noise_percent": [0.0],
             "prices": {name: vars(price) for name, price in PRICES.items()},
             "sources": {"random": "0", "dcoc": "1"}, "runs_missing": 0, "failures": [],
             **conditions,
         },
     }  # fmt: skip
+
+
+def a_study(records, **conditions):
+    return merge([a_part(records, **conditions)])
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +111,11 @@ def test_throughput_gain_is_of_latencies_weighted_by_counts():
     ]
     total = sum(p.count for p in PARTS)
     expected = 100 * ((total + heavy.count) / total - 1)
-    gains = throughput_gains(rows, [NETWORK], "per-layer")
-    assert gains == {NETWORK: {"dcoc": pytest.approx(expected)}}
+    gains = throughput_gains(rows, [NETWORK], "per-layer", 32)
+    assert gains == {NETWORK: {"dcoc": pytest.approx([expected] * 3)}}
+    figures = summarise(rows, networks=[NETWORK])
+    assert figures["throughput_gain_over_autotvm_pct"][NETWORK]["dcoc"] == pytest.approx(expected)
+    assert figures["throughput_quartiles_pct"][NETWORK]["dcoc"] == pytest.approx([expected] * 2)
 
 
 def test_compile_time_adds_the_tuner_and_its_measurements_and_ends_at_the_target():
@@ -117,15 +126,15 @@ def test_compile_time_adds_the_tuner_and_its_measurements_and_ends_at_the_target
         a_record("autotvm", task, 0, None, tuner_seconds=7.8),  # 7.8 + 32 * 0.1 + 5 = 16
         a_record("dcoc", task, 0, 10),  # 1 + 10 * 0.1 + 2 = 4
     ]
-    saved = compile_reductions(rows, [NETWORK], "per-layer", price)
+    saved = compile_reductions(rows, [NETWORK], "per-layer", price, 32)
     assert saved == {NETWORK: {"dcoc": pytest.approx(75.0)}}
 
 
 def test_a_seed_that_misses_a_layer_is_left_out_of_the_network():
     rows = [r for r in some_records() if (r["tuner"], r["seed"]) != ("dcoc", 0)]
     rows += [a_record("dcoc", PARTS[0].task, 0, 12, cycles=1)]  # would be a huge gain
-    gains = throughput_gains(rows, [NETWORK], "per-layer")[NETWORK]
-    assert gains["dcoc"] == pytest.approx(0.0)
+    gains = throughput_gains(rows, [NETWORK], "per-layer", 32)[NETWORK]
+    assert gains["dcoc"] == pytest.approx([0.0] * (SEEDS - 1))
 
 
 def test_coverage_is_the_share_of_multiply_accumulates():
@@ -134,6 +143,24 @@ def test_coverage_is_the_share_of_multiply_accumulates():
     workload = network.workloads[0]
     expected = 100 * workload.macs * workload.count / network.macs
     assert coverage(half, [NETWORK, "alexnet"], "per-layer") == {NETWORK: pytest.approx(expected)}
+
+
+def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
+    task = PARTS[0].task
+    early = {"cycles": 1500, "trials": 16, "tuner_seconds": 0.5, "measured_cycles": 10_000}
+    rows = [
+        a_record("autotvm", task, 0, 20, states={"16": early}),  # 1 % after 20, 1.5 times after 16
+        a_record("dcoc", task, 0, None, budget=16, trials=16, cycles=1200, tuner_seconds=0.5,
+                 measured_cycles=10_000),
+    ]  # fmt: skip
+    found = summarise(rows, networks=[NETWORK])
+    assert found["network_budget"] == 16
+    assert found["throughput_gain_over_autotvm_pct"] == {
+        NETWORK: {"dcoc": pytest.approx(100 * (1500 / 1200 - 1))}
+    }
+    assert found["compile_time_reduction_pct"] == {NETWORK: {"dcoc": pytest.approx(0)}}
+    assert found["full"]["network_budget"] == 32
+    assert found["full"]["throughput_gain_over_autotvm_pct"] == {}
 
 
 def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
@@ -147,7 +174,7 @@ def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
     without = summarise(some_records(), networks=[NETWORK])
     for key in ("trials_to_1pct", "log_regret", "tests", "headline_tasks"):
         assert with_extra[key] == without[key]
-    assert len(with_extra["conditions"]) == 1 + len(extra)
+    assert with_extra["arms"]["conditions"] == ["masked", "masked, noise 1 %", "as-published"]
 
 
 def test_a_tuner_that_misses_a_task_is_left_out_and_named():
@@ -155,20 +182,78 @@ def test_a_tuner_that_misses_a_task_is_left_out_and_named():
     summary = summarise(rows, networks=[])
     assert summary["incomplete"] == ["botorch"]
     assert summary["trials_to_1pct"] == summarise(some_records(), networks=[])["trials_to_1pct"]
-    assert "left out: `botorch`" in document(a_study(rows))
+    assert "left out here: `botorch`" in document(a_study(rows))
 
 
 def test_a_censored_reference_gives_a_bound():
     missing = [{**r, "trials_to_1pct": None} for r in some_records() if r["tuner"] == "random"]
     rows = [r for r in some_records() if r["tuner"] != "random"] + missing
-    assert "| `dcoc` | 40 | 12 | 4 | > 2.7 |" in document(a_study(rows))
+    assert "| `dcoc` | 40 | 8 | 32 | 12 | 4 | > 2.7 |" in document(a_study(rows))
 
 
-def test_conditions_tell_seeds_and_invalid_shares():
-    rows = [a_record("x", "t", s, 10, arm="as-published", invalid=5) for s in range(3)]
-    (found,) = by_condition(rows).values()
-    assert found["seeds"] == {"x": 3}
-    assert found["invalid_share"] == {"x": 0.5}
+def test_slow_tuners_are_compared_with_all_others_on_the_tasks_that_all_were_run_on():
+    few = [part.task for part in PARTS[:2]]
+    rows = [*some_records(), *(a_record("ppo", task, s, 3) for task in few for s in range(4))]
+    summary = summarise(rows, networks=[NETWORK])
+    assert summary["incomplete"] == ["ppo"]
+    assert summary["headline_tasks"] == len(PARTS)
+    shared = summary["common"]
+    assert shared["headline_tasks"] == 2
+    assert shared["trials_to_1pct"]["ppo"] == 3
+    assert shared["trials_to_1pct"]["dcoc"] == 12
+    assert shared["tests"]["dcoc < ppo"]["pairs"] == 2 * 4
+    assert shared["coverage"][NETWORK] < summary["coverage"][NETWORK]
+    page = document(a_study(rows))
+    assert f"2 hard tasks ({NETWORK} {PARTS[0].layer}, {NETWORK} {PARTS[1].layer})" in page
+    assert page.index("## Every tuner") < page.index("| `ppo` | 8 | 4 | 32 | 3 | 4 | 10.0 |")
+
+
+def test_break_even_is_of_the_tasks_and_seeds_of_both():
+    rows = [
+        a_record("random", "a", 0, 30, seconds_to_1pct=0.0),
+        a_record("random", "b", 0, None, tuner_seconds=0.0, trials=999),
+        a_record("dcoc", "a", 0, 10, seconds_to_1pct=4.0),
+    ]
+    found = summarise(rows, networks=[])["common"]["break_even_seconds"]
+    assert found["dcoc"]["random"] == pytest.approx(4.0 / 20)
+    assert found["random"] == {}
+
+
+def test_arms_compare_the_same_tasks_and_seeds_of_a_tuner():
+    changes = {"masked": {}, "as-published": {"arm": "as-published", "invalid": 5}}
+    rows = [a_record("x", "t", s, 10, **changes["masked"]) for s in range(5)]
+    rows += [a_record("x", "t", s, 20, trials=20, **changes["as-published"]) for s in range(3)]
+    rows += [a_record("y", "t", 0, 10)]  # in one arm alone
+    rows += [a_record("z", "t", 0, 10), a_record("z", "t", 0, 30, noise=0.01)]
+    found = arms(rows)
+    assert found["conditions"] == ["masked", "as-published", "masked, noise 1 %"]
+    assert set(found["tuners"]) == {"x", "z"}
+    assert found["tuners"]["z"]["masked, noise 1 %"]["trials_to_1pct"] == 30
+    assert "as-published" not in found["tuners"]["z"]
+    own = found["tuners"]["x"]
+    assert (own["tasks"], own["runs"]) == (1, 3)
+    assert own["masked"] == {"trials_to_1pct": 10, "invalid_share": 0}
+    assert own["as-published"] == {"trials_to_1pct": 20, "invalid_share": 0.25}
+    assert arms(rows[:5]) == {"conditions": [], "tuners": {}}
+
+
+def test_parts_make_one_study_without_repetition():
+    rows = some_records()
+    longer = [{**r, "budget": 64, "states": {"32": r}} for r in rows if r["tuner"] == "random"]
+    whole = merge([a_part(rows), a_part([*rows[-3:], *longer], seeds=3, runs_missing=2)])
+    runs = [r for r in whole["records"] if r["what"] == "run"]
+    assert len(runs) == len(rows)
+    assert {r["budget"] for r in runs if r["tuner"] == "random"} == {64}
+    page = document(whole)
+    assert "--json build/bench/tuners-2.json" in page
+    assert "2 runs of the plan were not made" in page
+
+
+def test_parts_that_do_not_fit_together_are_refused():
+    with pytest.raises(ConfigError, match=r"must agree.*twin-1"):
+        merge([a_part([]), a_part([], twin="twin-1")])
+    with pytest.raises(ConfigError, match="needs a part"):
+        merge([])
 
 
 def test_a_clear_winner_is_better_and_equal_tuners_tie():
@@ -195,9 +280,11 @@ def test_summary_is_plain_data_with_the_promised_keys(study):
 def test_the_page_holds_the_figures_and_separates_the_tracks(study):
     page = document(study)
     black, grey = page.index("### Black-box"), page.index("### Grey-box")
-    assert black < page.index("| `dcoc` | 40 | 12 | 4 | 2.5 |") < grey
-    assert grey < page.index("| `tilewright` | 40 | 9 | 4 | 3.3 |")
-    assert "| `autotvm` | 40 | 40 | 0 |" in page  # tilewright against it: fewer in all pairs
+    assert black < page.index("| `dcoc` | 40 | 8 | 32 | 12 | 4 | 2.5 |") < grey
+    assert grey < page.index("| `tilewright` | 40 | 8 | 32 | 9 | 4 | 3.3 |")
+    row = next(line for line in page.splitlines() if line.startswith("| `autotvm` | 40, 0;"))
+    assert row.endswith("better |")  # tilewright and dcoc need fewer in all pairs
+    assert f"| {NETWORK} | {len(PARTS)} | {len(PARTS)} | {len(PARTS)} | 100 % | 100 % |" in page
     for published in PUBLISHED:
         assert published.claim in page
     assert "--seeds 8 --budget 32 --arms masked --noise 0 --hard --tuners 'random dcoc'" in page
@@ -221,11 +308,14 @@ def test_the_page_says_what_is_missing_wrong_and_compared():
         {"what": "confirmation", "layer": "C2", "hw": "a", "equal": True, "failure": ""},
         {"what": "selection", "selection": "top", "ratios": [1.0, 1.5, 2.0]},
     ]
-    broken = a_study(some_records(), runs_missing=1234, failures=["ppo: ValueError: no"])
+    broken = a_study(
+        some_records(), runs_missing=1234, failures=["ppo: ValueError: no"], note="Stopped early."
+    )
     broken["records"] += rows
     page = document(broken)
     assert "1,234 runs of the plan were not made" in page
     assert "- ppo: ValueError: no" in page
+    assert "- Stopped early." in page
     assert "1 of 2 distinct points" in page
     assert f"{len(PARTS) - 2} of the winners were not run" in page
     assert "- C1 on a: differs" in page
@@ -233,11 +323,13 @@ def test_the_page_says_what_is_missing_wrong_and_compared():
 
 
 def test_the_command_writes_the_page_from_the_json(study, tmp_path, capsys):
-    source, page = tmp_path / "study.json", tmp_path / "page.md"
-    source.write_text(json.dumps(study))
-    assert main([str(source), str(page)]) == 0
+    source, page = tmp_path / "part.json", tmp_path / "page.md"
+    source.write_text(json.dumps(a_part(some_records())))
+    assert main([str(source), str(page), "--html", str(tmp_path / "plots.html")]) == 0
     assert page.read_text() == document(study)
-    assert main([]) == 2
+    assert "Plotly.newPlot" in (tmp_path / "plots.html").read_text()
+    with pytest.raises(SystemExit):
+        main([])
     assert "usage" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="cannot be written"):
         write_document(study, tmp_path / "none" / "page.md")

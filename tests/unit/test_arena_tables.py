@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -16,11 +18,14 @@ from tilewright.tuner.arena.confirm import point_of
 from tilewright.tuner.arena.tables import load_table
 from tilewright.tuner.arena.tasks import (
     NETWORKS,
+    drawn,
     make_task,
     parts_of,
     pynq_z2_choice,
     tasks_of,
 )
+from tilewright.tuner.exhaust import exhaust
+from tilewright.tuner.shortlist import timing_class
 
 LAYER = conv2d("small", 4, 32, 32, 3, 1, 1)
 
@@ -54,6 +59,29 @@ def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
 def test_every_configuration_has_legal_points(joint):
     assert joint.cycles.shape[0] == len(pynq_z2_choice())
     assert all((part > 0).any() for part in joint.cycles)
+
+
+def test_configurations_of_a_timing_class_share_a_landscape_that_agrees_with_their_own(
+    joint, folder, tmp_path
+):
+    classes = {timing_class(hw) for hw in joint.task.configs}
+    assert len(classes) < len(joint.task.configs)
+    assert len(list(folder.glob("*.cycles"))) == len(classes)
+    for position, hw in enumerate(joint.task.configs):
+        own = dataclasses.replace(joint.task, configs=(hw,))
+        alone = exhaust(own.space, own.memory, tmp_path, identity="twin", workers=1).cycles
+        column = joint.cycles[position]
+        assert (column[column > 0] == alone[alone > 0]).all()
+
+
+def test_what_is_drawn_depends_on_names_alone():
+    names = [f"layer {number}" for number in range(20)]
+    few, more = drawn(names, 5), drawn(names, 9)
+    assert len(few) == 5
+    assert set(few) < set(more)
+    assert more == [name for name in names if name in more]
+    assert set(drawn(names[::-1], 5)) == set(few)
+    assert drawn(names, None) == drawn(names, 99) == names
 
 
 def test_the_schedule_track_is_the_first_configurations_column(joint, folder):

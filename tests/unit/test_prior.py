@@ -107,6 +107,13 @@ def test_a_prior_without_a_mask_judges_what_does_not_fit_too() -> None:
     assert prior.judge(space.knobs, huge, masked=False).cycles[0] > 0
 
 
+def test_a_tile_of_more_output_blocks_than_there_are_is_predicted_as_one_of_all_of_them() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    prior = SchedulePrior(load_hwconfig("pynq-16x32"), task, load_memory("ideal"))
+    whole = Schedule(tile_h=7, tile_w=7, tile_ci=4, tile_co=8)
+    assert prior(replace(whole, tile_co=32)) == prior(whole) != prior(replace(whole, tile_co=4))
+
+
 def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
     task, memory = load_network("vta-resnet18")["C7"], load_memory("pynq-z2")
     configs = [HW, load_hwconfig("pynq-16x32")]

@@ -2,10 +2,13 @@
 """docs/tuners-study.md from the JSON of `bench/tuners.py`: no figure is typed by hand.
 
 python -m tilewright.tuner.arena.document build/bench/tuners.json docs/tuners-study.md
+
+Several JSON files (other tuners, tasks, seeds or arms) make one page.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +18,8 @@ from typing import Any, Final
 from tilewright.host.errors import ConfigError
 from tilewright.tuner.arena import sections
 from tilewright.tuner.arena.markdown import bullets
+from tilewright.tuner.arena.merge import merge
+from tilewright.tuner.arena.plots import write_plots
 from tilewright.tuner.arena.sections import Study
 
 _ORIGIN: Final = (
@@ -38,15 +43,17 @@ def write_document(study: Study, path: Path) -> None:
 
 
 def document(study: Study) -> str:
-    """The page as Markdown."""
+    """The page of a study (`merge.merge`) as Markdown."""
     parts = (
         _opening(study),
+        sections.networks_covered_section(study),
         sections.tasks_section(study),
         sections.measurements_section(study),
         sections.regrets_section(study),
         sections.tests_section(study),
         sections.costs_section(study),
         sections.networks_section(study),
+        sections.common_section(study),
         sections.arms_section(study),
         sections.selections_section(study),
         sections.confirmations_section(study),
@@ -58,21 +65,27 @@ def document(study: Study) -> str:
 
 def _opening(study: Study) -> str:
     conditions = study["conditions"]
-    missing, failures = conditions["runs_missing"], conditions["failures"]
+    parts = conditions["parts"]
+    missing = sum(part["runs_missing"] for part in parts)
+    failures = list(dict.fromkeys(text for part in parts for text in part["failures"]))
+    files = _files(parts)
+    commands = [
+        f"$ python bench/tuners.py {_arguments(part)} --json {file}"
+        for part, file in zip(parts, files, strict=True)
+    ]
     lines = [
         "# Tuners, judged by the exhaustive optimum",
         _ORIGIN,
         (
             "```console\n"
-            f"$ python bench/tuners.py {_arguments(conditions)} --json build/bench/tuners.json \\\n"
-            "    --html build/bench/tuners.html\n"
-            "$ python -m tilewright.tuner.arena.document build/bench/tuners.json "
-            "docs/tuners-study.md\n```"
+            + "\n".join(commands)
+            + "\n$ python -m tilewright.tuner.arena.document "
+            + " ".join(files)
+            + " docs/tuners-study.md --html build/bench/tuners.html\n```"
         ),
         (
             f"Track *{conditions['track']}*: {_track(conditions)} Space `{conditions['space']}`, "
-            f"{conditions['memory']}, {conditions['budget']} measurements a run, up to "
-            f"{conditions['seeds']} seeds, asks of {conditions['batch']}, the same "
+            f"{conditions['memory']}, asks of {conditions['batch']}, the same "
             f"{conditions['initial_points']} random first points for every tuner on a task and "
             f"seed. {conditions['fidelity']} (`{conditions['twin']}`)."
         ),
@@ -82,9 +95,17 @@ def _opening(study: Study) -> str:
             f"**Incomplete**: {missing:,} runs of the plan were not made in the time given. Every "
             "figure is of the runs that were; the tables say how many."
         )
+    if notes := [part["note"] for part in parts if part.get("note")]:
+        lines.append("How this study came about:\n\n" + bullets(notes))
     if failures:
         lines.append("Runs that ended with an error:\n\n" + bullets(failures))
     return "\n\n".join(lines)
+
+
+def _files(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    if len(parts) == 1:
+        return ["build/bench/tuners.json"]
+    return [f"build/bench/tuners-{number}.json" for number in range(1, len(parts) + 1)]
 
 
 def _arguments(conditions: Mapping[str, Any]) -> str:
@@ -100,6 +121,11 @@ def _arguments(conditions: Mapping[str, Any]) -> str:
         words.append(f"--layers {','.join(conditions['layers'])}")
     if conditions["hard_only"]:
         words.append("--hard")
+    for name in ("work_limit", "per_network", "draw", "selections"):
+        if conditions.get(name):
+            words.append(f"--{name.replace('_', '-')} {conditions[name]:g}")
+    if conditions.get("confirm"):
+        words.append("--confirm")
     words.append(f"--tuners '{' '.join(conditions['sources'])}'")
     return " ".join(words)
 
@@ -115,15 +141,19 @@ def _track(conditions: Mapping[str, Any]) -> str:
     )
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    if len(arguments) != 2:
-        sys.stderr.write("usage: python -m tilewright.tuner.arena.document JSON PAGE\n")
-        return 2
-    source, page = map(Path, arguments)
-    write_document(json.loads(source.read_text(encoding="utf-8")), page)
+    parser = argparse.ArgumentParser(description="The page of a study of tuners.")
+    parser.add_argument("studies", nargs="+", type=Path, metavar="JSON", help="of bench/tuners.py")
+    parser.add_argument("page", type=Path, metavar="PAGE", help="Markdown to write")
+    parser.add_argument("--html", type=Path, help="write the plots here")
+    options = parser.parse_args(arguments)
+    study = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.studies])
+    write_document(study, options.page)
+    if options.html:
+        write_plots(study, options.html)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import html
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +16,9 @@ from plotly.colors import qualitative
 
 from tilewright.host.errors import StoreError
 from tilewright.tuner.arena.records import Record
+from tilewright.tuner.arena.replay import BUDGETS, INITIAL
 from tilewright.tuner.arena.statistics import stratified_interval
-from tilewright.tuner.arena.summary import headline
+from tilewright.tuner.arena.summary import common, headline
 
 CURVE_POINTS: Final = 40
 """Places at which a curve is drawn."""
@@ -25,6 +28,7 @@ CURVE_RESAMPLES: Final = 300
 _STYLE: Final = """
 body { font-family: sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 .note { color: #555 }
+pre { max-height: 20rem; overflow: auto; white-space: pre-wrap }
 """
 
 _CURVE_NOTE: Final = (
@@ -48,27 +52,16 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
     Raises:
         StoreError: the file cannot be written.
     """
-    runs = [r for r in study["records"] if r["what"] == "run"]
-    exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
-    own = [r for r in exact if r["track"] == study["conditions"]["track"]]
-    hard, _ = headline(own)
-    figures = [
-        (
-            "Best so far",
-            _CURVE_NOTE,
-            curves(hard),
-        ),
-        (
-            "Runs within 1 % of the optimum",
-            "Share of the runs that have found a point within 1 % after so many measurements.",
-            reached(hard),
-        ),
-        (
-            "Log-regret at fixed budgets",
-            "Interquartile mean of the natural logarithm of cycles over optimum, 95 % interval.",
-            regret_bars(study["summary"]["log_regret"]),
-        ),
+    track, summary = study["conditions"]["track"], study["summary"]
+    exact = [
+        r
+        for r in study["records"]
+        if r["what"] == "run" and r["arm"] == "masked" and not r["noise"] and r["track"] == track
     ]
+    figures = _search_plots("", headline(exact)[0], summary["log_regret"])
+    if summary["common"] is not None:
+        title = " (every tuner, on the tasks that all were run on)"
+        figures += _search_plots(title, common(exact), summary["common"]["log_regret"])
     selections = [r for r in study["records"] if r["what"] == "selection"]
     if selections:
         figures.append(
@@ -92,8 +85,8 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
                 config={"displayModeBar": False, "responsive": True},
             )
         )
-    lines = (f"<li>{html.escape(f'{k}: {v}')}</li>" for k, v in study["conditions"].items())
-    parts += ["<h2>Conditions</h2><ul class='note'>", *lines, "</ul></body></html>"]
+    conditions = html.escape(json.dumps(study["conditions"], indent=1))
+    parts += [f"<h2>Conditions</h2><pre class='note'>{conditions}</pre></body></html>"]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(parts), encoding="utf-8")
@@ -104,9 +97,29 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
     return path
 
 
+def _search_plots(
+    suffix: str, runs: Sequence[Record], regrets: Mapping[str, Any]
+) -> list[tuple[str, str, Any]]:
+    """Title, note and figure of each plot of some runs."""
+    return [
+        (f"Best so far{suffix}", _CURVE_NOTE, curves(runs)),
+        (
+            f"Runs within 1 % of the optimum{suffix}",
+            "Share of the runs that have found a point within 1 % after so many measurements.",
+            reached(runs),
+        ),
+        (
+            f"Log-regret at fixed budgets{suffix}",
+            "Interquartile mean of the natural logarithm of cycles over optimum, 95 % interval.",
+            regret_bars(regrets),
+        ),
+    ]
+
+
 def curves(records: Sequence[Record]) -> Any:
     """Best-so-far curves with intervals, one a tuner."""
     figure = go.Figure()
+    opacity = min(0.12, 1 / (1 + len({r["tuner"] for r in records})))
     for number, (tuner, rows) in enumerate(_tuners(records)):
         budget = max(r["budget"] for r in rows)
         places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int))
@@ -120,16 +133,16 @@ def curves(records: Sequence[Record]) -> Any:
         colour = _colour(number)
         x = [int(place) for place in places]
         figure.add_scatter(
-            x=x, y=[i.value for i in intervals], name=tuner, line={"color": colour},
-            legendgroup=tuner,
+            x=x, y=[i.value for i in intervals], name=tuner,
+            line={"color": colour, "dash": _dash(number)}, legendgroup=tuner,
         )  # fmt: skip
         figure.add_scatter(
             x=[*x, *reversed(x)],
             y=[*(i.high for i in intervals), *(i.low for i in reversed(intervals))],
-            fill="toself", fillcolor=colour, opacity=0.12, line={"width": 0}, hoverinfo="skip",
+            fill="toself", fillcolor=colour, opacity=opacity, line={"width": 0}, hoverinfo="skip",
             legendgroup=tuner, showlegend=False,
         )  # fmt: skip
-    figure.update_xaxes(type="log", title="measurements")
+    _measurements_axis(figure)
     figure.update_yaxes(title="cycles / optimum")
     return _layout(figure)
 
@@ -143,9 +156,10 @@ def reached(records: Sequence[Record]) -> Any:
         figure.add_scatter(
             x=[1, *hits, budget],
             y=[0, *((n + 1) / len(rows) for n in range(len(hits))), len(hits) / len(rows)],
-            name=tuner, line={"shape": "hv", "color": _colour(number)},
+            name=tuner, mode="lines",
+            line={"shape": "hv", "color": _colour(number), "dash": _dash(number)},
         )  # fmt: skip
-    figure.update_xaxes(type="log", title="measurements")
+    _measurements_axis(figure)
     figure.update_yaxes(title="share of runs", range=[0, 1])
     return _layout(figure)
 
@@ -153,6 +167,14 @@ def reached(records: Sequence[Record]) -> Any:
 def regret_bars(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Any:
     """Log-regret by budget and tuner with intervals."""
     figure = go.Figure()
+    everybody = dict.fromkeys(tuner for tuners in regrets.values() for tuner in tuners)
+    order = sorted(
+        everybody,
+        key=lambda t: [
+            b[t]["value"] if t in b else math.inf for b in reversed(list(regrets.values()))
+        ],
+    )
+    figure.update_xaxes(categoryorder="array", categoryarray=order)
     for budget, tuners in regrets.items():
         values = [t["value"] for t in tuners.values()]
         figure.add_bar(
@@ -200,9 +222,24 @@ def _incumbent(curve: Sequence[Sequence[int]], trial: int) -> int:
     return cycles
 
 
+def _measurements_axis(figure: Any) -> None:
+    """Measurements on a logarithmic axis, from the first points that all tuners share."""
+    ticks = [INITIAL, *BUDGETS]
+    longest = max(max(trace.x, default=INITIAL) for trace in figure.data)
+    figure.update_xaxes(
+        type="log", title="measurements", tickvals=ticks, ticktext=[str(t) for t in ticks],
+        range=np.log10([INITIAL, max(longest, 2 * INITIAL)]).tolist(),
+    )  # fmt: skip
+
+
 def _colour(number: int) -> str:
     palette: list[str] = [*qualitative.Plotly, *qualitative.Dark24]
     return palette[number % len(palette)]
+
+
+def _dash(number: int) -> str:
+    """Full lines, then dotted ones: colours alone do not tell twenty lines apart."""
+    return "solid" if number < len(qualitative.Plotly) else "dot"
 
 
 def _layout(figure: Any) -> Any:

@@ -16,12 +16,14 @@ class Published:
         claim: the figure in the paper's terms.
         conditions: under which it was taken.
         ours: key of the study's summary that is the nearest of our figures; empty: none.
+        tuner: ours that the figure is of.
     """
 
     system: str
     claim: str
     conditions: str
     ours: str = ""
+    tuner: str = "dcoc"
 
 
 _DCO = (
@@ -54,6 +56,7 @@ PUBLISHED: Final = (
         conditions="GPU, AutoTVM's spaces, real measurements; the public code never activates the "
         "sampler",
         ours="compile_time_reduction_pct",
+        tuner="chameleon",
     ),
     Published(
         system="AutoTVM on VTA",

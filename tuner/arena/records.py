@@ -8,15 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.tuner.arena.replay import Event, Run, Trial
+from tilewright.tuner.arena.replay import BUDGETS, Event, Run, Trial
 from tilewright.tuner.arena.runner import Contestant
 from tilewright.tuner.arena.tables import Table
 from tilewright.tuner.search import tuner_spec
 
 Record = dict[str, Any]
-
-BUDGETS: Final = (16, 32, 64, 128, 256, 512, 1000)
-"""Measurements after which regret is recorded."""
 
 TARGETS: Final[Mapping[str, float]] = {"1pct": 1.01, "5pct": 1.05}
 """Names of the targets: cycles of at most so many times the optimum."""
@@ -31,8 +28,9 @@ def record_of(run: Run, table: Table, label: str) -> Record:
     end), ``flat`` (its position in the table), ``measured_cycles``; for each of `TARGETS`
     ``trials_to_T``, ``seconds_to_T`` and ``cycles_to_T``, None when the budget did not suffice;
     ``regret``, by budget, the natural logarithm of the incumbent's cycles over the optimum, in
-    which a run without a legal measurement counts as the worst legal point; ``curve``, pairs of
-    trial and the incumbent's cycles.
+    which a run without a legal measurement counts as the worst legal point; ``states``, by budget,
+    ``cycles``, ``trials``, ``tuner_seconds`` and ``measured_cycles`` of the run if it had ended
+    there; ``curve``, pairs of trial and the incumbent's cycles.
 
     Args:
         run: to record.
@@ -71,6 +69,7 @@ def record_of(run: Run, table: Table, label: str) -> Record:
         for budget in BUDGETS
         if budget <= trial.budget
     }
+    record["states"] = {budget: state_at(events, table, int(budget)) for budget in record["regret"]}
     record["curve"] = [[event.trial, event.cycles] for event in events]
     return record
 
@@ -80,6 +79,21 @@ def regret_at(events: Sequence[Event], table: Table, budget: int) -> float:
     before = [event for event in events if event.trial <= budget]
     cycles = before[-1].cycles if before else int(table.cycles.max())
     return round(math.log(cycles / table.optimum), 9)
+
+
+def state_at(events: Sequence[Event], table: Table, budget: int) -> dict[str, Any]:
+    """What a run had come to after some measurements, or at its end when that was before."""
+    before = [event for event in events if event.trial <= budget]
+    if not before:
+        worst = int(table.cycles.max())
+        return {"cycles": worst, "trials": budget, "tuner_seconds": 0.0, "measured_cycles": 0}
+    last = before[-1]
+    return {
+        "cycles": last.cycles,
+        "trials": last.trial,
+        "tuner_seconds": last.tuner_seconds,
+        "measured_cycles": last.measured_cycles,
+    }
 
 
 def records_of(
@@ -97,4 +111,5 @@ def records_of(
 
 
 def _who(who: Contestant | Trial) -> str:
-    return json.dumps([who.tuner, who.prior, dict(who.options)], sort_keys=True)
+    transfer = who.transfer if isinstance(who, Contestant) else bool(who.past)
+    return json.dumps([who.tuner, who.prior, dict(who.options), transfer], sort_keys=True)

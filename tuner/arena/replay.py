@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from tilewright.tuner.arena.tables import Table
 from tilewright.tuner.arena.tasks import Task
 from tilewright.tuner.search import Result, Tuner, make_tuner, tuner_class, tuner_spec
+from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.space import Index, Space
 from tilewright.tuner.space_prior import JointPrior, SchedulePrior, SpacePrior
 
@@ -36,6 +37,13 @@ INITIAL: Final = 8
 
 BATCH: Final = 8
 """Candidates of an ask: eight boards or worker processes at work at once."""
+
+PAST_POINTS: Final = 64
+"""Measurements of another task that a tuner with experience is told."""
+
+BUDGETS: Final = (16, 32, 64, 128, 256, 512, 1000)
+"""Measurements after which the state of a run is kept, so that runs of different budgets can be
+compared at the smaller one."""
 
 
 class TableSpace(Space[P]):
@@ -86,6 +94,7 @@ class Trial:
         budget: measurements.
         prior: a tuner that takes a predicted cost gets one (the grey-box track).
         options: of the tuner's class (ablations).
+        past: tasks of which the tuner is told `PAST_POINTS` measurements beforehand (transfer).
     """
 
     task: str
@@ -96,11 +105,12 @@ class Trial:
     budget: int = 256
     prior: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    past: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """The state of a run when its incumbent changes, and at its end.
+    """The state of a run when its incumbent changes, after each of `BUDGETS`, and at its end.
 
     Attributes:
         trial: measurements so far, this one included.
@@ -159,12 +169,23 @@ def prior_of(task: Task) -> SpacePrior:
     return JointPrior(task.configs, task.workload, task.memory)
 
 
-def replay(table: Table, trial: Trial) -> Run:
+def experience_of(table: Table, seed: int) -> Experience:
+    """What a tuner is told of another task: points of it, drawn at random, and their cycles."""
+    task = table.task
+    space: TableSpace[Any] = TableSpace(task.space, table.legal)
+    rng = np.random.default_rng([seed, _number(task.id), 3])
+    drawn = dict.fromkeys(space.sample(rng) for _ in range(PAST_POINTS))
+    results = [Result(index=i, value=table.measure(i)) for i in drawn if i is not None]
+    return Experience.of(task.id, space, results)
+
+
+def replay(table: Table, trial: Trial, past: Sequence[Table] = ()) -> Run:
     """Run a tuner against a table.
 
     Args:
         table: of the trial's task.
         trial: what to run.
+        past: tables of the tasks in `Trial.past`; what is told of them is not charged.
 
     Raises:
         TunerError: there is no such tuner, or it breaks its contract.
@@ -173,6 +194,7 @@ def replay(table: Table, trial: Trial) -> Run:
     space: TableSpace[Any] = TableSpace(table.task.space, valid)
     initial = initial_points(space, trial.task, trial.seed)
     tuner_class(trial.tuner)  # an import is not part of a search
+    known = [experience_of(other, trial.seed) for other in past]
     bill = _Bill()
     with bill:
         tuner: Tuner[Any] = make_tuner(
@@ -181,6 +203,7 @@ def replay(table: Table, trial: Trial) -> Run:
             seed=(trial.seed, _number(trial.task)),
             initial=initial,
             prior=prior_of(table.task) if trial.prior and tuner_spec(trial.tuner).prior else None,
+            **({"experience": known} if known else {}),
             **trial.options,
         )
     log = _Log(table, trial, bill)
@@ -229,15 +252,12 @@ class _Log:
     def measure(self, index: Index) -> float | None:
         """The value that the tuner is told."""
         self.trials += 1
-        cycles = self._table.measure(index)
-        if cycles is None:
-            self._invalid += 1
-            return None
-        self._measured_cycles += cycles
-        flat = int(np.ravel_multi_index(index, self._table.cycles.shape))
-        value = cycles * noise_of(self._trial, flat)
-        if value < self._best:
-            self._best, self._incumbent = value, (cycles, flat)
+        value = self._answer(index)
+        better = value is not None and value < self._best
+        if value is not None and better:
+            self._best = value
+            self._incumbent = (int(self._table.cycles[index]), self._flat(index))
+        if better or (self.trials in BUDGETS and self._incumbent is not None):
             self._events.append(self._event())
         return value
 
@@ -253,6 +273,17 @@ class _Log:
             trials=self.trials,
             tuner_seconds=self._bill.seconds,
         )
+
+    def _answer(self, index: Index) -> float | None:
+        cycles = self._table.measure(index)
+        if cycles is None:
+            self._invalid += 1
+            return None
+        self._measured_cycles += cycles
+        return cycles * noise_of(self._trial, self._flat(index))
+
+    def _flat(self, index: Index) -> int:
+        return int(np.ravel_multi_index(index, self._table.cycles.shape))
 
     def _event(self) -> Event:
         cycles, flat = self._incumbent or (0, 0)

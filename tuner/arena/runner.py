@@ -25,9 +25,12 @@ from typing import Any, Final
 from tilewright.host.errors import StoreError, TilewrightError
 from tilewright.tuner.arena.replay import Event, Run, Trial, replay
 from tilewright.tuner.arena.tables import Table, load_table
-from tilewright.tuner.arena.tasks import Task
+from tilewright.tuner.arena.tasks import Task, drawn
 from tilewright.tuner.fidelity import identity_of
 from tilewright.tuner.search import TunerError, tuner_spec
+
+PAST_TASKS: Final = 2
+"""Other tasks that a contestant with experience is told of."""
 
 SEED_BLOCK: Final = 5
 """Seeds of all tuners on all tasks before the next seeds: what is cut short is balanced."""
@@ -48,16 +51,20 @@ class Contestant:
         tuner: a name in `TUNERS`.
         prior: whether it gets the prior that it may take.
         options: of its class.
+        transfer: whether it is told measurements of other tasks (`replay.experience_of`).
     """
 
     label: str
     tuner: str
     prior: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    transfer: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Contestant:
-        """``name``, ``name:no-prior`` or ``name:option=value,...`` as a contestant of that label.
+        """``name``, ``name:no-prior``, ``name:transfer`` or ``name:option=value,...``.
+
+        The text is the contestant's label.
 
         Values are read as JSON, and as plain text where they are none.
 
@@ -68,6 +75,8 @@ class Contestant:
         tuner_spec(name)
         if rest == "no-prior":
             return cls(label=text, tuner=name, prior=False)
+        if rest == "transfer":
+            return cls(label=text, tuner=name, transfer=True)
         options: dict[str, Any] = {}
         for part in filter(None, rest.split(",")):
             key, equals, value = part.partition("=")
@@ -76,7 +85,7 @@ class Contestant:
                     "an option of a tuner needs a value",
                     field=text,
                     value=part,
-                    remedy="write name:option=value, or name:no-prior",
+                    remedy="write name:option=value, name:no-prior or name:transfer",
                 )
             try:
                 options[key] = json.loads(value)
@@ -106,7 +115,11 @@ class Plan:
     budget: int = 256
 
     def trials(self) -> Iterator[Trial]:
-        """Every run, in the order in which they are made."""
+        """Every run, in the order in which they are made.
+
+        Raises:
+            TunerError: a contestant with experience, and too few tasks to draw it from.
+        """
         conditions = [(arm, noise) for arm in self.arms for noise in self.noises]
         conditions = [(arm, noise) for arm, noise in conditions if arm == "masked" or not noise]
         for first in range(0, self.seeds, SEED_BLOCK):
@@ -123,7 +136,20 @@ class Plan:
                     budget=min(self.budget, SMALL_BUDGETS.get(who.tuner, self.budget)),
                     prior=who.prior,
                     options=who.options,
+                    past=self._past(task) if who.transfer else (),
                 )
+
+    def _past(self, task: str) -> tuple[str, ...]:
+        """Other tasks, drawn by their names."""
+        others = [other for other in self.tasks if other != task]
+        if len(others) < PAST_TASKS:
+            raise TunerError(
+                f"experience is drawn from {PAST_TASKS} other tasks",
+                field="tasks",
+                value=len(self.tasks),
+                remedy="add layers, or leave the contestant with transfer out",
+            )
+        return tuple(drawn(others, PAST_TASKS))
 
 
 class RunStore:
@@ -213,7 +239,9 @@ def run_plan(
                 if following is None:
                     break
                 key, trial = following
-                running[pool.submit(_job, plan.tasks[trial.task], trial, tables)] = following
+                past = [plan.tasks[other] for other in trial.past]
+                future = pool.submit(_job, plan.tasks[trial.task], trial, past, tables)
+                running[future] = following
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -268,7 +296,7 @@ def _source(module: str) -> str:
 
 def _run_of(data: Mapping[str, Any]) -> Run:
     return Run(
-        trial=Trial(**data["trial"]),
+        trial=Trial(**{**data["trial"], "past": tuple(data["trial"]["past"])}),
         events=tuple(Event(**event) for event in data["events"]),
         trials=data["trials"],
         tuner_seconds=data["tuner_seconds"],
@@ -283,5 +311,5 @@ def _table(task: Task, folder: Path) -> Table:
     return load_table(task, folder)
 
 
-def _job(task: Task, trial: Trial, folder: Path) -> Run:
-    return replay(_table(task, folder), trial)
+def _job(task: Task, trial: Trial, past: Sequence[Task], folder: Path) -> Run:
+    return replay(_table(task, folder), trial, [_table(other, folder) for other in past])

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+import numpy as np
+
 from tilewright.host.networks import load_network
 from tilewright.tuner.arena.prices import PRICES, Price, break_even
 from tilewright.tuner.arena.records import TARGETS, Record
+from tilewright.tuner.arena.runner import SMALL_BUDGETS
 from tilewright.tuner.arena.statistics import (
     compare_pairs,
     kaplan_meier_median,
@@ -35,36 +38,86 @@ def summarise(
 ) -> dict[str, Any]:
     """Every figure of a study.
 
-    The headline (``trials_to_1pct``, ``trials_to_5pct``, ``log_regret``, ``tests``) is of the
-    masked arm without noise on the hard tasks of one track, or on all when none is hard;
-    ``headline_tasks`` says how many these are. A tuner that was not run on all of them is left out
-    and named in ``incomplete``.
+    The headline (``trials_to_1pct``, ``trials_to_5pct``, ``log_regret``, ``tests``, overheads,
+    break-even prices) is of the masked arm without noise on the hard tasks of one track, or on all
+    when none is hard; ``headline_tasks`` says how many these are. A tuner that was not run on all
+    of them is left out and named in ``incomplete``; ``common`` then holds the same figures for
+    every tuner on the tasks that all were run on (None: there are none, or nobody is left out).
+    Network figures are of all tasks that were run.
 
     Args:
         records: of the study.
         networks: whose figures are made, as far as their layers were run.
         track: of the headline and of the networks.
     """
-    exact = [r for r in records if r["arm"] == "masked" and not r["noise"]]
-    own = [r for r in exact if r["track"] == track]
-    hard, incomplete = headline(own)
-    summary: dict[str, Any] = {f"trials_to_{name}": trials_to(hard, name) for name in TARGETS}
-    summary["throughput_gain_over_autotvm_pct"] = throughput_gains(own, networks, track)
-    summary["compile_time_reduction_pct"] = compile_reductions(
-        own, networks, track, PRICES[COMPILE_PRICE]
-    )
-    summary["headline_tasks"] = len({r["task"] for r in hard})
+    exact = [r for r in records if r["arm"] == "masked" and not r["noise"] and r["track"] == track]
+    hard, incomplete = headline(exact)
+    summary = {**_search_figures(hard), **_network_figures(exact, networks, track)}
     summary["incomplete"] = incomplete
-    summary["compile_time_reduction_by_price_pct"] = {
-        name: compile_reductions(own, networks, track, price) for name, price in PRICES.items()
-    }
-    summary["coverage"] = coverage(own, networks, track)
-    summary["log_regret"] = regrets(hard)
-    summary["tests"] = tests(hard)
-    summary["overhead_seconds_per_100"] = overheads(hard)
-    summary["break_even_seconds"] = break_evens(hard)
-    summary["conditions"] = by_condition(records)
+    shared = common(exact) if incomplete else []
+    summary["common"] = (
+        {**_search_figures(shared), **_network_figures(shared, networks, track)} if shared else None
+    )
+    summary["arms"] = arms([r for r in records if r["track"] == track])
     return summary
+
+
+def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
+    """What a set of runs says of tuners."""
+    return {
+        "headline_tasks": len({r["task"] for r in records}),
+        **{f"trials_to_{name}": trials_to(records, name) for name in TARGETS},
+        "log_regret": regrets(records),
+        "tests": tests(records),
+        "overhead_seconds_per_100": overheads(records),
+        "break_even_seconds": break_evens(records),
+    }
+
+
+def _network_figures(
+    records: Sequence[Record], networks: Sequence[str], track: str
+) -> dict[str, Any]:
+    """What a set of runs says of whole networks.
+
+    At the smallest budget of a tuner, so that all are compared alike, and again in ``full`` at the
+    largest one, for the tuners that have it (None: the budgets are equal).
+    """
+    budgets = network_budgets(records)
+    found: list[dict[str, Any]] = []
+    for budget in dict.fromkeys((budgets[0], budgets[-1])) if budgets else (0,):
+        by_price = {
+            name: compile_reductions(records, networks, track, price, budget)
+            for name, price in PRICES.items()
+        }
+        gains = throughput_gains(records, networks, track, budget)
+        found.append(
+            {
+                "network_budget": budget,
+                "throughput_gain_over_autotvm_pct": _medians(gains),
+                "throughput_quartiles_pct": {
+                    network: {
+                        tuner: np.quantile(values, (0.25, 0.75)).tolist()
+                        for tuner, values in tuners.items()
+                    }
+                    for network, tuners in gains.items()
+                },
+                "compile_time_reduction_pct": by_price[COMPILE_PRICE],
+                "compile_time_reduction_by_price_pct": by_price,
+            }
+        )
+    full = found[1] if len(found) > 1 else None
+    return {**found[0], "full": full, "coverage": coverage(records, networks, track)}
+
+
+def network_budgets(records: Iterable[Record]) -> list[int]:
+    """The budgets of the tuners, ascending; those of `SMALL_BUDGETS` do not count."""
+    return sorted(
+        {
+            min(r["budget"] for r in rows)
+            for tuner, rows in _by(records, "tuner").items()
+            if tuner.partition(":")[0] not in SMALL_BUDGETS
+        }
+    )
 
 
 def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
@@ -79,11 +132,26 @@ def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     return complete, [tuner for tuner in _by(hard, "tuner") if tuner not in present]
 
 
+def common(records: Sequence[Record]) -> list[Record]:
+    """Records of the hard tasks (of all, when none is hard) that every tuner ran on."""
+    hard = [r for r in records if r["hard"]] or list(records)
+    tasks = (
+        set.intersection(*({r["task"] for r in own} for own in _by(hard, "tuner").values()))
+        if hard
+        else set()
+    )
+    return [r for r in hard if r["task"] in tasks]
+
+
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
     """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner."""
     return {
         tuner: kaplan_meier_median(
-            [_end(r, target) for r in rows], [r[f"trials_to_{target}"] is not None for r in rows]
+            [
+                r["trials"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
+                for r in rows
+            ],
+            [r[f"trials_to_{target}"] is not None for r in rows],
         )
         for tuner, rows in _by(records, "tuner").items()
     }
@@ -93,10 +161,10 @@ def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]
     """Log-regret by budget and tuner: interquartile mean with its bootstrap interval."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for tuner, rows in _by(records, "tuner").items():
-        for budget in rows[0]["regret"]:
+        for budget in sorted(set.intersection(*(set(r["regret"]) for r in rows)), key=int):
             strata = [[r["regret"][budget] for r in task] for task in _by(rows, "task").values()]
             found.setdefault(budget, {})[tuner] = asdict(stratified_interval(strata))
-    return found
+    return {budget: found[budget] for budget in sorted(found, key=int)}
 
 
 def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
@@ -132,54 +200,62 @@ def overheads(records: Iterable[Record]) -> dict[str, float]:
 def break_evens(records: Iterable[Record]) -> dict[str, dict[str, float | None]]:
     """Seconds a trial above which a tuner is cheaper to 1 % than random and than AutoTVM.
 
-    Of mean measurements and mean core-seconds to the target, runs that miss it with their whole
-    budget; `prices.break_even` defines 0 and None.
+    Of mean measurements and mean core-seconds to the target over the tasks and seeds that both
+    have, runs that miss it with the smaller budget; `prices.break_even` defines 0 and None.
     """
-    means = {
-        tuner: (
-            plain.fmean(_seconds(r, COMPILE_TARGET) for r in rows),
-            plain.fmean(_end(r, COMPILE_TARGET) for r in rows),
-        )
-        for tuner, rows in _by(records, "tuner").items()
-    }
-    return {
-        tuner: {
-            other: break_even(*own, *means[other])
-            for other in (BASELINE, REFERENCE)
-            if other in means and other != tuner
-        }
-        for tuner, own in means.items()
-    }
+    runs = {tuner: _by_run(rows) for tuner, rows in _by(records, "tuner").items()}
+    found: dict[str, dict[str, float | None]] = {}
+    for tuner, own in runs.items():
+        found[tuner] = {}
+        for other in (BASELINE, REFERENCE):
+            pairs = [
+                (own[key], theirs) for key, theirs in runs.get(other, {}).items() if key in own
+            ]
+            if other == tuner or not pairs:
+                continue
+            ends = [[_end(r, min(a["budget"], b["budget"])) for r in (a, b)] for a, b in pairs]
+            (seconds, trials), (other_seconds, other_trials) = (
+                [plain.fmean(end[side][key] for end in ends) for key in ("tuner_seconds", "trials")]
+                for side in (0, 1)
+            )
+            found[tuner][other] = break_even(seconds, trials, other_seconds, other_trials)
+    return found
 
 
 def throughput_gains(
-    records: Iterable[Record], networks: Iterable[str], track: str
-) -> dict[str, dict[str, float]]:
-    """Throughput over AutoTVM's at the end of the budget, percent, by network and tuner.
+    records: Sequence[Record], networks: Iterable[str], track: str, budget: int
+) -> dict[str, dict[str, list[float]]]:
+    """Throughput over AutoTVM's after a budget, percent, by network and tuner.
 
     Of a network the layers that were run; latency is the sum of their cycles times their counts;
-    median over the seeds that both have for all of them.
+    one value for each seed that both have for all of them.
     """
 
     def latency(rows: Mapping[str, Record], counts: Mapping[str, int]) -> float:
-        return float(sum(count * rows[task]["cycles"] for task, count in counts.items()))
+        return float(
+            sum(count * _state(rows[task], budget)["cycles"] for task, count in counts.items())
+        )
 
-    return _over_reference(records, networks, track, latency, lambda own, ref: ref / own - 1)
+    able = _with_budget(records, budget)
+    return _over_reference(able, networks, track, latency, lambda own, ref: ref / own - 1)
 
 
 def compile_reductions(
-    records: Iterable[Record], networks: Iterable[str], track: str, price: Price
+    records: Sequence[Record], networks: Iterable[str], track: str, price: Price, budget: int
 ) -> dict[str, dict[str, float]]:
     """Compile time saved against AutoTVM, percent, by network and tuner.
 
     Compile time is the tuner's core-seconds and the price of its measurements until each layer is
-    within `COMPILE_TARGET` of its optimum, or the whole run's.
+    within `COMPILE_TARGET` of its optimum, or the budget's.
     """
 
     def compile_time(rows: Mapping[str, Record], counts: Mapping[str, int]) -> float:
-        return sum(_cost(rows[task], price) for task in counts)
+        return sum(_cost(rows[task], price, budget) for task in counts)
 
-    return _over_reference(records, networks, track, compile_time, lambda own, ref: 1 - own / ref)
+    able = _with_budget(records, budget)
+    return _medians(
+        _over_reference(able, networks, track, compile_time, lambda own, ref: 1 - own / ref)
+    )
 
 
 def coverage(records: Iterable[Record], networks: Iterable[str], track: str) -> dict[str, float]:
@@ -195,29 +271,41 @@ def coverage(records: Iterable[Record], networks: Iterable[str], track: str) -> 
     return shares
 
 
-def by_condition(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
-    """Measurements to the targets for each track, arm, noise and hardness that was run.
+def arms(records: Iterable[Record]) -> dict[str, Any]:
+    """Measurements to 1 % under every arm and noise, each tuner on the same tasks and seeds.
 
-    Medians are of the tuners that ran on every task of the condition.
+    Returns:
+        ``conditions``, their names, and ``tuners``: by name ``tasks`` and ``runs`` that it made
+        under all its conditions on hard tasks, and by condition ``trials_to_1pct``, their median up
+        to the smallest budget, and ``invalid_share`` of all measurements. Tuners of one condition
+        are left out. Both are empty when there is one condition alone.
     """
     groups: dict[str, list[Record]] = {}
     for r in records:
-        kind = "hard" if r["hard"] else "easy"
-        groups.setdefault(f"{r['track']}, {r['arm']}, noise {r['noise']:g}, {kind}", []).append(r)
-    return {
-        name: {
-            "tasks": len({r["task"] for r in rows}),
-            "seeds": {
-                tuner: len({r["seed"] for r in own}) for tuner, own in _by(rows, "tuner").items()
-            },
-            "invalid_share": {
-                tuner: sum(r["invalid"] for r in own) / sum(r["trials"] for r in own)
-                for tuner, own in _by(rows, "tuner").items()
-            },
-            **{f"trials_to_{target}": trials_to(_complete(rows), target) for target in TARGETS},
-        }
-        for name, rows in groups.items()
-    }
+        if r["hard"]:
+            noise = f", noise {100 * r['noise']:g} %" if r["noise"] else ""
+            groups.setdefault(r["arm"] + noise, []).append(r)
+    if len(groups) < 2:
+        return {"conditions": [], "tuners": {}}
+    tuners: dict[str, Any] = {}
+    by_tuner = {name: _by(rows, "tuner") for name, rows in groups.items()}
+    for tuner in dict.fromkeys(t for owners in by_tuner.values() for t in owners):
+        runs = {n: _by_run(owners[tuner]) for n, owners in by_tuner.items() if tuner in owners}
+        keys = set.intersection(*(set(own) for own in runs.values()))
+        if len(runs) < 2 or not keys:
+            continue
+        budget = min(own[key]["budget"] for own in runs.values() for key in keys)
+        tuners[tuner] = {"tasks": len({task for task, _ in keys}), "runs": len(keys)}
+        for name, own in runs.items():
+            ends = [_end(own[key], budget) for key in sorted(keys)]
+            tuners[tuner][name] = {
+                "trials_to_1pct": kaplan_meier_median(
+                    [end["trials"] for end in ends], [end["reached"] for end in ends]
+                ),
+                "invalid_share": sum(own[key]["invalid"] for key in keys)
+                / sum(own[key]["trials"] for key in keys),
+            }
+    return {"conditions": list(groups), "tuners": tuners}
 
 
 def _over_reference(
@@ -226,52 +314,73 @@ def _over_reference(
     track: str,
     measure: Callable[[Mapping[str, Record], Mapping[str, int]], float],
     compare: Callable[[float, float], float],
-) -> dict[str, dict[str, float]]:
-    """Compare a figure of a whole network with the reference's, in percent, median over seeds."""
+) -> dict[str, dict[str, list[float]]]:
+    """A figure of a whole network against the reference's, in percent, seed by seed."""
     tuners = {
         tuner: {seed: {r["task"]: r for r in own} for seed, own in _by(rows, "seed").items()}
         for tuner, rows in _by(records, "tuner").items()
     }
     tasks = {task for seeds in tuners.values() for rows in seeds.values() for task in rows}
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     for network in networks:
         parts = parts_of(track, load_network(network))
         counts = {part.task: part.count for part in parts if part.task in tasks}
-        whole = {
-            tuner: {
-                seed: measure(rows, counts)
-                for seed, rows in seeds.items()
-                if counts and all(task in rows for task in counts)
-            }
-            for tuner, seeds in tuners.items()
-        }
-        reference = whole.get(REFERENCE, {})
-        for tuner, values in whole.items():
-            ratios = [
-                compare(values[seed], reference[seed]) for seed in values if seed in reference
-            ]
-            if ratios and tuner != REFERENCE:
-                found.setdefault(network, {})[tuner] = 100 * plain.median(ratios)
+        for tuner, seeds in tuners.items():
+            ratios = []
+            for seed, own in seeds.items():
+                ref = tuners.get(REFERENCE, {}).get(seed, {})
+                if counts and tuner != REFERENCE and all(t in own and t in ref for t in counts):
+                    ratios.append(100 * compare(measure(own, counts), measure(ref, counts)))
+            if ratios:
+                found.setdefault(network, {})[tuner] = ratios
     return found
 
 
-def _end(record: Record, target: str) -> float:
-    """Measurements to a target, or of the whole run."""
-    reached = record[f"trials_to_{target}"]
-    return float(record["trials"] if reached is None else reached)
+def _medians(values: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, float]]:
+    return {
+        network: {tuner: plain.median(own) for tuner, own in tuners.items()}
+        for network, tuners in values.items()
+    }
 
 
-def _seconds(record: Record, target: str) -> float:
-    """Core-seconds of the tuner to a target, or of the whole run."""
-    reached = record[f"seconds_to_{target}"]
-    return float(record["tuner_seconds"] if reached is None else reached)
+def _with_budget(records: Sequence[Record], budget: int) -> list[Record]:
+    """Records of the tuners whose runs all have a budget, or more."""
+    return [
+        r
+        for rows in _by(records, "tuner").values()
+        if all(r["budget"] >= budget for r in rows)
+        for r in rows
+    ]
 
 
-def _cost(record: Record, price: Price) -> float:
-    reached = record[f"cycles_to_{COMPILE_TARGET}"]
-    cycles = record["measured_cycles"] if reached is None else reached
-    trials = int(_end(record, COMPILE_TARGET))
-    return _seconds(record, COMPILE_TARGET) + price.of(trials, cycles)
+def _state(record: Record, budget: int) -> Mapping[str, Any]:
+    """A run at a budget that is not above its own; one between two marks counts as the lower."""
+    if budget >= record["budget"]:
+        return record
+    below = [mark for mark in record["states"] if int(mark) <= budget]
+    found: Mapping[str, Any] = record["states"][max(below, key=int)]
+    return found
+
+
+def _end(record: Record, budget: int) -> dict[str, Any]:
+    """A run up to `COMPILE_TARGET` or a budget: whether it reached the target, and what it took."""
+    trials = record[f"trials_to_{COMPILE_TARGET}"]
+    if trials is not None and trials <= budget:
+        return {
+            "reached": True,
+            "trials": trials,
+            "tuner_seconds": record[f"seconds_to_{COMPILE_TARGET}"],
+            "measured_cycles": record[f"cycles_to_{COMPILE_TARGET}"],
+        }
+    state = _state(record, budget)
+    keys = ("trials", "tuner_seconds", "measured_cycles")
+    return {"reached": False, **{key: state[key] for key in keys}}
+
+
+def _cost(record: Record, price: Price, budget: int) -> float:
+    end = _end(record, budget)
+    seconds: float = end["tuner_seconds"]
+    return seconds + price.of(end["trials"], end["measured_cycles"])
 
 
 def _complete(records: Sequence[Record]) -> list[Record]:

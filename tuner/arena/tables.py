@@ -5,6 +5,10 @@ A table is assembled from landscapes (`tuner.exhaust`), one a configuration and 
 addressed by content: configuration, memory, shape of the layer, knobs, and the sources of twin
 and lowering. A stopped enumeration goes on where it was, equal layers of two networks are
 enumerated once, and a table of another RTL is never taken for one of today.
+
+Depths of scratchpads decide what is legal and change no cycle (`shortlist.timing_class`). So the
+configurations of one timing class share a landscape, that of the largest depths, and the rules say
+which of its points each of them has.
 """
 
 from __future__ import annotations
@@ -17,11 +21,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.hwconfig import HwConfig
+from tilewright.sim.native_lowering import NativeLowering
 from tilewright.tuner.arena.tasks import KIND, Task
 from tilewright.tuner.exhaust import ILLEGAL, Cycles, Progress, exhaust
 from tilewright.tuner.fidelity import identity_of
+from tilewright.tuner.network_prior import roomiest
 from tilewright.tuner.rules import host_rules
+from tilewright.tuner.shortlist import timing_class
 from tilewright.tuner.space import Index, SpaceError
+from tilewright.tuner.space_prior import schedule_points
 from tilewright.tuner.spaces import ScheduleSpace
 
 HARD_TRIALS: Final = 32
@@ -121,29 +130,45 @@ def load_table(
         SpaceError: the space is too large, or nothing is legal.
         StoreError: the folder cannot be written or holds a damaged landscape.
     """
-    # The name of a layer does not change its cycles: equal layers share a landscape.
-    shape = task.workload.renamed(task.workload.key, count=1)
-    knobs = task.space.knobs[-len(_schedule_knobs(task)) :]
+    knobs = task.space.knobs[-len(_schedule_space(task, task.configs[0]).knobs) :]
     table = np.full(tuple(len(knob) for knob in task.space.knobs), ILLEGAL, dtype=np.int64)
     for position, hw in enumerate(task.configs):
-        space = ScheduleSpace(shape, hw, host_rules(), KIND)
+        space = _schedule_space(task, hw)
         landscape = exhaust(
-            space,
+            _schedule_space(task, _class_head(task, hw)),
             task.memory,
             folder,
             identity=identity_of("twin"),
             workers=workers,
             on_progress=on_progress,
         )
-        column = landscape.cycles.reshape([len(knob) for knob in space.knobs])
+        column = np.where(_legal(space), landscape.cycles, ILLEGAL)
         places = [
             [wide.position(value) for value in own.values]
             for wide, own in zip(knobs, space.knobs, strict=True)
         ]
         part = table if len(task.configs) == 1 else table[position]
-        part[np.ix_(*places)] = column
+        part[np.ix_(*places)] = column.reshape([len(knob) for knob in space.knobs])
     return Table(task=task, cycles=table)
 
 
-def _schedule_knobs(task: Task) -> tuple[Any, ...]:
-    return ScheduleSpace(task.workload, task.configs[0], host_rules(), KIND).knobs
+def _schedule_space(task: Task, hw: HwConfig) -> ScheduleSpace:
+    """Schedules of a task's layer under a name that equal layers share."""
+    return ScheduleSpace(task.workload.renamed(task.workload.key, count=1), hw, host_rules(), KIND)
+
+
+def _class_head(task: Task, hw: HwConfig) -> HwConfig:
+    """The configuration whose landscape holds the cycles of every one of a timing class."""
+    peers = [peer for peer in task.configs if timing_class(peer) == timing_class(hw)]
+    return roomiest(peers)
+
+
+def _legal(space: ScheduleSpace) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which points of a space are legal; bool of shape (points,), in index order."""
+    sizes = [len(knob) for knob in space.knobs]
+    positions = np.stack(np.unravel_index(np.arange(space.raw_size), sizes), axis=1)
+    lowering = NativeLowering(space.hw, space.workload)
+    legal: np.ndarray[Any, np.dtype[np.bool_]] = (
+        lowering.rules(schedule_points(space.knobs, positions)) == 0
+    )
+    return legal

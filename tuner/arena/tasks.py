@@ -8,7 +8,8 @@ VTA's AutoTVM template searched. Both use spaces of kind ``vta``, which can be e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -127,6 +128,22 @@ def make_task(track: str, workload: Workload) -> Task:
         configs=configs if track == "per-layer" else configs[:1],
         memory=load_board(BOARD).memory,
     )
+
+
+def drawn(names: Sequence[str], count: int | None) -> list[str]:
+    """At most so many of some names, in their order, drawn by their digests alone.
+
+    A name's chance does not depend on the others: a longer list keeps most of a shorter one's.
+    """
+    if count is None or count >= len(names):
+        return list(names)
+    kept = sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())[:count]
+    return [name for name in names if name in kept]
+
+
+def enumeration_work(task: Task) -> int:
+    """Points of a task times multiply-accumulates: what its table costs, known beforehand."""
+    return task.space.raw_size * task.workload.macs
 
 
 def tasks_of(track: str, networks: Iterable[str]) -> dict[str, Task]:
