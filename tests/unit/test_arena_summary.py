@@ -163,6 +163,30 @@ def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
     assert found["full"]["throughput_gain_over_autotvm_pct"] == {}
 
 
+def test_runs_of_the_largest_budget_are_shown_by_themselves():
+    task = PARTS[0].task
+    state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 30_000}
+    long = {
+        "budget": 64,
+        "regret": {"32": math.log(1.03), "64": 0.0},
+        "states": {"32": state},
+    }
+    rows = [
+        a_record("autotvm", task, 0, 20, **long),
+        *(a_record("autotvm", task, seed, None) for seed in (1, 2)),
+        a_record("dcoc", task, 0, None),
+    ]
+    found = summarise(rows, networks=[NETWORK])["longest"]
+    assert (found["budget"], found["tasks"], found["seeds"]) == (64, 1, 1)
+    assert found["log_regret"]["64"] == {"autotvm": {"value": 0, "low": 0, "high": 0}}
+    assert found["log_regret"]["32"].keys() == {"autotvm"}
+    page = document(a_study(rows))
+    assert "The runs of 64 measurements alone (1 of the tasks, 1 seeds)" in page
+    assert "| `autotvm` | 3 | 3 | 32 to 64 |" in page
+    alike = [row for row in rows if row["budget"] == 32]
+    assert summarise(alike, networks=[NETWORK])["longest"] is None
+
+
 def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
     extra = [
         a_record("random", "easy", 0, 1, hard=False),

@@ -116,7 +116,7 @@ def _measurements(
     grey = {r["tuner"] for r in _what(study, "run") if r["grey"]}
     counts = _counts(r["tuner"] for r in runs)
     seeds = {t: _seeds_a_task(r for r in runs if r["tuner"] == t) for t in one}
-    budgets = {t: max(r["budget"] for r in runs if r["tuner"] == t) for t in one}
+    budgets = {t: sorted({r["budget"] for r in runs if r["tuner"] == t}) for t in one}
     random = one.get(BASELINE)
     where = "" if level == 3 else ", every tuner"
     parts = []
@@ -135,10 +135,10 @@ def _measurements(
                 f"`{t}`",
                 counts[t],
                 seeds[t],
-                budgets[t],
+                " to ".join(str(each) for each in dict.fromkeys((budgets[t][0], budgets[t][-1]))),
                 or_more(one[t]),
                 or_more(five[t]),
-                times(random, one[t], budgets.get(BASELINE, budgets[t])),
+                times(random, one[t], budgets.get(BASELINE, budgets[t])[0]),
             )
             for t in members
         )
@@ -156,7 +156,18 @@ def regrets_section(study: Study) -> str:
     return (
         "## Regret\n\nInterquartile mean of ln(cycles / optimum) after so many measurements, in "
         "percent, with the 95 % interval of a bootstrap within tasks. Intervals that overlap are "
-        "no ranking: see the tests.\n\n" + _regrets(study["summary"])
+        "no ranking: see the tests.\n\n" + _regrets(study["summary"]) + _longest(study["summary"])
+    )
+
+
+def _longest(figures: Mapping[str, Any]) -> str:
+    """What more measurements bring, where some runs have more; empty if none has."""
+    longest = figures["longest"]
+    if longest is None:
+        return ""
+    return (
+        f"\n\nThe runs of {longest['budget']:,} measurements alone ({longest['tasks']} of the "
+        f"tasks, {longest['seeds']} seeds):\n\n" + _regrets({**figures, **longest})
     )
 
 
@@ -170,7 +181,7 @@ def _regrets(figures: Mapping[str, Any]) -> str:
             for budget in reversed(regrets)
         ]
 
-    tuners = sorted(figures["trials_to_1pct"], key=later_first)
+    tuners = sorted(set().union(*regrets.values()), key=later_first)
     return table(
         ("tuner", *regrets),
         (

@@ -68,6 +68,7 @@ def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
         "headline_tasks": len({r["task"] for r in records}),
         **{f"trials_to_{name}": trials_to(records, name) for name in TARGETS},
         "log_regret": regrets(records),
+        "longest": longest(records),
         "tests": tests(records),
         "overhead_seconds_per_100": overheads(records),
         "break_even_seconds": break_evens(records),
@@ -165,6 +166,26 @@ def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]
             strata = [[r["regret"][budget] for r in task] for task in _by(rows, "task").values()]
             found.setdefault(budget, {})[tuner] = asdict(stratified_interval(strata))
     return {budget: found[budget] for budget in sorted(found, key=int)}
+
+
+def longest(records: Sequence[Record]) -> dict[str, Any] | None:
+    """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones.
+
+    Returns:
+        ``budget``, ``tasks`` and ``seeds`` (numbers), ``log_regret`` (`regrets`); None: no tuner
+        has runs of the largest budget and of a smaller one.
+    """
+    budget = max((r["budget"] for r in records), default=0)
+    rows = [r for r in records if r["budget"] == budget]
+    tuners = {r["tuner"] for r in rows}
+    if all(r["budget"] == budget for r in records if r["tuner"] in tuners):
+        return None
+    return {
+        "budget": budget,
+        "tasks": len({r["task"] for r in rows}),
+        "seeds": len({r["seed"] for r in rows}),
+        "log_regret": regrets(rows),
+    }
 
 
 def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
