@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of `docs/dynatune.md`, from the JSON of `bench/allocate.py`.
+
+python bench/allocate_tables.py build/bench/allocate.json
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; the first column is text."""
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def speed_ups(summary: Row, seeds: Row) -> str:
+    """Speed-up of DynaTune to each baseline's final latency."""
+    found = summary["speedup_to_final_latency"]
+
+    def cell(pair: Row) -> str:
+        never = f", {pair['censored']} never" if pair["censored"] else ""
+        return f"{pair['median']:.2f} ({pair['low']:.2f} to {pair['high']:.2f}){never}"
+
+    baselines = next(iter(found.values()))
+    return table(
+        ("DynaTune against", *(f"{name} ({seeds[name]})" for name in found)),
+        ((b, *(cell(pairs[b]) for pairs in found.values())) for b in baselines),
+    )
+
+
+def excesses(summary: Row) -> str:
+    """Mean excess over the budget, and final latency as a share of the untuned one."""
+    excess, final = summary["mean_excess"], summary["final_over_start"]
+    allocators = next(iter(excess.values()))
+    return table(
+        ("allocator", *excess),
+        (
+            (a, *(f"{100 * excess[n][a]:.1f} %, {final[n][a]:.3f}" for n in excess))
+            for a in allocators
+        ),
+    )
+
+
+def budgets(rows: Sequence[Row]) -> str:
+    """Budget, slot, cost of deciding and quality of the forecasts of each network."""
+    runs = [r for r in rows if r["what"] == "run" and r["allocator"] == "dynatune"]
+    forecasts = [r for r in rows if r["what"] == "forecast"]
+
+    def median(chosen: Iterable[Row], key: str) -> float:
+        return statistics.median(r[key] for r in chosen if r[key] is not None)
+
+    lines = []
+    for network in dict.fromkeys(r["network"] for r in runs):
+        own = [r for r in runs if r["network"] == network]
+        foretold = [r for r in forecasts if r["network"] == network]
+        share = statistics.median(
+            100 * r["deciding_seconds"] / (r["budget_seconds"] + r["warm_up_seconds"]) for r in own
+        )
+        lines.append(
+            (
+                network,
+                f"{median(own, 'budget_seconds'):,.0f}",
+                f"{median(own, 'slot_seconds'):.1f}",
+                f"{share:.1f} %",
+                ", ".join(f"{100 * median(foretold, key):.1f} %" for key in ("expected", "came")),
+                f"{median(foretold, 'rank_correlation'):.2f}",
+            )
+        )
+    return table(
+        (
+            "network",
+            "budget, s",
+            "slot, s",
+            "deciding",
+            "saving expected, came",
+            "rank correlation",
+        ),
+        lines,
+    )
+
+
+def main() -> int:
+    """Command line."""
+    if len(sys.argv) != 2:
+        print(f"usage: {sys.argv[0]} JSON", file=sys.stderr)
+        return 2
+    study = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    rows, summary = study["records"], study["summary"]
+    networks = summary["mean_excess"]
+    seeds = {n: len({r["seed"] for r in rows if r["network"] == n}) for n in networks}
+    print("\n\n".join((speed_ups(summary, seeds), excesses(summary), budgets(rows))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
