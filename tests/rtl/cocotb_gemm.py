@@ -127,7 +127,7 @@ async def products_accumulate_as_defined(dut: Any, knob: str) -> None:
     expected = memories.acc.copy()
     products = sum(apply(instruction, memories, expected) for instruction in program)
     edge = RisingEdge(dut.clk_i)
-    for _ in range(200 * len(program)):
+    for _ in range(4000 * len(program)):
         await edge
         around.step()
         memories.step()

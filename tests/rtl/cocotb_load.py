@@ -223,7 +223,7 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
     await reset(dut)
     expected = [pad.copy() for pad in world.pads]
     edge = RisingEdge(dut.clk_i)
-    for _ in range(400 * len(program)):
+    for _ in range(4000 * len(program)):
         before = around.retired
         await edge
         around.step()

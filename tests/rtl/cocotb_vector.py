@@ -180,7 +180,7 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
     acc, out = memories.acc.copy(), memories.out.copy()
     tiles = sum(apply(instruction, memories, acc, out) for instruction in program)
     edge = RisingEdge(dut.clk_i)
-    for _ in range(400 * len(program)):
+    for _ in range(4000 * len(program)):
         await edge
         around.step()
         memories.step()
