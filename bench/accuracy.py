@@ -17,7 +17,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
@@ -56,7 +56,12 @@ from tilewright.sim.verilator_device import VerilatorDevice
 from tilewright.tuner.schedule_book import ScheduleBook
 
 QUICK = ("digits", "angle-classifier", "rnet")
-FORMS = ("symmetric", "asymmetric")
+FORMS = {
+    "plain": QuantiseOptions(method="minmax", equalisation=False, bias_correction=False),
+    "symmetric": QuantiseOptions(),
+    "asymmetric": QuantiseOptions(asymmetric=True),
+}
+"""How a network is quantised: as ever, by default, and with zero points."""
 PACKAGES = (
     "apache-tvm", "facenet-pytorch", "onnxruntime", "pillow", "rapidocr-onnxruntime",
     "scikit-image", "scikit-learn", "torch",
@@ -213,7 +218,7 @@ def measure(
         subject: network and images.
         model: the float network.
         exact: outputs of the float network.
-        form: symmetric or asymmetric.
+        form: of `FORMS`.
         given: options of the command line.
     """
     hw, board = load_hwconfig(given.hw), load_board(given.board)
@@ -222,7 +227,7 @@ def measure(
         calibration=Calibration(arrays={"x": subject.calibration}, limit=len(subject.calibration)),
         options=ImportOptions(
             name=subject.name,
-            quantise=QuantiseOptions(asymmetric=form == "asymmetric", method=given.method),
+            quantise=FORMS[form],
         ),
     )
     book = ScheduleBook(hw, board.memory, budget=given.search)
@@ -303,8 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--hw", default="pynq-16x16")
     parser.add_argument("--board", default="pynq-z2")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
-    parser.add_argument("--method", choices=("minmax", "percentile"), default="minmax")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
     parser.add_argument("--sample", type=int, default=4, help="images that run on the RTL too")
     parser.add_argument("--search", type=int, default=16, help="measurements a layer")
@@ -335,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "conditions": {
                 "hw": given.hw,
                 "board": given.board,
-                "method": given.method,
+                "forms": {form: asdict(FORMS[form]) for form in given.forms},
                 "fidelity": given.fidelity,
                 "sample": given.sample,
                 "search": given.search,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ PHRASE_WORDS = 4
 """Longest run of words that is cut out."""
 MARGINS = (0, 1, 2)
 """Pixels around a phrase."""
+SHIFTS = (-1, 0, 1)
+"""Pixels to the right by which the angle classifier's test phrases are moved."""
 CALIBRATION_FACES = 20
 """Of each kind of ``lfw_subset``; the others are test images."""
 PHOTOGRAPHS = (
@@ -154,14 +157,12 @@ def angle_classifier() -> Subject:
     images: list[Array] = []
     truths: list[Answer] = []
     for line, _, phrase in phrases():
-        for turned in (0, 1):
-            image = phrase.transpose(Image.Transpose.ROTATE_180) if turned else phrase
-            pixels = text_line(image, ANGLE_COLUMNS)
-            if line in CALIBRATION_LINES:
-                known.append(pixels)
-            else:
-                images.append(pixels)
-                truths.append(turned)
+        if line in CALIBRATION_LINES:
+            known.extend(text_line(image, ANGLE_COLUMNS) for image in both_ways(phrase))
+    for line, _, phrase in phrases(SHIFTS):
+        if line not in CALIBRATION_LINES:
+            images.extend(text_line(image, ANGLE_COLUMNS) for image in both_ways(phrase))
+            truths.extend((0, 1))
     return Subject(
         name="angle-classifier",
         source="rapidocr-onnxruntime 1.4.4, ch_ppocr_mobile_v2.0_cls; scikit-image's page",
@@ -248,21 +249,26 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
 """MTCNN's P-net is left out: on 12 x 12 pixels it costs less than a call, and stays on the CPU."""
 
 
-def phrases() -> Iterator[tuple[int, str, Image.Image]]:
+def phrases(shifts: Sequence[int] = (0,)) -> Iterator[tuple[int, str, Image.Image]]:
     """Runs of 1 to `PHRASE_WORDS` words of the page: number of the line, text, image."""
     page = Image.fromarray(photographs.page())
-    for margin in MARGINS:
+    for shift, margin in product(shifts, MARGINS):
         for number, line in enumerate(PAGE):
             for count in range(1, PHRASE_WORDS + 1):
                 for first in range(len(line) - count + 1):
                     words = line[first : first + count]
                     box = (
-                        max(min(word.left for word in words) - margin, 0),
+                        max(min(word.left for word in words) - margin + shift, 0),
                         max(min(word.top for word in words) - margin, 0),
-                        min(max(word.right for word in words) + margin, page.width),
+                        min(max(word.right for word in words) + margin + shift, page.width),
                         min(max(word.bottom for word in words) + margin, page.height),
                     )
                     yield number, " ".join(word.text for word in words), page.crop(box)
+
+
+def both_ways(phrase: Image.Image) -> tuple[Image.Image, Image.Image]:
+    """An image upright and upside down."""
+    return phrase, phrase.transpose(Image.Transpose.ROTATE_180)
 
 
 def most_likely(result: Array) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import numpy.typing as npt
 from tilewright.host.errors import WorkloadError
 
 Array = npt.NDArray[Any]
-Method = Literal["minmax", "percentile"]
+Method = Literal["minmax", "mse", "percentile"]
+
+_LEAST_PERCENTILE: Final = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +25,35 @@ class QuantiseOptions:
     Attributes:
         asymmetric: activations with a zero point (uint8 at heart), otherwise symmetric int8.
         per_channel: a weight scale for each output channel.
-        method: how ranges of activations follow from calibration data: all that occurs, or all
-            but one element in 100,000.
+        method: how ranges of activations follow from calibration data: all that occurs
+            (``minmax``), a share of all elements (``percentile``), or what has the least mean
+            square error (``mse``).
+        percentile: of all elements that lie within a range, more than 50 and at most 100.
+        equalisation: channels of activations are scaled to similar ranges, and weights
+            inversely (see `equalisation`).
+        bias_correction: biases take the mean errors of layers (see `bias_correction`).
     """
 
     asymmetric: bool = False
     per_channel: bool = True
-    method: Method = "minmax"
+    method: Method = "mse"
+    percentile: float = 99.99
+    equalisation: bool = True
+    bias_correction: bool = True
 
     def __post_init__(self) -> None:
         """Validate."""
-        methods = ("minmax", "percentile")
+        methods = get_args(Method)
         if self.method not in methods:
             raise WorkloadError(
                 f"must be one of {', '.join(methods)}", field="method", value=self.method
+            )
+        if not _LEAST_PERCENTILE < self.percentile <= 100:
+            raise WorkloadError(
+                f"must be more than {_LEAST_PERCENTILE:g} and at most 100",
+                field="percentile",
+                value=self.percentile,
+                remedy="99.99 clips one element in 10,000",
             )
 
 

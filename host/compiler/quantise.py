@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Post-training quantisation: a float model becomes a QDQ model in int8.
 
-ONNX Runtime calibrates and quantises (`quantize_static`); which operators, and that a unit of the
-accelerator is rounded only once, is decided here.
+Which operators, and that a unit of the accelerator is rounded only once, is decided here. Channels
+are equalised (`equalisation`), ranges calibrated (`activation_ranges`), ONNX Runtime quantises
+(`static_quantisation`), and biases are corrected (`bias_correction`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import tempfile
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
+from tilewright.host.compiler.activation_ranges import find_ranges
+from tilewright.host.compiler.bias_correction import correct_biases
+from tilewright.host.compiler.equalisation import equalise
 from tilewright.host.compiler.import_options import QuantiseOptions
 from tilewright.host.compiler.onnx_edit import (
     DEFAULT_DOMAINS,
@@ -36,6 +33,7 @@ from tilewright.host.compiler.onnx_edit import (
     shape_of,
 )
 from tilewright.host.compiler.onnx_rewrites import IMAGE_RANK
+from tilewright.host.compiler.static_quantisation import quantise_static
 from tilewright.host.errors import WorkloadError
 
 _LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -70,7 +68,8 @@ def quantise(
     """Quantise a float model.
 
     Args:
-        model: with known shapes and unique node names, rewritten by `onnx_rewrites.rewrite`.
+        model: with known shapes and unique node names, rewritten by `onnx_rewrites.rewrite`. It
+            is changed, but not what it computes.
         batches: inputs by name, as the model takes them; at least one batch.
         options: how.
 
@@ -84,12 +83,22 @@ def quantise(
             field="model",
             value=sorted({node.op_type for node in model.graph})[:12],
         )
-    quantised = _quantise_static(model, batches, options, selection)
+    known = list(batches)
+    if options.equalisation:
+        equalise(model, _activations(model.graph, selection)[0], selection.nodes, known)
+        selection = _select(model.graph)
+    rounded, inner = _activations(model.graph, selection)
+    ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
+    quantised = quantise_static(
+        model, selection.nodes, selection.kinds, selection.one_scale, ranges, options
+    )
     editor = Editor(quantised.graph)
     _restore_floats(editor, selection)
     _round_for_all_readers(editor, set(selection.nodes))
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
     editor.drop_unused()
+    if options.bias_correction:
+        correct_biases(quantised, model, known)
     return quantised
 
 
@@ -111,6 +120,29 @@ def _select(graph: ir.Graph) -> _Selection:
         int8.add(node.outputs[0])
         int8 |= {value for value in node.inputs if value is not None and _is_activation(value)}
     return selection
+
+
+def _activations(graph: ir.Graph, selection: _Selection) -> tuple[set[str], set[str]]:
+    """The activations around the selected operators: those that are rounded, and the others."""
+    nodes, epilogues = set(selection.nodes), {name for name, _, _ in selection.floats}
+    rounded: set[str] = set()
+    inner: set[str] = set()
+    for node in graph:
+        if node.name not in nodes:
+            continue
+        for value in (*node.inputs, *node.outputs):
+            if value is None or not value.name or not _is_activation(value):
+                continue
+            source, reader = value.producer(), only_user(value)
+            is_inner = (
+                is_kind(source, *_ROUNDED_ONCE)
+                and source.name in nodes
+                and reader is not None
+                and reader.name in nodes
+                and (is_kind(reader, *_ACTIVATIONS) or reader.name in epilogues)
+            )
+            (inner if is_inner else rounded).add(value.name)
+    return rounded, inner
 
 
 def _is_activation(value: ir.Value | None) -> bool:
@@ -235,85 +267,6 @@ def _averages_tokens(node: ir.Node) -> bool:
         and [int(axis) % 3 for axis in axes.reshape(-1)] == [1]
         and not integer(node, "keepdims", 1)
     )
-
-
-# -- ONNX Runtime --------------------------------------------------------------------------------
-
-
-def _quantise_static(
-    model: ir.Model,
-    batches: Iterable[Mapping[str, Array]],
-    options: QuantiseOptions,
-    selection: _Selection,
-) -> ir.Model:
-    from onnxruntime import quantization  # noqa: PLC0415  (heavy, and only needed here)
-
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]  # untyped
-        def __init__(self) -> None:
-            self._batches = iter(batches)
-
-        def get_next(self) -> Mapping[str, Array] | None:
-            return next(self._batches, None)
-
-    kind = quantization.QuantType.QUInt8 if options.asymmetric else quantization.QuantType.QInt8
-    methods = {
-        "minmax": quantization.CalibrationMethod.MinMax,
-        "percentile": quantization.CalibrationMethod.Percentile,
-    }
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder, _quiet():
-        source, target = Path(folder) / "float.onnx", Path(folder) / "qdq.onnx"
-        onnx.save(ir.to_proto(model), source)
-        try:
-            quantization.quantize_static(
-                source,
-                target,
-                Reader(),
-                quant_format=quantization.QuantFormat.QDQ,
-                op_types_to_quantize=sorted(selection.kinds),
-                nodes_to_quantize=selection.nodes,
-                per_channel=options.per_channel,
-                activation_type=kind,
-                weight_type=quantization.QuantType.QInt8,
-                calibrate_method=methods[options.method],
-                extra_options={
-                    "ActivationSymmetric": not options.asymmetric,
-                    "WeightSymmetric": True,
-                    "DedicatedQDQPair": True,
-                    "TensorQuantOverrides": {
-                        name: [{"symmetric": True}] for name in selection.one_scale
-                    },
-                },
-            )
-        except WorkloadError:
-            raise
-        except Exception as error:  # ONNX Runtime raises kinds of its own
-            raise WorkloadError(
-                f"ONNX Runtime must be able to quantise it ({' '.join(str(error).split())[:160]})",
-                field="model",
-                remedy="check model and calibration data with onnxruntime",
-            ) from error
-        return ir.from_proto(onnx.load(target))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the advice and progress that ONNX Runtime logs and prints."""
-    import onnxruntime  # noqa: PLC0415
-
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    onnxruntime.set_default_logger_severity(4)
-    try:
-        with (
-            contextlib.redirect_stdout(io.StringIO()),
-            warnings.catch_warnings(),
-            np.errstate(all="ignore"),
-        ):
-            warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    finally:
-        onnxruntime.set_default_logger_severity(2)
-        logging.disable(level)
 
 
 # -- afterwards ----------------------------------------------------------------------------------

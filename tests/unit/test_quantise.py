@@ -71,7 +71,7 @@ def test_biases_and_factors_of_products_stay_as_they_are() -> None:
     b = model.add("MatMul", x, model.weights(4, 5))
     b = model.add("Transpose", b, perm=[0, 2, 1])
     scores = model.add("Div", model.add("MatMul", a, b), model.constant(np.float32(3)))
-    found = quantised(model, scores)
+    found = quantised(model, scores, bias_correction=False)
     (add,) = nodes(found, "Add")
     assert between(add) == "MatMul"
     np.testing.assert_array_equal(array_of(add.inputs[1]), bias)
@@ -116,6 +116,36 @@ def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
     weights = [n for n in nodes(found, "DequantizeLinear") if array_of(n.inputs[0]) is not None]
     assert Counter(array_of(n.inputs[0]).dtype for n in weights)[np.dtype(np.int8)] == 1
     assert not array_of(weights[0].inputs[2]).any()
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_quantisation_is_reproducible(asymmetric) -> None:
+    seed = int(fresh_rng().integers(2**32))
+    found = []
+    for _ in range(2):
+        model = Model(np.random.default_rng(seed))
+        y = model.add("Relu", model.add("Conv", model.input(1, 3, 9, 9), model.weights(6, 3, 3, 3)))
+        y = model.add("Conv", y, model.weights(4, 6, 3, 3))
+        found.append(ir.to_proto(quantised(model, y, asymmetric=asymmetric)).SerializeToString())
+    assert found[0] == found[1]
+
+
+def test_channels_and_biases_stay_as_they_are_on_request() -> None:
+    """Then weights are quantised as they are, and biases are int32 as ONNX Runtime makes them."""
+    rng = fresh_rng()
+    kernels = [rng.normal(size=(4, 3, 3, 3)), rng.normal(size=(2, 4, 3, 3))]
+    expected = [np.abs(kernel).max(axis=(1, 2, 3)) / 127 for kernel in kernels]
+    for changed in (False, True):
+        model = Model(rng)
+        y = model.input(1, 3, 8, 8)
+        for kernel in kernels:
+            y = model.add("Conv", y, model.constant(kernel.astype(np.float32)))
+        found = quantised(model, y, equalisation=changed, bias_correction=changed)
+        layers = nodes(found, "Conv")
+        scales = [array_of(layer.inputs[1].producer().inputs[1]) for layer in layers]
+        same = [np.allclose(a, b, rtol=1e-3) for a, b in zip(scales, expected, strict=True)]
+        assert same == [not changed] * 2
+        assert [len(layer.inputs) for layer in layers] == [3 if changed else 2] * 2
 
 
 def test_calibration_data_that_do_not_fit_are_one_error() -> None:

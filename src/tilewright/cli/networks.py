@@ -39,6 +39,14 @@ class NetworkDevice(StrEnum):
     BOARD = "board"
 
 
+class CalibrationMethod(StrEnum):
+    """How ranges of activations follow from calibration data (`QuantiseOptions.method`)."""
+
+    MSE = "mse"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+
+
 @app.command("compile")
 def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
@@ -63,6 +71,21 @@ def compile_command(
     asymmetric: Annotated[
         bool, typer.Option(help="Activations with a zero point (uint8).")
     ] = False,
+    calibration_method: Annotated[
+        CalibrationMethod,
+        typer.Option(
+            help="Ranges of activations: least square error, all that occurs, or a percentile."
+        ),
+    ] = CalibrationMethod.MSE,
+    percentile: Annotated[
+        float, typer.Option(help="Of --calibration-method percentile: within the range.")
+    ] = 99.99,
+    equalisation: Annotated[
+        bool, typer.Option(help="Scale channels of activations to similar ranges.")
+    ] = True,
+    bias_correction: Annotated[
+        bool, typer.Option(help="Correct biases by the mean error of each layer.")
+    ] = True,
     shape: Annotated[
         list[str] | None,
         typer.Option(help="Size of an input that the model leaves open: NAME=1,3,224,224."),
@@ -100,7 +123,14 @@ def compile_command(
         model,
         calibration=read_calibration(calibration, random_calibration, mean, std),
         options=ImportOptions(
-            quantise=QuantiseOptions(asymmetric=asymmetric), input_shapes=read_shapes(shape or [])
+            quantise=QuantiseOptions(
+                asymmetric=asymmetric,
+                method=calibration_method.value,
+                percentile=percentile,
+                equalisation=equalisation,
+                bias_correction=bias_correction,
+            ),
+            input_shapes=read_shapes(shape or []),
         ),
     )
     book = ScheduleBook(config, target.memory, budget=search, store=trials)
@@ -125,6 +155,9 @@ def compile_command(
                 "was_quantised": network.was_quantised,
                 "calibration": str(calibration or (f"{random_calibration} random inputs")),
                 "asymmetric": asymmetric,
+                "calibration_method": calibration_method.value,
+                "equalisation": equalisation,
+                "bias_correction": bias_correction,
                 "keep_rounding": keep_rounding,
             },
             progress=progress,
