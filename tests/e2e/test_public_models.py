@@ -16,11 +16,7 @@ from support.randomness import fresh_rng
 from tilewright.host.board import load_board
 from tilewright.host.compiler.calibration import Calibration
 from tilewright.host.compiler.compiled import compile_network
-from tilewright.host.compiler.frontend import (
-    ImportOptions,
-    QuantiseOptions,
-    import_network,
-)
+from tilewright.host.compiler.frontend import ImportOptions, import_network
 from tilewright.host.compiler.integer import evaluate
 from tilewright.host.compiler.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.relax_host import HostModule, HostProgram
@@ -70,7 +66,7 @@ class Classifier:
         network = import_network(
             public.angle_classifier(),
             calibration=Calibration(arrays={"x": np.concatenate([*known, *map(turned, known)])}),
-            options=ImportOptions(name="angle", quantise=QuantiseOptions(asymmetric=True)),
+            options=ImportOptions(name="angle"),
         )
         self.compiled, self.graphs = compile_network(
             network, HW, BOARD, lambda workload: default_schedule(HW, workload)
