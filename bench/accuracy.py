@@ -56,12 +56,19 @@ from tilewright.sim.verilator_device import VerilatorDevice
 from tilewright.tuner.schedule_book import ScheduleBook
 
 QUICK = ("digits", "angle-classifier", "rnet")
+PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)
 FORMS = {
-    "plain": QuantiseOptions(method="minmax", equalisation=False, bias_correction=False),
+    "plain": PLAIN,
+    "mse": replace(PLAIN, method="mse"),
+    "equalised": replace(PLAIN, equalisation=True),
+    "corrected": replace(PLAIN, bias_correction=True),
     "symmetric": QuantiseOptions(),
+    "asymmetric-plain": replace(PLAIN, asymmetric=True),
     "asymmetric": QuantiseOptions(asymmetric=True),
 }
-"""How a network is quantised: as ever, by default, and with zero points."""
+"""How a network is quantised: by ONNX Runtime alone, with one technique each, and with all."""
+TABLE = ("plain", "symmetric", "asymmetric")
+"""Forms of a full run."""
 PACKAGES = (
     "apache-tvm", "facenet-pytorch", "onnxruntime", "pillow", "rapidocr-onnxruntime",
     "scikit-image", "scikit-learn", "torch",
@@ -308,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--hw", default="pynq-16x16")
     parser.add_argument("--board", default="pynq-z2")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=TABLE)
     parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
     parser.add_argument("--sample", type=int, default=4, help="images that run on the RTL too")
     parser.add_argument("--search", type=int, default=16, help="measurements a layer")

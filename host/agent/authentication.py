@@ -33,6 +33,10 @@ class AuthenticationError(DeviceError):
     """The other side does not know the token."""
 
 
+class AgentFullError(DeviceError):
+    """The agent has no place for one more client now."""
+
+
 def read_token(path: Path) -> bytes:
     """The token in a file, without white space around it.
 
@@ -95,12 +99,13 @@ def join(channel: Channel, token: bytes) -> Message:
         The agent's welcome.
 
     Raises:
+        AgentFullError: there is no place for one more client now.
         AuthenticationError: either side does not know the token.
         ProtocolError, ConnectionLostError: see `Channel.receive`.
     """
     challenge = channel.receive(seconds=HANDSHAKE_SECONDS, max_header=_MAX_HEADER)
     if challenge.kind == "full":
-        raise DeviceError(
+        raise AgentFullError(
             "the agent has as many clients as it may",
             field="agent",
             remedy="try again later, or raise its --max-connections",

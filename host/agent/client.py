@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.host.agent.authentication import join
+from tilewright.host.agent.authentication import AgentFullError, join
 from tilewright.host.agent.error_codec import decode_error
 from tilewright.host.agent.images import (
     apply_delta,
@@ -38,6 +39,7 @@ from tilewright.host.registers import COUNTERS
 
 _CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
+_FULL_PAUSE: Final = 0.1
 """Beyond what the agent may take for a run or a wait."""
 _KNOWN_PROGRAMS: Final = 32
 _BEATS_A_LEASE: Final = 3
@@ -60,7 +62,7 @@ class RemoteDevice:
     Args:
         address: ``HOST:PORT`` of the agent.
         token: shared secret (`authentication.read_token`).
-        wait_seconds: how long to wait while another client has the device.
+        wait_seconds: how long to wait while other clients have the device or every place.
 
     Raises:
         ConfigError: no such address.
@@ -203,6 +205,17 @@ class RemoteDevice:
         return answer
 
     def _connect(self) -> Channel:
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                return self._join(left)
+            except AgentFullError:
+                if not left:
+                    raise
+            time.sleep(min(left, _FULL_PAUSE))
+
+    def _join(self, wait_seconds: float) -> Channel:
         family, address = resolve(self._address, field="agent")
         connection = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -220,8 +233,8 @@ class RemoteDevice:
             welcome = join(channel, self._token)
             self._limits = Limits.from_mapping(welcome.mapping("limits"))
             self._hw = HwConfig.from_mapping(welcome.mapping("hw"), origin=self._address)
-            channel.send("lease", wait_seconds=self._wait_seconds)
-            answer = _reported(channel.receive(seconds=self._wait_seconds + _ANSWER_SECONDS))
+            channel.send("lease", wait_seconds=wait_seconds)
+            answer = _reported(channel.receive(seconds=wait_seconds + _ANSWER_SECONDS))
             if answer.kind != "leased":
                 raise ProtocolError("must be leased", field="message", value=answer.kind)
         except _ReportedError as report:

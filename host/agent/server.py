@@ -100,13 +100,22 @@ class _Server(socketserver.ThreadingTCPServer):
         self.shutdown_request(request)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        try:
-            self._converse(Channel(request), _name(client_address))
-        finally:
-            self._places.release()
-
-    def _converse(self, channel: Channel, client: str) -> None:
+        channel, client = Channel(request), _name(client_address)
         self._clients[channel] = threading.current_thread()
+        try:
+            try:
+                reason = self._converse(channel, client)
+            finally:
+                self._places.release()  # first: who is sent away may come back at once
+            if reason:
+                with suppress(DeviceError):
+                    channel.send("bye", reason=reason)
+        finally:
+            channel.close()
+            del self._clients[channel]
+
+    def _converse(self, channel: Channel, client: str) -> str:
+        """Serve a client to the end; returns why the agent ends it, or an empty text."""
         service = self._service
         try:
             admit(
@@ -118,11 +127,8 @@ class _Server(socketserver.ThreadingTCPServer):
             Session(channel, client, service).serve()
         except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
             LOG.info("%s: %s", client, error)
-            with suppress(DeviceError):
-                channel.send("bye", reason=str(error))
-        finally:
-            channel.close()
-            del self._clients[channel]
+            return str(error)
+        return ""
 
     def handle_error(self, _request: Any, client_address: Any) -> None:
         LOG.exception("%s: the session failed", _name(client_address))

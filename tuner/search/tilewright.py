@@ -13,7 +13,8 @@
 
 Feasibility (for points that nobody masks) is a second process on outcomes 1 and 0; the expected
 improvement is multiplied by the probability that it gives. Without a prior the same search runs on
-the points' own features and a flat prior.
+the points' own features and a flat prior, and on random candidates that are drawn anew for every
+batch (`candidates`); every value of an unordered knob, such as the configuration, is tried first.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ from tilewright.tuner.residual import (
     fit_shape,
 )
 from tilewright.tuner.search._base import Candidate, Result, Tuner
+from tilewright.tuner.search.candidates import (
+    Candidates,
+    draw_candidates,
+    in_uncovered_values,
+)
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.space import Index, Space
 from tilewright.tuner.space_prior import SpacePrior
@@ -54,12 +60,6 @@ STRUCTURE_VALUES: Final = 4
 JUDGED: Final = 640
 """Candidates whose posterior is worked out for a batch: those left with the least prior."""
 
-SAMPLES: Final = 512
-"""Candidates drawn from a space without a prior of whole arrays."""
-
-ENUMERATED: Final = 4_096
-"""Raw points below which such a space is enumerated instead."""
-
 NEIGHBOUR_STEPS: Final = (1, 2, 3, 4, 6, 8)
 
 REFIT: Final = 1.3
@@ -67,33 +67,6 @@ REFIT: Final = 1.3
 
 NEGLIGIBLE: Final = 3e-4
 """Expected improvement (relative) below which the descent takes over."""
-
-
-class _Candidates:
-    """Points that may be proposed, as parallel arrays.
-
-    Attributes:
-        indices: the points.
-        prior: float64 of shape (candidates,): log of the predicted cost.
-        features: float64 of shape (candidates, features).
-        left: bool of shape (candidates,): neither proposed nor found invalid.
-    """
-
-    def __init__(self, width: int) -> None:
-        self.indices: list[Index] = []
-        self.prior: Floats = np.zeros(0)
-        self.features: Floats = np.zeros((0, width))
-        self.left: npt.NDArray[np.bool_] = np.zeros(0, dtype=bool)
-        self.places: dict[Index, int] = {}
-
-    def add(self, indices: Sequence[Index], prior: Floats, features: Floats) -> None:
-        """Add points that are not there yet."""
-        for index in indices:
-            self.places[index] = len(self.indices)
-            self.indices.append(index)
-        self.prior = np.concatenate([self.prior, prior])
-        self.features = np.concatenate([self.features, features])
-        self.left = np.concatenate([self.left, np.ones(len(prior), dtype=bool)])
 
 
 class _Round:
@@ -180,7 +153,7 @@ class TilewrightTuner(Tuner[P]):
         self._descend: Final = descend
         self._feasibility: Final = feasibility
         self._encoder: Final = FeatureEncoder(cast("Space[object]", space))
-        self._candidates: _Candidates | None = None
+        self._candidates: Candidates | None = None
         self._round: _Round | None = None
         self._outcomes: list[tuple[Index, bool]] = []
         self._level: float | None = None
@@ -191,6 +164,8 @@ class TilewrightTuner(Tuner[P]):
     def ask(self, n: int) -> list[Candidate[P]]:
         """See `Tuner.ask`; the posterior is worked out once a batch."""
         self._round = None
+        if _of_arrays(self._prior) is None:
+            self._candidates = None
         return super().ask(n)
 
     def _propose(self) -> Index | None:
@@ -220,21 +195,30 @@ class TilewrightTuner(Tuner[P]):
 
     # -- choice -----------------------------------------------------------------------------
 
-    def _choose(self, pool: _Candidates) -> int:
+    def _choose(self, pool: Candidates) -> int:
         """Place of the most promising candidate that is left."""
         if not self._calibrate or not self._shared.tasks:
             return _least(pool.prior, pool.left)
         if self._round is None:
             self._round = self._new_round(pool)
-        return self._round.choose(pool.left)
+        return self._round.choose(self._first_choices(pool))
 
-    def _new_round(self, pool: _Candidates) -> _Round:
+    def _first_choices(self, pool: Candidates) -> npt.NDArray[np.bool_]:
+        """Which candidates come into question: without a prior, those of unseen values first."""
+        if self._prior is None:
+            rare = pool.left & in_uncovered_values(self.space, self._seen, pool.indices)
+            if rare.any():
+                return rare
+        return pool.left
+
+    def _new_round(self, pool: Candidates) -> _Round:
         """The candidates that a batch chooses from, with what is expected of them."""
         places = np.flatnonzero(pool.left)
         if len(places) > JUDGED:
             places = places[np.argpartition(pool.prior[places], JUDGED)[:JUDGED]]
-        around = {pool.places[index] for index in self._around if pool.left[pool.places[index]]}
-        places = np.union1d(places, np.array(sorted(around), dtype=np.int64))
+        around = [pool.places[index] for index in self._around if index in pool.places]
+        around = [place for place in around if pool.left[place]]
+        places = np.union1d(places, np.array(around, dtype=np.int64))
         own, others = self._shared.near(self._task, pool.features.shape[1])
         if len(own) + len(others) >= self._fitted * REFIT:
             self._fitted = len(own) + len(others)
@@ -246,7 +230,7 @@ class TilewrightTuner(Tuner[P]):
             places=places,
             prior=pool.prior[places],
             chances=self._chances(pool.features[places]),
-            near=np.isin(places, list(around)) & self._descend,
+            near=np.isin(places, around) & self._descend,
             posterior=Posterior(own, others, pool.features[places], self._shape),
             goal=goal,
         )
@@ -264,28 +248,23 @@ class TilewrightTuner(Tuner[P]):
 
     # -- candidates -------------------------------------------------------------------------
 
-    def _pool(self) -> _Candidates:
+    def _pool(self) -> Candidates:
         """The candidates, the neighbours of the best point among them."""
         if self._candidates is None:
-            indices, prior, features = self._first()
-            self._candidates = _Candidates(features.shape[1])
-            self._candidates.add(indices, prior, features)
+            self._candidates = Candidates(*self._first())
         pool = self._candidates
-        new = [index for index in self._around if index not in pool.places]
+        new = [i for i in self._around if i not in pool.places and i not in self._seen]
         if new:
             pool.add(new, *self._judge(new))
             self._round = None
         return pool
 
     def _first(self) -> tuple[list[Index], Floats, Floats]:
-        """The first candidates with their prior and features."""
+        """Candidates with their prior and features: the most promising, or random ones."""
         prior = _of_arrays(self._prior)
         if prior is None:
-            if self.space.raw_size <= ENUMERATED:
-                indices = list(self.space.enumerate())
-            else:
-                drawn = (self.space.sample(self.rng) for _ in range(SAMPLES))
-                indices = list(dict.fromkeys(index for index in drawn if index is not None))
+            drawn = draw_candidates(self.space, self.rng)
+            indices = [index for index in drawn if index not in self._seen]
             return indices, *self._judge(indices)
         positions = self._grid()
         judged = prior.judge(self.space.knobs, positions, masked=not self._feasibility)
