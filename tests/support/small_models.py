@@ -22,6 +22,9 @@ from tilewright.host.compiler.frontend import (
 )
 from tilewright.host.compiler.qgraph import QOperator
 
+TIES = 3
+"""Elements of a tensor that may differ by one step, however small it is: a rare tie is no fault."""
+
 
 class Model:
     """An ONNX model under construction; values are names."""
@@ -100,6 +103,7 @@ def assert_regions_agree(
 ) -> None:
     """Every operator computes what ONNX Runtime computes, but for ties in single precision.
 
+    ONNX Runtime runs without its optimisations, which round elsewhere than the model says.
     Averages of few elements have many ties. What ties change may grow behind them: a region's
     results may differ by two steps.
     """
@@ -108,7 +112,7 @@ def assert_regions_agree(
     for region in parts.regions:
         for name, errors in operator_errors(region, tensors, names).items():
             assert np.abs(errors).max() <= 1, (region.name, name)
-            assert (errors != 0).mean() <= ties, (region.name, name)
+            assert (errors != 0).sum() <= max(TIES, ties * errors.size), (region.name, name)
         for name, errors in region_errors(region, tensors, names).items():
             assert np.abs(errors).max() <= 2, (region.name, name)
             assert np.abs(errors).mean() <= max(ties, 0.1), (region.name, name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from support.qdq_runs import run_all
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng
 from support.small_models import (
+    TIES,
     Model,
     accelerated,
     assert_regions_agree,
@@ -322,16 +323,16 @@ def test_a_move_that_is_read_inside_and_outside_its_region() -> None:
 
 
 def _assert_same_outputs(network, parts) -> None:
-    """Region by region and as a whole, where no step of a region differs."""
+    """Region by region and as a whole, but for what the ties of a few elements change."""
     inputs = noise(network, np.random.default_rng(1))
     assert_regions_agree(network, parts, inputs)
     found = HostProgram(module=parts.host).run(inputs, FloatRegions(parts.regions))
-    session = onnxruntime.InferenceSession(network.qdq.SerializeToString())
-    names = [argument.name for argument in network.outputs]
-    for name, expected in zip(names, session.run(names, inputs), strict=True):
+    tensors = run_all(network.qdq, inputs)
+    for name in (argument.name for argument in network.outputs):
+        expected = tensors[name]
         assert found[name].shape == expected.shape
         difference = np.abs(found[name] - expected)
-        assert (difference > 1e-5).mean() <= 0.02
+        assert (difference > 1e-5).sum() <= max(TIES, 0.02 * difference.size)
         assert difference.max() <= 0.1 * np.abs(expected).max() + 1e-5
 
 
@@ -389,8 +390,8 @@ def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
     assert not parts.regions
     inputs = noise(network, np.random.default_rng(0))
     found = HostProgram(module=parts.host).run(inputs, FloatRegions(()))
-    expected = onnxruntime.InferenceSession(network.qdq.SerializeToString()).run(None, inputs)
-    np.testing.assert_allclose(next(iter(found.values())), expected[0], atol=0.05)
+    ((name, result),) = found.items()
+    np.testing.assert_allclose(result, run_all(network.qdq, inputs)[name], atol=0.05)
 
 
 def test_unknown_candidates_are_refused() -> None:
