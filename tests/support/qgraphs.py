@@ -20,6 +20,9 @@ from tilewright.host.compiler.qgraph import (
 
 ACTIVATIONS = (UNBOUNDED, (0.0, None), (0.0, 6.0), (-1.0, 1.5))
 
+LARGEST_KERNEL = 12
+"""Side of the last global pool or dense layer: its taps fit the scratchpads of any test."""
+
 
 class GraphMaker:
     """Appends operators to a graph; every tensor's scale suits the values that reach it."""
@@ -34,7 +37,7 @@ class GraphMaker:
         self.input(shape)
 
     def _tensor(self, name, shape, spread):
-        scale = float(spread) / 100 or 0.01
+        scale = float(spread) / 100 if spread > 1e-6 else 0.01
         zero = int(self.rng.integers(-20, 20)) if self.zero_points else 0
         self.tensors[name] = QTensor(name=name, shape=shape, scale=scale, zero_point=zero)
         return name
@@ -195,6 +198,8 @@ def draw_cnn(rng, block, *, zero_points=False):
             x = maker.pool(x, 2, 2, maximum=False)
         else:
             x = maker.rescale(x, (0.0, None))
+    while maker.shape(x)[2] > LARGEST_KERNEL:
+        x = maker.pool(x, 2, 2, maximum=False)
     if rng.random() < 0.5:
         x = maker.pool(x, maker.shape(x)[2], 1, maximum=False)
     x = maker.conv(maker.flatten(x), int(rng.integers(2, 12)), 1)
