@@ -38,7 +38,7 @@ from tilewright.tuner.search._base import Candidate, Result, Tuner
 from tilewright.tuner.search.candidates import (
     Candidates,
     draw_candidates,
-    in_uncovered_values,
+    least_covered,
 )
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.space import Index, Space
@@ -164,7 +164,7 @@ class TilewrightTuner(Tuner[P]):
     def ask(self, n: int) -> list[Candidate[P]]:
         """See `Tuner.ask`; the posterior is worked out once a batch."""
         self._round = None
-        if _of_arrays(self._prior) is None:
+        if self._prior is None:
             self._candidates = None
         return super().ask(n)
 
@@ -201,15 +201,10 @@ class TilewrightTuner(Tuner[P]):
             return _least(pool.prior, pool.left)
         if self._round is None:
             self._round = self._new_round(pool)
-        return self._round.choose(self._first_choices(pool))
-
-    def _first_choices(self, pool: Candidates) -> npt.NDArray[np.bool_]:
-        """Which candidates come into question: without a prior, those of unseen values first."""
+        left = pool.left
         if self._prior is None:
-            rare = pool.left & in_uncovered_values(self.space, self._seen, pool.indices)
-            if rare.any():
-                return rare
-        return pool.left
+            left = least_covered(self.space, self._seen, pool.indices, left)
+        return self._round.choose(left)
 
     def _new_round(self, pool: Candidates) -> _Round:
         """The candidates that a batch chooses from, with what is expected of them."""
