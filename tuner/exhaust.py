@@ -138,7 +138,7 @@ def exhaust(
             value=points,
             remedy="enumerate space vta",
         )
-    cycles = _open(folder, _about(space, memory, identity), points)
+    cycles = open_landscape(folder, space, memory, identity)
     missing = [
         (start, min(start + CHUNK, points))
         for start in range(0, points, CHUNK)
@@ -165,15 +165,8 @@ def _measure(
         done = []
         twin, lowering = Twin(space.hw, memory), NativeLowering(space.hw, space.workload)
         for start, end in part:
-            batch = twin.batch(lowering, _points(space, start, end))
-            if (batch.refusals != Refusal.NONE).any():
-                first = int(np.flatnonzero(batch.refusals)[0])
-                raise SpaceError(
-                    f"a legal schedule must finish ({Refusal(batch.refusals[first]).name})",
-                    field=space.workload.name,
-                    value=_schedule(space, start + first).to_mapping(),
-                    remedy="this is a defect of Tilewright: please report it with this line",
-                )
+            batch = twin.batch(lowering, points_of(space, start, end))
+            check_finished(space, np.arange(start, end), batch.refusals)
             done.append((start, np.where(batch.rules != 0, ILLEGAL, batch.cycles)))
         return done
 
@@ -190,7 +183,7 @@ def _measure(
                 future.cancel()
 
 
-def _points(space: ScheduleSpace, start: int, end: int) -> Points:
+def points_of(space: ScheduleSpace, start: int, end: int) -> Points:
     """The points of an index range as the native lowering takes them."""
     shape = tuple(len(knob) for knob in space.knobs)
     positions = np.unravel_index(np.arange(start, end), shape)
@@ -220,6 +213,27 @@ _NUMBER: Final[dict[Any, int]] = {
 }
 
 
+def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> None:
+    """Raise when a legal schedule did not end by itself.
+
+    Args:
+        space: of the schedules.
+        flats: their places in index order, shape (schedules,).
+        refusals: of the twin, shape (schedules,).
+
+    Raises:
+        SpaceError: one did not: a defect.
+    """
+    if (refusals != Refusal.NONE).any():
+        first = int(np.flatnonzero(refusals)[0])
+        raise SpaceError(
+            f"a legal schedule must finish ({Refusal(refusals[first]).name})",
+            field=space.workload.name,
+            value=_schedule(space, int(flats[first])).to_mapping(),
+            remedy="this is a defect of Tilewright: please report it with this line",
+        )
+
+
 def _schedule(space: ScheduleSpace, flat: int) -> Schedule:
     shape = tuple(len(knob) for knob in space.knobs)
     return space.decode(tuple(int(position) for position in np.unravel_index(flat, shape)))
@@ -236,29 +250,49 @@ def _about(space: ScheduleSpace, memory: MemoryModel, identity: str) -> dict[str
     }
 
 
-def _open(folder: Path, about: dict[str, Any], points: int) -> np.memmap[Any, np.dtype[np.int64]]:
-    """The cycles of a landscape, opened or created."""
+def open_landscape(
+    folder: Path,
+    space: ScheduleSpace,
+    memory: MemoryModel,
+    identity: str,
+    *,
+    quantity: str = "cycles",
+) -> np.memmap[Any, np.dtype[np.int64]]:
+    """A file of a landscape, opened or created: int64 of shape (points,), zeros at first.
+
+    Args:
+        folder: where the landscape is kept.
+        space: schedules of one workload on one configuration.
+        memory: DRAM timing.
+        identity: of the RTL that the twin stands for.
+        quantity: what the file holds; its suffix.
+
+    Raises:
+        StoreError: the folder cannot be written or holds a damaged landscape.
+    """
+    about = _about(space, memory, identity)
     text = json.dumps(about, indent=1, sort_keys=True) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     name = f"{about['workload']['name']}-{about['space']}-{digest}"
-    record, data = folder / f"{name}.json", folder / f"{name}.cycles"
+    record, data = folder / f"{name}.json", folder / f"{name}.{quantity}"
+    bytes_ = space.raw_size * 8
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not record.exists():
-            with data.open("wb") as file:
-                file.truncate(points * 8)
+        if not record.exists() or not data.exists():
+            with data.open("ab") as file:
+                file.truncate(bytes_)
             part = record.with_suffix(f".{os.getpid()}.part")
             part.write_text(text, encoding="utf-8")
             part.replace(record)
         size = data.stat().st_size
-        if size != points * 8:
+        if size != bytes_:
             raise StoreError(
-                f"the landscape must hold {points * 8} bytes",
+                f"the landscape must hold {bytes_} bytes",
                 field=str(data),
                 value=size,
                 remedy="delete it",
             )
-        return np.memmap(data, dtype=np.int64, mode="r+", shape=(points,))
+        return np.memmap(data, dtype=np.int64, mode="r+", shape=(space.raw_size,))
     except OSError as error:
         raise StoreError(
             f"the folder of landscapes must be writable ({error.strerror})", field=str(folder)

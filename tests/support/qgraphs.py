@@ -110,6 +110,12 @@ class GraphMaker:
             )
         )  # fmt: skip
 
+    def shrunk(self, source, side):
+        """Averages until no side is longer."""
+        while self.shape(source)[2] > side:
+            source = self.pool(source, 2, 2, maximum=False)
+        return source
+
     def add(self, first, second, *, bounds=UNBOUNDED):
         name, output = self._names("add")
         return self._append(QAdd(name=name, inputs=(first, second), output=output, bounds=bounds))
@@ -198,8 +204,7 @@ def draw_cnn(rng, block, *, zero_points=False):
             x = maker.pool(x, 2, 2, maximum=False)
         else:
             x = maker.rescale(x, (0.0, None))
-    while maker.shape(x)[2] > LARGEST_KERNEL:
-        x = maker.pool(x, 2, 2, maximum=False)
+    x = maker.shrunk(x, LARGEST_KERNEL)
     if rng.random() < 0.5:
         x = maker.pool(x, maker.shape(x)[2], 1, maximum=False)
     x = maker.conv(maker.flatten(x), int(rng.integers(2, 12)), 1)

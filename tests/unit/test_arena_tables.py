@@ -74,6 +74,29 @@ def test_configurations_of_a_timing_class_share_a_landscape_that_agrees_with_the
         assert (column[column > 0] == alone[alone > 0]).all()
 
 
+@pytest.mark.parametrize("track", ["per-layer", "schedule"])
+def test_a_sifted_table_is_complete_near_the_optimum_and_runs_the_rest_on_demand(
+    folder, tmp_path, monkeypatch, track
+):
+    whole = load_table(make_task(track, LAYER), folder)
+    monkeypatch.setattr(tables, "WHOLE_WORK", 0)
+    sifted = load_table(make_task(track, LAYER), tmp_path)
+    assert sifted.best == whole.best
+    about, truth = sifted.summary(), whole.summary()
+    assert {name for name in about if about[name] != truth[name]} == {"whole"}
+    assert (sifted.legal == whole.legal).all()
+    known = sifted.cycles > 0
+    assert (sifted.cycles[known] == whole.cycles[known]).all()
+    assert (whole.cycles[whole.legal & ~known] > tables.REACH * whole.optimum).all()
+    assert known.sum() < 0.7 * whole.legal.sum()
+    asked = np.argwhere(whole.legal & ~known)[::40]
+    for index in map(tuple, asked.tolist()):
+        assert sifted.measure(index) == whole.measure(index)
+    again = load_table(make_task(track, LAYER), tmp_path)
+    known = sifted.cycles > 0
+    assert (again.cycles[known] == sifted.cycles[known]).all(), "what was asked for is kept"
+
+
 def test_what_is_drawn_depends_on_names_alone():
     names = [f"layer {number}" for number in range(20)]
     few, more = drawn(names, 5), drawn(names, 9)

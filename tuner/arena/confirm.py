@@ -16,6 +16,7 @@ from tilewright.tuner.arena.records import Record
 from tilewright.tuner.arena.tables import Table
 from tilewright.tuner.measurement import Request
 from tilewright.tuner.oracle import build_job, trial_job
+from tilewright.tuner.space import Index
 
 SEEDS: Final = 5
 """Seeds whose winners are confirmed."""
@@ -26,8 +27,7 @@ SLACK_CYCLES: Final = 1_000
 
 def point_of(table: Table, flat: int) -> tuple[HwConfig, Schedule]:
     """Configuration and schedule at a position of a table."""
-    index = tuple(int(i) for i in np.unravel_index(flat, table.cycles.shape))
-    point = table.task.space.decode(index)
+    point = table.task.space.decode(_index(table, flat))
     if isinstance(point, Schedule):
         return table.task.configs[0], point
     return point.hw, point.schedule
@@ -47,8 +47,7 @@ def confirm(
         if record["seed"] < SEEDS and record["flat"] is not None:
             wanted[record["task"], record["flat"]] = None
             table = tables[record["task"]]
-            best = int(np.where(table.legal, table.cycles, np.iinfo(np.int64).max).argmin())
-            wanted[record["task"], best] = None
+            wanted[record["task"], table.best] = None
     # Points of one configuration follow each other, so that a worker builds few of them.
     jobs = sorted(
         ((*point_of(tables[task], flat), task, flat) for task, flat in wanted),
@@ -58,7 +57,7 @@ def confirm(
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         answers = pool.map(_run, [_request(tables[job[2]], *job) for job in jobs])
         for (hw, schedule, task, flat), (failure, cycles) in zip(jobs, answers, strict=True):
-            expected = int(tables[task].cycles.ravel()[flat])
+            expected = _cycles(tables[task], flat)
             yield {
                 "what": "confirmation",
                 "task": task,
@@ -78,8 +77,17 @@ def _request(table: Table, hw: HwConfig, schedule: Schedule, _task: str, flat: i
         workload=table.task.workload,
         schedule=schedule,
         memory=table.task.memory,
-        max_cycles=int(table.cycles.ravel()[flat]) + SLACK_CYCLES,
+        max_cycles=_cycles(table, flat) + SLACK_CYCLES,
     )
+
+
+def _cycles(table: Table, flat: int) -> int:
+    """What a table says of a legal position."""
+    return table.measure(_index(table, flat)) or 0
+
+
+def _index(table: Table, flat: int) -> Index:
+    return tuple(int(i) for i in np.unravel_index(flat, table.cycles.shape))
 
 
 def _run(request: Request) -> tuple[str, int | None]:

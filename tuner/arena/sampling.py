@@ -75,7 +75,7 @@ def compare_selections(table: Table, seeds: Sequence[int]) -> Iterator[dict[str,
 
 
 def _row(table: Table, seed: int, name: str, points: Sequence[Index]) -> dict[str, Any]:
-    ratios = sorted(float(table.cycles[index]) / table.optimum for index in points)
+    ratios = sorted((table.measure(index) or 0) / table.optimum for index in points)
     return {
         "what": "selection",
         "task": table.task.id,
