@@ -8,6 +8,7 @@ use: a SQLite file is first read through a read-only connection.
 from __future__ import annotations
 
 import sqlite3
+import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from tilewright.tuner.store_schema import METADATA, OLD_VERSION, REVISION, REVIS
 
 BUSY_SECONDS: Final = 60
 """How long a SQLite writer waits for others."""
+
+_BUSY_PAUSE: Final = 0.02
+"""Between two attempts where SQLite itself does not wait."""
 
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _SQLITE_HEADER: Final = 100
@@ -293,10 +297,24 @@ def _state(path: Path) -> tuple[int, int, bool]:
 def _set_pragmas(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where `_begin` says
     cursor = connection.cursor()
-    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        cursor.execute("PRAGMA journal_mode=WAL")
+    _use_write_ahead_log(cursor)
     cursor.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, not only in its cache
     cursor.close()
+
+
+def _use_write_ahead_log(cursor: Any) -> None:
+    """Switch a database to WAL, as only one process can at a time.
+
+    SQLite does not wait for another one that writes then, whatever the timeout: it is busy at once.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_PAUSE)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -61,3 +63,16 @@ def test_a_kill_while_the_tables_are_made_leaves_a_store_that_opens(tmp_path, ta
     assert done.returncode == -signal.SIGKILL
     with Store(path) as store:
         assert store.studies() == []
+
+
+def test_a_store_waits_for_another_process_that_writes_before_the_log_is_switched(tmp_path):
+    """SQLite refuses the switch at once then, whatever its timeout."""
+    path = tmp_path / "studies.sqlite"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.5, other.execute, ["ROLLBACK"])
+    release.start()
+    with Store(path) as store:
+        assert store.studies() == []
+    release.join()
+    other.close()
