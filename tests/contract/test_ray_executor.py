@@ -176,8 +176,9 @@ def _workers() -> list[psutil.Process]:
 def test_a_worker_killed_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path, alone) -> None:
     executor = Watched("auto", 2, fingerprint=rtl_identity)
     assert course(tmp_path, executor, Killer(after=7)) == alone
-    assert len(executor.lost) == 1
-    assert str(executor.lost[0]).startswith("trial-")
+    lost = [str(job) for job in executor.lost if job is not None]  # None: while it started
+    assert lost
+    assert all(job.startswith("trial-") for job in lost)
 
 
 @pytest.mark.slow
