@@ -85,8 +85,8 @@ def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     expected = session.run(None, {"x": np.load(folder / "input.npy")})[0]
     found = np.load(folder / "out.npz")["y"]
     assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 0.1
-    assert found.argmax() == expected.argmax() or np.ptp(expected) < 0.2
+    logits, wanted = (np.log(y) - np.log(y).mean() for y in (found, expected))
+    assert np.abs(logits - wanted).max() < 0.3 * np.ptp(wanted)  # 0.13 in 150 drawn networks
     cycles = tilewright("run", "small.tw", "--device", "twin", "--cycles-only", cwd=folder)
     assert cycles.returncode == 0, cycles.stderr
     stated = next(part for part in run.stdout.split(": ") if "cycles on the accelerator" in part)
