@@ -212,6 +212,9 @@ def parse() -> argparse.Namespace:
     for arm in options.arms:
         if arm not in ARMS:
             parser.error(f"no arm {arm}: use {', '.join(ARMS)}")
+    known = {w.name for name in options.networks for w in load_network(name).workloads}
+    if unknown := sorted(set(options.layers) - known):
+        parser.error(f"no layer {', '.join(unknown)} in {', '.join(options.networks)}")
     if options.quick:
         options.track, options.networks, options.layers = "schedule", ["resnet18"], QUICK_LAYERS
         options.seeds, options.budget = 5, 128

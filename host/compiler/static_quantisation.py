@@ -37,7 +37,7 @@ def quantise_static(
         WorkloadError: ONNX Runtime failed.
     """
     from onnxruntime import quantization  # noqa: PLC0415  (heavy, and only needed here)
-    from onnxruntime.quantization import calibrate  # noqa: PLC0415
+    from onnxruntime.quantization import calibrate  # noqa: PLC0415  (heavy, too)
 
     known = calibrate.TensorsData(
         calibrate.CalibrationMethod.MinMax,

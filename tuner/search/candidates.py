@@ -27,7 +27,7 @@ COVERED: Final = 2
 """Proposals that every value of an unordered knob gets before expected improvement decides."""
 
 COVERED_VALUES: Final = 16
-"""Unordered knobs of more values are drawn and covered like ordered ones: not at all."""
+"""Unordered knobs of more values get no candidates of their own and are not covered."""
 
 
 class Candidates:
