@@ -109,6 +109,7 @@ def chosen_layers(network: str, options: argparse.Namespace) -> list[Workload]:
         workload.key: workload
         for workload in load_network(network).workloads
         if (not options.layers or workload.name in options.layers)
+        and workload.name not in options.without
         and enumeration_work(make_task(options.track, workload)) <= options.work_limit
     }
     return [found[key] for key in drawn(list(found), options.per_network)]
@@ -175,6 +176,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--track", choices=TRACKS, default="per-layer")
     parser.add_argument("--networks", type=names, default=list(NETWORKS), metavar="A,B")
     parser.add_argument("--layers", type=names, default=[], metavar="A,B", help="of the networks")
+    parser.add_argument("--without", type=names, default=[], metavar="A,B", help="not these layers")
     parser.add_argument("--hard", action="store_true", help="leave easy tasks out")
     parser.add_argument(
         "--work-limit", type=float, default=float("inf"), metavar="N",
@@ -213,7 +215,7 @@ def parse() -> argparse.Namespace:
         if arm not in ARMS:
             parser.error(f"no arm {arm}: use {', '.join(ARMS)}")
     known = {w.name for name in options.networks for w in load_network(name).workloads}
-    if unknown := sorted(set(options.layers) - known):
+    if unknown := sorted({*options.layers, *options.without} - known):
         parser.error(f"no layer {', '.join(unknown)} in {', '.join(options.networks)}")
     if options.quick:
         options.track, options.networks, options.layers = "schedule", ["resnet18"], QUICK_LAYERS
@@ -260,6 +262,7 @@ def main() -> int:
         ],
         "networks": options.networks,
         "layers": list(options.layers) or "all",
+        "without": list(options.without),
         "hard_only": options.hard,
         "work_limit": None if math.isinf(options.work_limit) else options.work_limit,
         "per_network": options.per_network,

@@ -21,7 +21,9 @@ from tilewright.tuner.residual import ResidualPool
 from tilewright.tuner.rules import host_rules
 from tilewright.tuner.search import tilewright
 from tilewright.tuner.search.candidates import COVERED, draw_candidates
-from tilewright.tuner.search.tilewright import TilewrightTuner, even_cuts, expected_improvement
+from tilewright.tuner.search.feasibility import Feasibility
+from tilewright.tuner.search.normal import expected_improvement
+from tilewright.tuner.search.tilewright import TilewrightTuner, even_cuts
 from tilewright.tuner.space import Index, Knob, Space
 from tilewright.tuner.space_prior import SchedulePrior
 from tilewright.tuner.spaces import ScheduleSpace
@@ -119,6 +121,32 @@ def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
             logs += drive(tuner, cost, batches=[4] * 24)
         failures[feasibility] = sum(value is None for _, value in logs)
     assert failures[True] < 0.9 * failures[False]
+
+
+def test_feasibility_tells_large_points_from_small_ones_by_what_failed() -> None:
+    rng = np.random.default_rng(7)
+    points = rng.uniform(0, 6, size=(120, 2))
+    valid = points.sum(axis=1) < 6
+    learned = Feasibility()
+    for point, fits in zip(points[:60], valid[:60], strict=True):
+        learned.add(point, valid=bool(fits))
+    chances = learned.chances(points[60:])
+    assert ((chances > 0.5) == valid[60:]).mean() > 0.85
+    assert chances[valid[60:]].mean() > 2 * chances[~valid[60:]].mean()
+
+
+def test_feasibility_holds_nothing_against_a_point_before_one_fails() -> None:
+    learned = Feasibility()
+    assert learned.chances(np.zeros((3, 2))).tolist() == [1.0] * 3
+    learned.add(np.zeros(2), valid=True)
+    assert learned.chances(np.ones((3, 2))).tolist() == [1.0] * 3
+
+
+def test_the_prior_keeps_the_search_from_what_it_knows_to_be_illegal() -> None:
+    space, cost = Unmasked(TASK, HW, host_rules(), "vta"), twin_cost()
+    tuner = TilewrightTuner(space, seed=1, prior=SchedulePrior(HW, TASK, MEMORY))
+    log = drive(tuner, cost, batches=[4] * 24)
+    assert all(value is not None for _, value in log)
 
 
 class Pit:

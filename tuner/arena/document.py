@@ -119,6 +119,8 @@ def _arguments(conditions: Mapping[str, Any]) -> str:
     ]
     if conditions["layers"] != "all":
         words.append(f"--layers {','.join(conditions['layers'])}")
+    if conditions.get("without"):
+        words.append(f"--without {','.join(conditions['without'])}")
     if conditions["hard_only"]:
         words.append("--hard")
     for name in ("work_limit", "per_network", "draw", "selections"):

@@ -59,8 +59,9 @@ def networks_covered_section(study: Study) -> str:
     note = f" Networks of the arena that this study lacks: {', '.join(absent)}." if absent else ""
     return (
         "## Networks\n\nA task is a distinct layer; networks share tasks. Layers are left out only "
-        "before anything is enumerated: by name (`--layers`), by points times multiply-accumulates "
-        "(`--work-limit`), or drawn by digests of their shapes (`--per-network`, `--draw`). "
+        "before anything is enumerated: by name (`--layers`, `--without`), by points times "
+        "multiply-accumulates (`--work-limit`), or drawn by digests of their shapes "
+        "(`--per-network`, `--draw`). "
         f"{len(tasks)} distinct tasks were enumerated, {distinct_hard} of them are hard. The last "
         f"columns are the share of the network's multiply-accumulates.{note}\n\n"
         + table(header, rows)

@@ -23,7 +23,7 @@ DRAWN: Final = 256
 DRAWN_OF_A_VALUE: Final = 32
 """... and so many of each value of an unordered knob."""
 
-COVERED: Final = 2
+COVERED: Final = 4
 """Proposals that every value of an unordered knob gets before expected improvement decides."""
 
 COVERED_VALUES: Final = 16

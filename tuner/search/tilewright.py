@@ -11,10 +11,11 @@
    an improvement any more, the best point's own neighbours are measured, nearest prediction
    first, until none is better.
 
-Feasibility (for points that nobody masks) is a second process on outcomes 1 and 0; the expected
-improvement is multiplied by the probability that it gives. Without a prior the same search runs on
-the points' own features and a flat prior, and on random candidates that are drawn anew for every
-batch (`candidates`); every value of an unordered knob, such as the configuration, is tried first.
+When measurements fail (points that neither a mask nor the prior rules out) a second process learns
+which do (`feasibility`); the expected improvement is multiplied by the probability that it gives.
+Without a prior the same search runs on the points' own features and a flat prior, and on random
+candidates that are drawn anew for every batch (`candidates`); every value of an unordered knob,
+such as the configuration, is tried first.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.tuner.blas_threads import one_blas_thread
 from tilewright.tuner.residual import (
     Floats,
     Observation,
@@ -40,7 +42,9 @@ from tilewright.tuner.search.candidates import (
     draw_candidates,
     least_covered,
 )
+from tilewright.tuner.search.feasibility import Feasibility
 from tilewright.tuner.search.features import FeatureEncoder
+from tilewright.tuner.search.normal import expected_improvement
 from tilewright.tuner.space import Index, Space
 from tilewright.tuner.space_prior import SpacePrior
 
@@ -130,7 +134,7 @@ class TilewrightTuner(Tuner[P]):
         pool: what tuners of other tasks learn and have learnt; None: this task alone.
         calibrate: learn the residual; off: candidates in the order of the prior.
         descend: neighbours of the best point join the candidates.
-        feasibility: nobody masks invalid points: learn which ones are.
+        feasibility: learn from failed measurements which points will fail; off: no lesson.
     """
 
     def __init__(
@@ -143,7 +147,7 @@ class TilewrightTuner(Tuner[P]):
         pool: ResidualPool | None = None,
         calibrate: bool = True,
         descend: bool = True,
-        feasibility: bool = False,
+        feasibility: bool = True,
     ) -> None:
         super().__init__(space, seed=seed, initial=initial)
         self._prior: Final = prior
@@ -151,11 +155,10 @@ class TilewrightTuner(Tuner[P]):
         self._task: Final = getattr(prior, "task", "task")
         self._calibrate: Final = calibrate
         self._descend: Final = descend
-        self._feasibility: Final = feasibility
+        self._feasibility: Final = Feasibility() if feasibility else None
         self._encoder: Final = FeatureEncoder(cast("Space[object]", space))
         self._candidates: Candidates | None = None
         self._round: _Round | None = None
-        self._outcomes: list[tuple[Index, bool]] = []
         self._level: float | None = None
         self._around: list[Index] = []
         self._shape = Shape()
@@ -166,7 +169,8 @@ class TilewrightTuner(Tuner[P]):
         self._round = None
         if self._prior is None:
             self._candidates = None
-        return super().ask(n)
+        with one_blas_thread():
+            return super().ask(n)
 
     def _propose(self) -> Index | None:
         pool = self._pool()
@@ -180,13 +184,14 @@ class TilewrightTuner(Tuner[P]):
         return None
 
     def _learn(self, result: Result) -> None:
-        self._outcomes.append((result.index, result.value is not None))
+        prior, features = self._judge([result.index])
+        if self._feasibility is not None:
+            self._feasibility.add(features[0], valid=result.value is not None)
         if result.value is None or result.value <= 0:
             return
         log_cost = math.log(result.value)
         if self._level is None:
             self._level = 0.0 if self._prior is not None else log_cost
-        prior, features = self._judge([result.index])
         residual = log_cost - self._level - float(prior[0])
         observation = Observation(features=features[0], residual=residual, log_cost=log_cost)
         self._shared.add(self._task, observation)
@@ -231,15 +236,10 @@ class TilewrightTuner(Tuner[P]):
         )
 
     def _chances(self, features: Floats) -> Floats:
-        """Probability that points are feasible; 1 where a mask sees to it."""
-        if not self._feasibility or all(valid for _, valid in self._outcomes):
+        """Probability that points can be measured."""
+        if self._feasibility is None:
             return np.ones(len(features))
-        _, seen = self._judge([index for index, _ in self._outcomes])
-        labels = [
-            Observation(features=x, residual=valid - 0.5, log_cost=0.0)
-            for x, (_, valid) in zip(seen, self._outcomes, strict=True)
-        ]
-        return np.clip(Posterior(labels, [], features).mean + 0.5, 0.01, 1.0)
+        return self._feasibility.chances(features)
 
     # -- candidates -------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class TilewrightTuner(Tuner[P]):
             indices = [index for index in drawn if index not in self._seen]
             return indices, *self._judge(indices)
         positions = self._grid()
-        judged = prior.judge(self.space.knobs, positions, masked=not self._feasibility)
+        judged = prior.judge(self.space.knobs, positions, masked=True)
         legal = np.flatnonzero(judged.legal)
         order = legal[np.argsort(judged.cycles[legal], kind="stable")]
         kept = dict.fromkeys(order[:POOL_LIMIT].tolist())
@@ -304,11 +304,17 @@ class TilewrightTuner(Tuner[P]):
         return np.log(np.maximum(np.array(costs), 1e-9)), features
 
     def _neighbours(self, centre: Index) -> list[Index]:
-        return [
+        """Points that differ in one knob; the prior leaves out what it knows to be illegal."""
+        found = [
             index
             for knob in range(len(self.space.knobs))
             for index in self.space.line(centre, knob, steps=NEIGHBOUR_STEPS)
         ]
+        prior = _of_arrays(self._prior)
+        if prior is None or not found:
+            return found
+        judged = prior.judge(self.space.knobs, np.array(found, dtype=np.int64), masked=True)
+        return [index for index, legal in zip(found, judged.legal.tolist(), strict=True) if legal]
 
 
 def _of_arrays(prior: object) -> SpacePrior | None:
@@ -328,14 +334,3 @@ def even_cuts(count: int) -> npt.NDArray[np.int64]:
     """
     sizes = sorted({-(-count // parts) for parts in range(1, count + 1)})
     return np.array(sizes, dtype=np.int64) - 1
-
-
-def expected_improvement(gain: Floats, spread: Floats) -> Floats:
-    """Expected improvement of a normal with mean ``gain`` and standard deviation ``spread``.
-
-    Equation 15 of Jones, Schonlau and Welch, Efficient global optimization, 1998.
-    """
-    z = gain / np.maximum(spread, 1e-12)
-    density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
-    below = 0.5 * (1 + np.array([math.erf(v) for v in z / math.sqrt(2)]))
-    return np.asarray(gain * below + spread * density, dtype=np.float64)
