@@ -13,7 +13,7 @@ from tilewright.host.errors import ConfigError, StoreError
 from tilewright.host.networks import load_network
 from tilewright.tuner.arena.document import document, main, write_document
 from tilewright.tuner.arena.merge import merge
-from tilewright.tuner.arena.plots import write_plots
+from tilewright.tuner.arena.plots import curves, reached, write_plots
 from tilewright.tuner.arena.prices import PRICES, Price
 from tilewright.tuner.arena.published import PUBLISHED
 from tilewright.tuner.arena.summary import (
@@ -185,6 +185,17 @@ def test_runs_of_the_largest_budget_are_shown_by_themselves():
     assert "| `autotvm` | 3 | 3 | 32 to 64 |" in page
     alike = [row for row in rows if row["budget"] == 32]
     assert summarise(alike, networks=[NETWORK])["longest"] is None
+
+
+def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(tmp_path):
+    task = PARTS[0].task
+    rows = [a_record("autotvm", task, seed, 3, budget=32) for seed in range(3)]
+    late = a_record("autotvm", task, 3, 50, budget=64)
+    for figure in (curves([*rows, late]), reached([*rows, late])):
+        assert max(max(trace.x) for trace in figure.data) == 32
+    assert max(reached([*rows, late]).data[0].y) == 0.75
+    text = write_plots(a_study([*rows, late]), tmp_path / "plots.html").read_text()
+    assert "Best so far (the runs of 64 measurements alone)" in text
 
 
 def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():

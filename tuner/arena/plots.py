@@ -18,7 +18,7 @@ from tilewright.host.errors import StoreError
 from tilewright.tuner.arena.records import Record
 from tilewright.tuner.arena.replay import BUDGETS, INITIAL
 from tilewright.tuner.arena.statistics import stratified_interval
-from tilewright.tuner.arena.summary import common, headline
+from tilewright.tuner.arena.summary import common, headline, longest_runs
 
 CURVE_POINTS: Final = 40
 """Places at which a curve is drawn."""
@@ -58,7 +58,11 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
         for r in study["records"]
         if r["what"] == "run" and r["arm"] == "masked" and not r["noise"] and r["track"] == track
     ]
-    figures = _search_plots("", headline(exact)[0], summary["log_regret"])
+    main = headline(exact)[0]
+    figures = _search_plots("", main, summary["log_regret"])
+    if long := longest_runs(main):
+        title = f" (the runs of {long[0]['budget']:,} measurements alone)"
+        figures += _search_plots(title, long, summary["longest"]["log_regret"])
     if summary["common"] is not None:
         title = " (every tuner, on the tasks that all were run on)"
         figures += _search_plots(title, common(exact), summary["common"]["log_regret"])
@@ -117,11 +121,11 @@ def _search_plots(
 
 
 def curves(records: Sequence[Record]) -> Any:
-    """Best-so-far curves with intervals, one a tuner."""
+    """Best-so-far curves with intervals, one a tuner, as far as all of its runs go."""
     figure = go.Figure()
     opacity = min(0.12, 1 / (1 + len({r["tuner"] for r in records})))
     for number, (tuner, rows) in enumerate(_tuners(records)):
-        budget = max(r["budget"] for r in rows)
+        budget = min(r["budget"] for r in rows)
         places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int))
         intervals = []
         for place in places:
@@ -148,11 +152,12 @@ def curves(records: Sequence[Record]) -> Any:
 
 
 def reached(records: Sequence[Record]) -> Any:
-    """Share of runs within 1 % against measurements."""
+    """Share of runs within 1 % against measurements, as far as all runs of a tuner go."""
     figure = go.Figure()
     for number, (tuner, rows) in enumerate(_tuners(records)):
-        hits = sorted(r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None)
-        budget = max(r["budget"] for r in rows)
+        budget = min(r["budget"] for r in rows)
+        found = [r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None]
+        hits = sorted(trials for trials in found if trials <= budget)
         figure.add_scatter(
             x=[1, *hits, budget],
             y=[0, *((n + 1) / len(rows) for n in range(len(hits))), len(hits) / len(rows)],

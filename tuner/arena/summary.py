@@ -168,6 +168,15 @@ def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]
     return {budget: found[budget] for budget in sorted(found, key=int)}
 
 
+def longest_runs(records: Sequence[Record]) -> list[Record]:
+    """Runs of the largest budget; none when their tuners have no runs of a smaller one."""
+    budget = max((r["budget"] for r in records), default=0)
+    rows = [r for r in records if r["budget"] == budget]
+    tuners = {r["tuner"] for r in rows}
+    shorter = any(r["budget"] < budget for r in records if r["tuner"] in tuners)
+    return rows if shorter else []
+
+
 def longest(records: Sequence[Record]) -> dict[str, Any] | None:
     """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones.
 
@@ -175,13 +184,11 @@ def longest(records: Sequence[Record]) -> dict[str, Any] | None:
         ``budget``, ``tasks`` and ``seeds`` (numbers), ``log_regret`` (`regrets`); None: no tuner
         has runs of the largest budget and of a smaller one.
     """
-    budget = max((r["budget"] for r in records), default=0)
-    rows = [r for r in records if r["budget"] == budget]
-    tuners = {r["tuner"] for r in rows}
-    if all(r["budget"] == budget for r in records if r["tuner"] in tuners):
+    rows = longest_runs(records)
+    if not rows:
         return None
     return {
-        "budget": budget,
+        "budget": rows[0]["budget"],
         "tasks": len({r["task"] for r in rows}),
         "seeds": len({r["seed"] for r in rows}),
         "log_regret": regrets(rows),
