@@ -6,32 +6,22 @@ A new allocator is an `Allocator` subclass and one line here.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.tuner.allocate._base import Allocator, Arm, Seed
-from tilewright.tuner.search import TunerError
+from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllocatorSpec:
+class AllocatorSpec(AlgorithmSpec):
     """What is known of an allocator before it is imported.
 
     Attributes:
-        module: in `tilewright.tuner.allocate`.
-        kind: name of the class in it.
-        summary: one line for the command line and the docs.
-        packages: importable packages that it needs from the extra ``search``.
         foresight: it knows the curves in advance: a yardstick, not a method.
     """
 
-    module: str
-    kind: str
-    summary: str
-    packages: tuple[str, ...] = ()
     foresight: bool = False
 
 
@@ -84,15 +74,7 @@ def allocator_spec(name: str) -> AllocatorSpec:
     Raises:
         TunerError: there is none of that name.
     """
-    try:
-        return ALLOCATORS[name]
-    except KeyError as error:
-        raise TunerError(
-            "no allocator of that name",
-            field="allocator",
-            value=name,
-            remedy=f"use one of {', '.join(ALLOCATORS)}",
-        ) from error
+    return find(ALLOCATORS, "allocator", name)
 
 
 def allocator_class(name: str) -> type[Allocator]:
@@ -101,18 +83,7 @@ def allocator_class(name: str) -> type[Allocator]:
     Raises:
         TunerError: there is none of that name, or a package that it needs is not installed.
     """
-    spec = allocator_spec(name)
-    for package in spec.packages:
-        if importlib.util.find_spec(package) is None:
-            raise TunerError(
-                f"allocator {name} needs the package {package}",
-                field="allocator",
-                value=name,
-                remedy="pip install 'tilewright[search]'",
-            )
-    module = importlib.import_module(f"tilewright.tuner.allocate.{spec.module}")
-    kind: type[Allocator] = getattr(module, spec.kind)
-    return kind
+    return load(allocator_spec(name), "tilewright.tuner.allocate", "allocator", name)
 
 
 def make_allocator(

@@ -6,35 +6,24 @@ A new algorithm is one file with a `Tuner` subclass and one line here.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.tuner.search._base import Tuner, TunerError
+from tilewright.tuner.search._base import Tuner
+from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
 from tilewright.tuner.space import Index, Space
 
 
 @dataclass(frozen=True, kw_only=True)
-class TunerSpec:
-    """What is known of an algorithm before it is imported.
+class TunerSpec(AlgorithmSpec):
+    """What is known of a tuner before it is imported.
 
     Attributes:
-        module: in `tilewright.tuner.search`.
-        kind: name of the class in it.
-        summary: one line for the command line and the docs.
         prior: it takes a predicted cost of a point (the grey-box track).
-        packages: importable packages that it needs beyond Tilewright's own.
-        extras: of the distribution, which install them.
     """
 
-    module: str
-    kind: str
-    summary: str
     prior: bool = False
-    packages: tuple[str, ...] = ()
-    extras: tuple[str, ...] = ("search",)
 
 
 TUNERS: Final[Mapping[str, TunerSpec]] = {
@@ -148,15 +137,7 @@ def tuner_spec(name: str) -> TunerSpec:
     Raises:
         TunerError: there is none of that name.
     """
-    try:
-        return TUNERS[name]
-    except KeyError as error:
-        raise TunerError(
-            "no tuner of that name",
-            field="tuner",
-            value=name,
-            remedy=f"use one of {', '.join(TUNERS)}",
-        ) from error
+    return find(TUNERS, "tuner", name)
 
 
 def tuner_class(name: str) -> type[Tuner[Any]]:
@@ -165,18 +146,7 @@ def tuner_class(name: str) -> type[Tuner[Any]]:
     Raises:
         TunerError: there is none of that name, or a package that it needs is not installed.
     """
-    spec = tuner_spec(name)
-    for package in spec.packages:
-        if importlib.util.find_spec(package) is None:
-            raise TunerError(
-                f"tuner {name} needs the package {package}",
-                field="tuner",
-                value=name,
-                remedy=f"pip install 'tilewright[{','.join(spec.extras)}]' (torch==2.13.0 first)",
-            )
-    module = importlib.import_module(f"tilewright.tuner.search.{spec.module}")
-    kind: type[Tuner[Any]] = getattr(module, spec.kind)
-    return kind
+    return load(tuner_spec(name), "tilewright.tuner.search", "tuner", name)
 
 
 def make_tuner(
