@@ -140,7 +140,7 @@ class Killer(Silent):
     def trial(self, sequence, proposal, measurement, *, replayed) -> None:
         super().trial(sequence, proposal, measurement, replayed=replayed)
         if len(self.trials) == self._after:
-            worker = next(w for w in _workers() if w.pid not in self._others)
+            worker = next(w for w in _workers() if w.pid not in self._others and _greeted(w))
             worker.suspend()
             threading.Timer(1.0, worker.kill).start()
 
@@ -159,6 +159,11 @@ class Watched(RayExecutor):
 
 RUNNER = "ray::_Runner"
 """How Ray names a worker of an executor."""
+
+
+def _greeted(worker: psutil.Process) -> bool:
+    """Whether a worker is up: one that is stopped before that holds no trial to lose."""
+    return not worker.name().endswith(".hello")
 
 
 def _workers() -> list[psutil.Process]:

@@ -19,7 +19,7 @@ OPTIONAL = frozenset(
     {"botorch", "cmaes", "cocotb", "cocotb_tools", "cocotbext", "emcee", "gpytorch", "gymnasium",
      "hypothesis", "networkx", "nevergrad", "onnx_ir", "onnxruntime", "onnxscript", "optuna",
      "pettingzoo", "psutil", "pynq", "pyosys", "pytest", "ray",
-     "scipy", "sklearn", "threadpoolctl", "torch", "tvm", "tvm_ffi", "xgboost"}
+     "scipy", "sklearn", "torch", "tvm", "tvm_ffi", "xgboost"}
 )  # fmt: skip
 """Packages that are no run-time requirement: imported where used, or by an algorithm's module."""
 
