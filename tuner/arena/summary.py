@@ -169,9 +169,12 @@ def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]
 
 
 def longest_runs(records: Sequence[Record]) -> list[Record]:
-    """Runs of the largest budget; none when their tuners have no runs of a smaller one."""
+    """Runs of the largest budget, of the tuners that have them on all of its tasks.
+
+    None when these tuners have no runs of a smaller budget.
+    """
     budget = max((r["budget"] for r in records), default=0)
-    rows = [r for r in records if r["budget"] == budget]
+    rows = _complete([r for r in records if r["budget"] == budget])
     tuners = {r["tuner"] for r in rows}
     shorter = any(r["budget"] < budget for r in records if r["tuner"] in tuners)
     return rows if shorter else []
