@@ -18,8 +18,10 @@ from tilewright.tuner.arena.prices import PRICES, Price
 from tilewright.tuner.arena.published import PUBLISHED
 from tilewright.tuner.arena.summary import (
     arms,
+    common,
     compile_reductions,
     coverage,
+    headline,
     summarise,
     throughput_gains,
     trials_to,
@@ -210,6 +212,24 @@ def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
     for key in ("trials_to_1pct", "log_regret", "tests", "headline_tasks"):
         assert with_extra[key] == without[key]
     assert with_extra["arms"]["conditions"] == ["masked", "masked, noise 1 %", "as-published"]
+
+
+def test_every_task_weighs_alike_when_a_tuner_has_more_seeds_on_some():
+    first, second = (part.task for part in PARTS[:2])
+    others = [part.task for part in PARTS[1:]]
+    rows = [
+        *(a_record("dcoc", first, seed, 30) for seed in range(20)),
+        *(a_record("dcoc", task, seed, 5) for task in others for seed in range(2)),
+    ]
+    kept, left_out = headline(rows)
+    assert not left_out
+    assert {(r["task"], r["seed"]) for r in kept} == {
+        (part.task, seed) for part in PARTS for seed in range(2)
+    }
+    alone = [a_record("ppo", first, 0, 5), *(a_record("ppo", task, 1, 5) for task in others)]
+    kept, left_out = headline([*rows, *alone])
+    assert left_out == ["ppo"]
+    assert {r["seed"] for r in common([*rows, a_record("ppo", second, 7, 5)])} == {0, 1, 7}
 
 
 def test_a_tuner_that_misses_a_task_is_left_out_and_named():

@@ -154,9 +154,10 @@ def _measurements(
         header = ("tuner", "runs", "seeds", "budget", "to 1 %", "to 5 %", "random / this")
         parts.append(f"{'#' * level} {title}\n\n{table(header, rows)}")
     return (
-        f"Median over {figures['headline_tasks']} tasks and their seeds, by Kaplan and Meier's "
-        "estimator: runs that end without the target are censored there. *More*: over half of the "
-        f"runs need more than the budget.{note}\n\n" + "\n\n".join(parts)
+        f"Median over {figures['headline_tasks']} tasks and the seeds that the tuner ran on all of "
+        "them, by Kaplan and Meier's estimator: runs that end without the target are censored "
+        f"there. *More*: over half of the runs need more than the budget.{note}\n\n"
+        + "\n\n".join(parts)
     )
 
 

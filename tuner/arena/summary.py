@@ -124,24 +124,29 @@ def network_budgets(records: Iterable[Record]) -> list[int]:
 def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
 
+    Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
+
     Returns:
         The records, and the names of the other tuners.
     """
     hard = [r for r in records if r["hard"]] or list(records)
-    complete = _complete(hard)
+    complete = _balanced(_complete(hard))
     present = {r["tuner"] for r in complete}
     return complete, [tuner for tuner in _by(hard, "tuner") if tuner not in present]
 
 
 def common(records: Sequence[Record]) -> list[Record]:
-    """Records of the hard tasks (of all, when none is hard) that every tuner ran on."""
+    """Records of the hard tasks (of all, when none is hard) that every tuner ran on.
+
+    Of a tuner's runs those of the seeds that it ran on every one of them.
+    """
     hard = [r for r in records if r["hard"]] or list(records)
     tasks = (
         set.intersection(*({r["task"] for r in own} for own in _by(hard, "tuner").values()))
         if hard
         else set()
     )
-    return [r for r in hard if r["task"] in tasks]
+    return _balanced([r for r in hard if r["task"] in tasks])
 
 
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
@@ -423,6 +428,16 @@ def _complete(records: Sequence[Record]) -> list[Record]:
         if {r["task"] for r in rows} == tasks
         for r in rows
     ]
+
+
+def _balanced(records: Sequence[Record]) -> list[Record]:
+    """Of every tuner the records of the seeds that it ran on all of its tasks."""
+    kept: list[Record] = []
+    for rows in _by(records, "tuner").values():
+        seeds = [{r["seed"] for r in task} for task in _by(rows, "task").values()]
+        shared = set.intersection(*seeds)
+        kept += [r for r in rows if r["seed"] in shared]
+    return kept
 
 
 def _by(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
