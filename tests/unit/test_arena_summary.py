@@ -357,6 +357,19 @@ def test_the_page_is_clean_markdown(study):
     assert "\n\n\n" not in page
 
 
+def test_the_page_holds_the_default_tuner_to_its_aim():
+    part = [p.task for p in PARTS]
+    box = [a_record("tilewright:no-prior", task, seed, 8) for task in part for seed in range(SEEDS)]
+    needs = summarise(some_records(), networks=[])["trials_to_1pct"]
+    page = document(a_study([*some_records(), *box]))
+    assert f"best baseline, here `dcoc` with {needs['dcoc']:.0f}" in page
+    assert f"`tilewright:no-prior` needs {needs['dcoc'] / 8:.1f} times fewer: missed" in page
+    few = [{**r, "trials_to_1pct": 3} if r["tuner"] == "tilewright" else r for r in some_records()]
+    assert "times fewer: met, with a prior that the baselines lack" in document(a_study(few))
+    alone = [r for r in some_records() if r["tuner"] == "tilewright"]
+    assert "best baseline" not in document(a_study(alone))
+
+
 def test_the_page_says_what_is_missing_wrong_and_compared():
     rows = [
         {"what": "confirmation", "layer": "C1", "hw": "a", "equal": False, "failure": "differs"},

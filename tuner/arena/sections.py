@@ -30,7 +30,13 @@ Study = Mapping[str, Any]
 LEAST_COVERAGE: Final = 20
 """Percent of a network's multiply-accumulates that must have been run to speak of the network."""
 
-COMPARED: Final = ("tilewright", "tilewright:no-prior", "dcoc")
+OWN, OWN_BLACK_BOX = "tilewright", "tilewright:no-prior"
+"""The default tuner, and without the prior that other tuners lack."""
+
+AIM: Final = 2
+"""Times fewer measurements to 1 % that it is to need than the best other black-box tuner."""
+
+COMPARED: Final = (OWN, OWN_BLACK_BOX, "dcoc")
 """Tuners whose tests against all others are listed, as far as they took part."""
 
 
@@ -108,8 +114,32 @@ def measurements_section(study: Study) -> str:
     """Measurements to the targets."""
     left_out = ", ".join(f"`{tuner}`" for tuner in study["summary"]["incomplete"])
     note = f" Not run on all of them, and so left out here: {left_out}." if left_out else ""
-    return "## Measurements to the target\n\n" + _measurements(
-        study, study["summary"], _headline(study), note, level=3
+    return (
+        "## Measurements to the target\n\n"
+        + _measurements(study, study["summary"], _headline(study), note, level=3)
+        + _aim(study)
+    )
+
+
+def _aim(study: Study) -> str:
+    """The default tuner against the best baseline; empty when one of them has no median."""
+    one = study["summary"]["trials_to_1pct"]
+    grey = {r["tuner"] for r in _what(study, "run") if r["grey"]}
+    needs = {t: n for t, n in one.items() if n is not None}
+    own = [t for t in (OWN_BLACK_BOX, OWN) if t in needs]
+    others = [t for t in needs if t not in grey and t not in own]
+    if not own or not others:
+        return ""
+    best = min(others, key=needs.__getitem__)
+    verdicts = []
+    for tuner in own:
+        ratio = needs[best] / needs[tuner]
+        met = "met" if ratio >= AIM else "missed"
+        extra = ", with a prior that the baselines lack" if tuner in grey else ""
+        verdicts.append(f"`{tuner}` needs {ratio:.1f} times fewer: {met}{extra}")
+    return (
+        f"\n\nThe aim is {AIM:g} times fewer measurements to 1 % than the best baseline, here "
+        f"`{best}` with {needs[best]:.0f}. " + ". ".join(verdicts) + "."
     )
 
 
