@@ -315,4 +315,8 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; with --json the same command goes on", file=sys.stderr)
+        sys.exit(130)

@@ -302,3 +302,6 @@ if __name__ == "__main__":
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; the runs made are kept, the same command goes on", file=sys.stderr)
+        sys.exit(130)

@@ -15,6 +15,7 @@ import itertools
 import json
 import multiprocessing
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -231,7 +232,11 @@ def run_plan(
     done = sum(store.get(key) is not None for key, _ in trials)
     ends, failures = time.monotonic() + seconds, dict[str, None]()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    # Ctrl-C reaches the whole group: this process ends the study, workers end with their run.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=signal.signal, initargs=ignore
+    ) as pool:
         running: dict[Future[Run], tuple[str, Trial]] = {}
         while True:
             while len(running) < 2 * workers and time.monotonic() < ends:
