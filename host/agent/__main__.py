@@ -17,6 +17,7 @@ from tilewright.host.agent.serving import DEFAULT_LISTEN, open_board, serve_devi
 from tilewright.host.board import load_board
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.printable import printable
 
 _EXIT_USER_ERROR = 2
 _MIB = 1 << 20
@@ -62,7 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             device.close()
     except TilewrightError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
+        line = printable(" ".join(str(error).split()))
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201
         return _EXIT_USER_ERROR
     return 0
 

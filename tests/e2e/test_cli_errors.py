@@ -50,6 +50,13 @@ def test_bad_or_illegal_configurations(tmp_path, text, parts):
     )
 
 
+def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
+    name = "\x1b[2J\u202e\x9b31m\n.yaml"
+    done = tilewright(*SIM, "--hw", write(tmp_path, name, ""), cwd=tmp_path)
+    assert_one_error(done, r"\x1b[2J\u202e\x9b31m", "mapping")
+    assert done.stderr[:-1].isprintable()
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.host.errors import TilewrightError
+from tilewright.host.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,7 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
-            line = " ".join(str(error).split())
+            line = printable(" ".join(str(error).split()))  # names of files may hold anything
             print(f"error: {line}", file=sys.stderr)  # noqa: T201  (the command's own stream)
             ctx.exit(EXIT_USER_ERROR)
         except KeyboardInterrupt:
