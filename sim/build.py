@@ -4,7 +4,7 @@
 Layout of the cache (`cache_dir`)::
 
     models/<key>/libtilewright.so, build.json    one elaborated configuration
-    objects/<key>.o                              run-time and harness objects, shared by models
+    objects/<key>.o, <key>.sha256                run-time and harness objects, shared by models
     locks/<key>.lock                             one builder per key
     work/<key>.<random>/                         builds in progress
 
@@ -29,6 +29,7 @@ from tilewright.sim.build_cache import (
     LIBRARY_NAME,
     builder,
     cache_dir,
+    cached_object,
     digest,
     finished,
     install,
@@ -201,7 +202,6 @@ def build_model(
         _verilate(recipe, work / "verilated")
         _compile_model(recipe, work, result / LIBRARY_NAME, jobs)
         record = {
-            "bytes": (result / LIBRARY_NAME).stat().st_size,
             "parameters": dict(recipe.parameters),
             "fidelity": fidelity.value,
             "config_hash": elaborated(hw, fidelity).config_hash,
@@ -237,8 +237,6 @@ def build_memory_model() -> Path:
         output = result / LIBRARY_NAME
         sources = [str(HARNESS_DIR / name) for name in names]
         run_compiler([*flags, *sources, "-o", str(output)])
-        record = {"bytes": output.stat().st_size}
-        (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
         install(result, target)
     return target / LIBRARY_NAME
 
@@ -478,15 +476,9 @@ def shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
             find_compiler().version,
         ]
     )
-    target = cache_dir() / "objects" / f"{key}.o"
-    if target.is_file():
-        return target
-    with builder(key) as work:
-        if not target.is_file():
-            run_compiler([*flags, "-c", str(source), "-o", str(work / "unit.o")])
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (work / "unit.o").replace(target)
-    return target
+    return cached_object(
+        key, lambda target: run_compiler([*flags, "-c", str(source), "-o", str(target)])
+    )
 
 
 def compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:

@@ -2,33 +2,45 @@
 """The build cache: finished libraries by the content of their inputs, one builder a key.
 
 A result is made in ``work/<key>.<random>`` and renamed into place, so that it is complete or
-absent; ``locks/<key>.lock`` lets one process build it while others wait.
+absent; ``locks/<key>.lock`` lets one process build it while others wait. Nothing is loaded or
+linked from the cache before its digest and owner were checked (`sim.cache_trust`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import platformdirs
 
 from tilewright.host.errors import BuildError
+from tilewright.sim.cache_trust import (
+    PRIVATE,
+    check_owned,
+    file_digest,
+    make_private,
+    seal,
+)
 from tilewright.sim.toolchain import find_compiler
 
 LIBRARY_NAME: Final = "libtilewright.so"
+LOG: Final = logging.getLogger("tilewright.build")
 
+_RECORD: Final = "build.json"
 _ERROR_LINES: Final = 12
 _DEFAULT_LIMIT_MB: Final = 8000
 _KEPT_SECONDS: Final = 3600.0
@@ -41,30 +53,120 @@ def cache_dir() -> Path:
 
 
 def finished(folder: Path) -> Path | None:
-    """The library in a finished folder; None when it is missing or was truncated later.
+    """The library in a finished folder; None when it must be built (again).
 
-    It counts as used now (see `trim`).
+    Every file of the folder must have the SHA-256 that `install` recorded; a note says when one has
+    not. The build counts as used now (see `trim`).
+
+    Raises:
+        BuildError: the folder or a file may have been written by somebody else.
     """
+    for each in (cache_dir(), folder.parent, folder, folder / _RECORD):
+        check_owned(each)
     library = folder / LIBRARY_NAME
     try:
-        record = json.loads((folder / "build.json").read_text(encoding="utf-8"))
-        whole = library.stat().st_size == record["bytes"]
-    except (OSError, ValueError, KeyError, TypeError):
+        text = (folder / _RECORD).read_text(encoding="utf-8")
+    except OSError:
         return None
-    if not whole:
+    if '"sha256"' not in text:  # of a version that recorded no digests
+        return None
+    if not _as_recorded(folder, text):
+        LOG.warning("note: %s has not the content that was built; it is built again", folder)
         return None
     with contextlib.suppress(OSError):  # a cache that cannot be written is not trimmed either
-        os.utime(folder / "build.json")
+        os.utime(folder / _RECORD)
     return library
 
 
+def _as_recorded(folder: Path, text: str) -> bool:
+    try:
+        recorded = json.loads(text)["sha256"]
+        actual = {name: file_digest(folder / name) for name in recorded}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return LIBRARY_NAME in actual and actual == recorded
+
+
 def install(result: Path, target: Path) -> None:
-    """Put a finished folder into its place; the caller holds the lock of its key."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Put a finished folder into its place, digests recorded; the caller holds the key's lock.
+
+    Args:
+        result: holds the library, what else belongs to it, and optionally a ``build.json`` with
+            facts about the build, to which the SHA-256 of every other file is added.
+        target: its place below the cache.
+
+    Raises:
+        BuildError: the place is not to be trusted.
+    """
+    record_path = result / _RECORD
+    record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}
+    files = [path for path in sorted(result.iterdir()) if path != record_path]
+    record["sha256"] = {path.name: seal(path) for path in files}
+    record_path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    seal(record_path)
+    result.chmod(PRIVATE)
+    make_private(target.parent)
     if target.exists():  # damaged: `finished` refused it and this builder holds its lock
         shutil.rmtree(target)
     result.replace(target)
     trim()
+
+
+def load_library(path: Path) -> ctypes.CDLL:
+    """Load a shared library; one that lies in the build cache is checked first.
+
+    A library elsewhere was named by the caller, who answers for it.
+
+    Raises:
+        BuildError: the library is of the cache and is damaged or not to be trusted.
+        OSError: it cannot be loaded.
+    """
+    if path.is_relative_to(cache_dir()) and finished(path.parent) != path:
+        raise BuildError(
+            "a library of the build cache must have the content that was built",
+            field=str(path),
+            remedy="run the command again; it builds the library anew",
+        )
+    return ctypes.CDLL(str(path))
+
+
+def cached_object(key: str, compile_to: Callable[[Path], object]) -> Path:
+    """An object file of the cache, made by ``compile_to(path)`` when it is missing or damaged.
+
+    Raises:
+        BuildError: the compiler refuses, or the cache is not to be trusted.
+    """
+    target = cache_dir() / "objects" / f"{key}.o"
+    if _intact(target):
+        return target
+    with builder(key) as work:
+        if not _intact(target):
+            made = work / "unit.o"
+            compile_to(made)
+            make_private(target.parent)
+            note = work / "unit.sha256"
+            note.write_text(seal(made), encoding="utf-8")
+            seal(note)
+            note.replace(_digest_of(target))
+            made.replace(target)
+    return target
+
+
+def _intact(target: Path) -> bool:
+    """Whether an object is there with the digest beside it."""
+    for each in (cache_dir(), target.parent, _digest_of(target)):
+        check_owned(each)
+    try:
+        if file_digest(target) == _digest_of(target).read_text(encoding="utf-8"):
+            return True
+    except FileNotFoundError:
+        return False
+    LOG.warning("note: %s has not the content that was built; it is built again", target)
+    return False
+
+
+def _digest_of(target: Path) -> Path:
+    return target.with_suffix(".sha256")
 
 
 def cache_limit() -> int:
@@ -100,7 +202,7 @@ def trim(limit: int | None = None) -> int:
     """
     limit = cache_limit() if limit is None else limit
     locks = cache_dir() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
+    make_private(locks)
     with (locks / "trim.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,12 +215,13 @@ def trim(limit: int | None = None) -> int:
                 break
             if path.is_dir():
                 # Renamed first, so that nobody finds half of it.
-                (cache_dir() / "work").mkdir(exist_ok=True)
+                make_private(cache_dir() / "work")
                 rubbish = Path(tempfile.mkdtemp(prefix="trim.", dir=cache_dir() / "work"))
                 path.replace(rubbish / path.name)
                 shutil.rmtree(rubbish, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+                _digest_of(path).unlink(missing_ok=True)
             freed += size
         return freed
 
@@ -147,8 +250,9 @@ def builder(key: str) -> Iterator[Path]:
     root = cache_dir()
     locks, works = root / "locks", root / "work"
     try:
-        locks.mkdir(parents=True, exist_ok=True)
-        works.mkdir(parents=True, exist_ok=True)
+        check_owned(root)
+        make_private(locks)
+        make_private(works)
         lock = (locks / f"{key}.lock").open("w")
     except OSError as error:
         raise BuildError(

@@ -97,7 +97,6 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> P
         result.mkdir()
         _compile(work, runtime, result / LIBRARY_NAME, jobs)
         record = {
-            "bytes": (result / LIBRARY_NAME).stat().st_size,
             "config_hash": hw.config_hash,
             "yosys": tool,
             "compiler": find_compiler().version,

@@ -46,6 +46,7 @@ from tilewright.sim.build_cache import (
     digest,
     finished,
     install,
+    load_library,
     run_compiler,
     source_text,
     tool_failure,
@@ -191,7 +192,7 @@ class Interactive:
     """
 
     def __init__(self, library: Path, ports: dict[str, Port], clock: str) -> None:
-        self._library = ctypes.CDLL(str(library))
+        self._library = load_library(library)
         for name, arguments, result in (
             ("tw_unit_create", [], ctypes.c_void_p),
             ("tw_unit_destroy", [ctypes.c_void_p], None),
@@ -368,7 +369,7 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Pa
         (result / "ports.json").write_text(listed, encoding="utf-8")
         names = [port.name for port in ports]
         _compile(work, verilated, names, flags, result / LIBRARY_NAME)
-        record = {"bytes": (result / LIBRARY_NAME).stat().st_size, "module": module}
+        record = {"module": module}
         (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
         install(result, target)
     return target / LIBRARY_NAME

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import BuildError, DeviceError
+from tilewright.sim.build_cache import load_library
 
 ABI_VERSION: Final = 2
 
@@ -280,7 +281,7 @@ class Simulation:
 @functools.cache
 def _load(path: Path) -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(str(path))
+        library = load_library(path)
         version = library.tw_abi_version()
     except (OSError, AttributeError) as error:
         raise BuildError(

@@ -74,7 +74,7 @@ def build_twin() -> Path:
             for _ in pool.map(run_compiler, commands):
                 pass
         run_compiler(["-shared", *objects.values(), "-o", str(output)])
-        record = {"bytes": output.stat().st_size, "compiler": find_compiler().version}
+        record = {"compiler": find_compiler().version}
         (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
         install(result, target)
     return target / LIBRARY_NAME

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tilewright.host.errors import BuildError, ProgramError
+from tilewright.sim.build_cache import load_library
 
 LOWERING_VERSION: Final = 2
 
@@ -145,7 +146,7 @@ def load_twin(path: Path) -> ctypes.CDLL:
         BuildError: it cannot be loaded or has another version.
     """
     try:
-        library = ctypes.CDLL(str(path))
+        library = load_library(path)
         version = library.tw_lowering_version()
     except (OSError, AttributeError) as error:
         raise BuildError(

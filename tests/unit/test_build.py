@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -156,7 +157,8 @@ def test_builds_once_and_repairs_damage(cache):
     assert len(first.read_bytes()) == len(whole)
     (first.parent / "build.json").unlink()
     assert build.build_memory_model() == first
-    assert json.loads((first.parent / "build.json").read_text())["bytes"] == len(whole)
+    recorded = json.loads((first.parent / "build.json").read_text())["sha256"]
+    assert recorded == {first.name: hashlib.sha256(whole).hexdigest()}
 
 
 def test_a_cache_path_with_spaces_works(tmp_path, monkeypatch):
