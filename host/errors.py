@@ -76,3 +76,10 @@ class DeviceTimeoutError(DeviceError):
 
 class StoreError(TilewrightError):
     """A trial store cannot be opened, read or written."""
+
+
+class EnvironmentFaultError(TilewrightError):
+    """The machine, not what was asked of it, failed: tools, disk, memory, worker processes.
+
+    It says nothing about a trial, so nothing is stored and the same command goes on later.
+    """

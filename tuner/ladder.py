@@ -12,7 +12,7 @@ the first instruction that diverges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -206,7 +206,7 @@ class ScreeningListener:
 
 def confirmed_settings(
     settings: StudySettings, screening: str, confirmations: int
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """What the confirming study says of itself in the store."""
     return {
         **settings.to_mapping(),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`DeviceOracle`: measures at one fidelity on an executor, outputs compared with the golden model.
 
+A trial fails by what it is; a machine that cannot build or run (`EnvironmentFaultError`) ends the
+measuring instead, and what still runs then is answered first.
+
 The lookup of what is already measured is not here: `claims` answers equal requests from the store
 of all studies, under `DeviceOracle.identity`.
 """
@@ -15,7 +18,13 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.host.errors import DeviceTimeoutError, TilewrightError
+from tilewright.host.errors import (
+    BuildError,
+    DeviceTimeoutError,
+    EnvironmentFaultError,
+    TilewrightError,
+    ToolError,
+)
 from tilewright.host.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.lowering import lower
@@ -30,6 +39,9 @@ WALL_LIMIT_S: Final = 300.0
 
 RETRIES: Final = 1
 """How often a trial is run again after its worker died: a machine may fail, the trial may not."""
+
+ENVIRONMENT: Final = (BuildError, ToolError, EnvironmentFaultError, MemoryError, OSError)
+"""What a trial never causes: tools, disk and memory are the machine's."""
 
 DATA_SEED: Final = 0x7E57
 """Seed of the operands; every trial of a workload computes on the same data."""
@@ -61,8 +73,8 @@ class DeviceOracle:
         self._executor: Final = executor
         self._outcomes: Iterator[Outcome] = iter(())
         self._numbers: Final = itertools.count()
-        self._builds: dict[str, str | None] = {}
-        """Configuration to the failure of its build; empty: built; None: still building."""
+        self._builds: dict[str, EnvironmentFaultError | bool] = {}
+        """Configuration to whether it is built, or to why it cannot be."""
         self._build_jobs: dict[Hashable, str] = {}
 
     @property
@@ -80,34 +92,56 @@ class DeviceOracle:
         key = hw_key(hw)
         if key not in self._builds:
             job = f"build-{next(self._numbers)}"
-            self._builds[key] = None
+            self._builds[key] = False
             self._build_jobs[job] = key
             self._executor.submit(job, build_job, self.fidelity, hw)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """Measure; trials start as soon as their configuration is built."""
+        """Measure; trials start as soon as their configuration is built.
+
+        Raises:
+            EnvironmentFaultError: the machine cannot build or run; after the answers of all that
+                was running.
+            DeviceError: workers do not start.
+        """
         waiting: dict[str, list[int]] = {}
         for position, request in enumerate(requests):
             self.prepare(request.hw)
             waiting.setdefault(hw_key(request.hw), []).append(position)
         running: dict[Hashable, list[int]] = {}
+        fault: EnvironmentFaultError | None = None
+
+        def start(key: str) -> EnvironmentFaultError | None:
+            """Submit the trials of one configuration, unless it cannot be built."""
+            state = self._builds[key]
+            if isinstance(state, EnvironmentFaultError):
+                return state
+            if state and fault is None:
+                self._start(requests, waiting.pop(key, []), running)
+            return None
+
         for key in list(waiting):
-            if self._builds[key] is not None:
-                yield from self._start(requests, waiting.pop(key), running)
-        while waiting or running:
+            fault = fault or start(key)
+        while running or (waiting and fault is None):
             outcome = self._next_outcome()
             if outcome.job_id in self._build_jobs:
                 key = self._build_jobs.pop(outcome.job_id)
-                self._builds[key] = _build_failure(outcome)
-                yield from self._start(requests, waiting.pop(key, []), running)
+                self._builds[key] = _build_fault(outcome) or True
+                if key in waiting:
+                    fault = fault or start(key)
             elif outcome.job_id in running:
                 positions = running.pop(outcome.job_id)
-                if not outcome.ok and len(positions) > 1:  # which of them was it?
+                if not outcome.ok and isinstance(outcome.error, ENVIRONMENT):
+                    hw = requests[positions[0]].hw.name
+                    fault = fault or environment_fault(f"a trial on {hw} cannot run", outcome.error)
+                elif not outcome.ok and len(positions) > 1:  # which of them was it?
                     for position in positions:
                         self._submit(requests, [position], running)
-                    continue
-                for number, position in enumerate(positions):
-                    yield position, self._answer(requests[position], outcome, number)
+                else:
+                    for number, position in enumerate(positions):
+                        yield position, self._answer(requests[position], outcome, number)
+        if fault is not None:
+            raise fault
 
     def _next_outcome(self) -> Outcome:
         """The next outcome of any job.
@@ -127,18 +161,8 @@ class DeviceOracle:
 
     def _start(
         self, requests: Sequence[Request], positions: list[int], running: dict[Hashable, list[int]]
-    ) -> Iterator[tuple[int, Measurement]]:
-        """Submit trials of one configuration, or fail them with its build."""
-        failure = self._builds[hw_key(requests[positions[0]].hw)] if positions else ""
-        if failure:
-            for position in positions:
-                yield (
-                    position,
-                    self._failed(
-                        requests[position], f"build of {requests[position].hw.name}: {failure}"
-                    ),
-                )
-            return
+    ) -> None:
+        """Submit trials of one configuration."""
         size = self._fidelity.batch
         for first in range(0, len(positions), size):
             self._submit(requests, positions[first : first + size], running)
@@ -154,22 +178,38 @@ class DeviceOracle:
         if outcome.ok:
             answer: Measurement = outcome.value[number]
             return answer
-        return self._failed(request, _failure_text(outcome), outcome.seconds)
-
-    def _failed(self, request: Request, failure: str, seconds: float = 0.0) -> Measurement:
         return Measurement(
             status=Status.FAILED,
             fidelity=self.fidelity,
-            failure=failure,
+            failure=_failure_text(outcome),
             limit_cycles=request.max_cycles,
-            host_seconds=seconds,
+            host_seconds=outcome.seconds,
         )
 
 
-def _build_failure(outcome: Outcome) -> str:
-    if not outcome.ok:
-        return _failure_text(outcome)
-    return str(outcome.value)
+def _build_fault(outcome: Outcome) -> EnvironmentFaultError | None:
+    """Why a configuration cannot be built here; None: it is built."""
+    if outcome.ok:
+        return None
+    return environment_fault("a configuration cannot be built", outcome.error)
+
+
+def environment_fault(what: str, error: BaseException | None) -> EnvironmentFaultError:
+    """An error of the machine with what to do about it."""
+    if isinstance(error, EnvironmentFaultError):
+        return error
+    known = isinstance(error, TilewrightError)
+    cause = str(error) if known else f"{type(error).__name__}: {error}".rstrip(": ")
+    if isinstance(error, MemoryError) or "Killed" in cause or "SIGKILL" in cause:
+        remedy = "free memory or lower --workers"
+    elif isinstance(error, OSError) or "No space left" in cause:
+        remedy = "free disk space, or set TILEWRIGHT_CACHE to a folder on another disk"
+    else:
+        remedy = "`tilewright doctor` checks the tools"
+    return EnvironmentFaultError(
+        f"{what} on this machine ({' '.join(cause.split())})",
+        remedy=f"{remedy}; nothing was stored for it and the same command goes on from here",
+    )
 
 
 def _failure_text(outcome: Outcome) -> str:
@@ -183,13 +223,16 @@ def _failure_text(outcome: Outcome) -> str:
 # -- in the workers ---------------------------------------------------------------------------
 
 
-def build_job(fidelity: str, hw: HwConfig) -> str:
-    """Prepare a configuration; returns why that failed, or an empty text."""
+def build_job(fidelity: str, hw: HwConfig) -> None:
+    """Prepare a configuration.
+
+    Raises:
+        EnvironmentFaultError: it cannot be built on this machine.
+    """
     try:
         fidelity_of(fidelity).prepare(hw)
-    except TilewrightError as error:
-        return str(error)
-    return ""
+    except (TilewrightError, OSError, MemoryError) as error:
+        raise environment_fault(f"configuration {hw.name} cannot be built", error) from error
 
 
 def trial_jobs(fidelity: str, requests: Sequence[Request]) -> list[Measurement]:
@@ -198,7 +241,11 @@ def trial_jobs(fidelity: str, requests: Sequence[Request]) -> list[Measurement]:
 
 
 def trial_job(fidelity: str, request: Request) -> Measurement:
-    """Lower, run, and, if the fidelity has data, compare the output with the golden model."""
+    """Lower, run, and, if the fidelity has data, compare the output with the golden model.
+
+    Raises:
+        BuildError, ToolError, MemoryError, OSError: the machine failed, not the trial.
+    """
     started = time.perf_counter()
     how = fidelity_of(fidelity)
 
@@ -223,6 +270,8 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
         )
     except DeviceTimeoutError:
         return answer(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
+    except ENVIRONMENT:
+        raise
     except TilewrightError as error:
         return answer(Status.FAILED, f"{type(error).__name__}: {error}")
     if how.data and (difference := compare(lowered.output(result.memory), expected)):

@@ -7,6 +7,8 @@ what it measures.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -53,6 +55,9 @@ DEFAULT_BUDGET: Final = 240
 
 DEFAULT_CONFIGS: Final = 4
 """Configurations that a study measures at most by default, the base included."""
+
+DIGEST_DIGITS: Final = 6
+"""Of the settings' digest in a default study name."""
 
 SCREENS: Final = ("none", "twin")
 """What searches in place of the fidelity that confirms."""
@@ -193,18 +198,23 @@ class StudySettings:
             "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
         }
 
-    def default_name(self) -> str:
-        """A study name that tells the settings a user usually varies."""
+    def default_name(self, **more: str) -> str:
+        """A study name of its own for all settings: those that vary often, then a digest of all.
+
+        Args:
+            more: what makes another study besides the settings (fidelity, source of a warm start).
+        """
         memory = "" if self.memory == self.board.memory else f"-{self.memory.name}"
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"
         without = "".join(f"-no-{part}" for part in self.without)
         other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
         other += "" if self.objective is ObjectiveName.LATENCY else f"-{self.objective}"
-        other += "" if self.warm_start is None else "-warm"
+        text = json.dumps([self.to_mapping(), more], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
         return (
             f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
-            f"{other}-b{self.budget}-s{self.seed}{screen}"
+            f"{other}-b{self.budget}-s{self.seed}{screen}-{digest}"
         )
 
 

@@ -20,6 +20,7 @@ from tilewright.host.errors import StoreError
 from tilewright.tuner.measurement import Measurement, Request, Status
 from tilewright.tuner.store_database import Database
 from tilewright.tuner.store_records import (
+    ENVIRONMENT_FAILURES,
     StoredConfig,
     StoredStudy,
     StoredTrial,
@@ -41,6 +42,16 @@ __all__ = [
     "StoredStudy",
     "StoredTrial",
 ]
+
+
+ASIDE: Final = "/aside-"
+"""In the name of a study that holds what `Store.set_aside` has moved."""
+
+COUNTED: Final = ~(
+    (TRIALS.c.status == Status.FAILED.value)
+    & sa.or_(*(TRIALS.c.failure.like(text) for text in ENVIRONMENT_FAILURES))
+)
+"""Trials, without what is none: failures of the machine that older versions stored."""
 
 
 class DuplicateTrialError(StoreError):
@@ -104,12 +115,29 @@ class Store:
             ).scalar()
         study = self.study(name)
         if made is None:
-            self._require_equal(name, dict(study.settings), json.loads(row["settings"]))
+            self.require_equal(name, settings)
             self.set_status(study.id, "running")
         return self.study(name)
 
-    def _require_equal(self, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        differing = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
+    def require_equal(
+        self, name: str, settings: Mapping[str, Any], *, ignoring: frozenset[str] = frozenset()
+    ) -> None:
+        """Refuse settings that are not those of the stored study of that name, if there is one.
+
+        Args:
+            name: of the study.
+            settings: all of them.
+            ignoring: settings that are not known yet.
+
+        Raises:
+            StoreError: they differ.
+        """
+        stored = next((study for study in self.studies() if study.name == name), None)
+        if stored is None:
+            return
+        old, new = dict(stored.settings), json.loads(dump(settings))
+        both = (old.keys() | new.keys()) - ignoring
+        differing = sorted(k for k in both if old.get(k) != new.get(k))
         if not differing:
             return
         changes = []
@@ -145,6 +173,41 @@ class Store:
             field=name,
             remedy=f"studies in {self.name}: {names or 'none'}",
         )
+
+    def set_aside(self, study_id: int) -> int:
+        """Take back failures that the machine had caused, so that their study can go on.
+
+        Older versions stored a failed build as failed trials. Later trials of the study followed
+        from them: they move to a study of their own, ``NAME/aside-ID``, where their measurements
+        still serve.
+
+        Returns:
+            How many failures were taken back.
+        """
+        of_study = TRIALS.c.study_id == study_id
+        with self._database.write() as connection:
+            first = connection.execute(
+                sa.select(sa.func.min(TRIALS.c.sequence)).where(of_study, ~COUNTED)
+            ).scalar()
+            if first is None:
+                return 0
+            taken = connection.execute(TRIALS.delete().where(of_study, ~COUNTED)).rowcount
+            later = of_study & (TRIALS.c.sequence > first)
+            if connection.execute(sa.select(TRIALS.c.id).where(later).limit(1)).first():
+                study = connection.execute(sa.select(STUDIES).where(STUDIES.c.id == study_id)).one()
+                row = {k: v for k, v in study._mapping.items() if k != "id"}
+                row |= {"name": f"{study.name}{ASIDE}{first}", "status": "set aside"}
+                copy = self._insert(STUDIES).values(row)
+                aside = connection.execute(
+                    copy.on_conflict_do_update(
+                        index_elements=[STUDIES.c.name], set_={"status": "set aside"}
+                    ).returning(STUDIES.c.id)
+                ).scalar_one()
+                # An earlier repair at the same trial may have left equal rows there.
+                held = sa.select(TRIALS.c.sequence).where(TRIALS.c.study_id == aside)
+                connection.execute(TRIALS.delete().where(later, TRIALS.c.sequence.in_(held)))
+                connection.execute(TRIALS.update().where(later).values(study_id=aside))
+            return int(taken)
 
     def set_status(self, study_id: int, status: str) -> None:
         """Record whether a study runs, was interrupted or is complete."""
@@ -217,8 +280,9 @@ class Store:
                 )
 
     def trials(self, study_id: int) -> list[StoredTrial]:
-        """The trials of a study in proposal order."""
-        query = sa.select(TRIALS).where(TRIALS.c.study_id == study_id).order_by(TRIALS.c.sequence)
+        """The trials of a study in proposal order, without failures of the machine."""
+        mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id, COUNTED)
+        query = mine.order_by(TRIALS.c.sequence)
         with self._database.read() as connection:
             return [trial_of(row) for row in connection.execute(query)]
 

@@ -35,6 +35,9 @@ from tilewright.tuner.store import Store, StoredStudy
 
 __all__ = ["STOPPED", "StudyError", "run_study"]
 
+_NOT_KNOWN_YET: Final = frozenset({"budget"})
+"""Settings of a confirming study that its screening decides."""
+
 STOPPED: Final = "stopped"
 """Status of a study that a limit in seconds has ended."""
 
@@ -72,6 +75,8 @@ def run_study(
 
     Raises:
         StoreError: the study exists with other settings, or the store fails.
+        EnvironmentFaultError: the machine cannot build or run; what was measured is stored, and
+            the same call goes on from there.
         StudyError: the base configuration does not fit the board, stored trials do not follow
             from the settings, or the oracle's counters are not the screen's.
         KeyboardInterrupt: after the study was marked as interrupted.
@@ -116,6 +121,11 @@ def run_study(
     if screen is None:
         return run(name, mapping, oracle, listener, search, settings.budget, deadline)
     screening = screening_name(name)
+    # Refused now, not after the search: how many trials will be confirmed is all that is open.
+    expected = {"oracle": oracle.identity, "fidelity": oracle.fidelity}
+    store.require_equal(
+        name, confirmed_settings(settings, screening, 0) | expected, ignoring=_NOT_KNOWN_YET
+    )
     quiet = ScreeningListener(listener, settings)
     row = run(screening, mapping, screen, quiet, search, settings.budget, deadline)
     screened = chosen_by_objective(load_result(store, screening))
@@ -170,6 +180,11 @@ def _run(
 ) -> StoredStudy:
     """Open a study's row, let ``body`` spend its session, and close it."""
     study = store.open_study(name, identity, software_versions())
+    if taken := store.set_aside(study.id):
+        listener.note(
+            f"{taken} failures of {name} were the machine's (a build that failed, for example): "
+            "they do not count, and the search goes on from before them"
+        )
     session = Session(
         settings,
         store=store,

@@ -27,6 +27,7 @@ from tilewright.sim.twin_device import COUNTER_NAMES, Refusal, Twin
 from tilewright.sim.twin_library import RULES
 from tilewright.tuner.fidelity import identity_of
 from tilewright.tuner.measurement import Measurement, Request, Status, hw_key
+from tilewright.tuner.oracle import ENVIRONMENT, environment_fault
 
 _T = TypeVar("_T")
 
@@ -67,7 +68,11 @@ class TwinOracle:
         """The twin needs no build of a configuration."""
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """See `Oracle.measure`."""
+        """See `Oracle.measure`.
+
+        Raises:
+            EnvironmentFaultError: memory, disk or tools of this machine failed.
+        """
         groups: dict[tuple[str, str], list[int]] = {}
         for position, request in enumerate(requests):
             groups.setdefault((hw_key(request.hw), request.workload.key), []).append(position)
@@ -94,6 +99,8 @@ class TwinOracle:
             points = encode_schedules(request.schedule for request in requests)
             limit = max(request.max_cycles for request in requests)
             batch = twin.batch(lowering, points, max_cycles=limit)
+        except ENVIRONMENT as error:
+            raise environment_fault("the twin cannot run", error) from error
         except TilewrightError as error:
             text = f"{type(error).__name__}: {error}"
             return [_failed(request, Status.FAILED, text) for request in requests]

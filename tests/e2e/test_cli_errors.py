@@ -13,6 +13,8 @@ from e2e.command import environment, tilewright
 from e2e.drawing import generator, where
 from onnx import TensorProto, helper
 
+from tilewright.tuner.store import Store
+
 SIM = ("sim", "C10")
 
 
@@ -154,6 +156,30 @@ def test_a_compiler_that_fails_is_reported_with_its_own_words(tmp_path):
         TILEWRIGHT_CACHE=str(tmp_path / "cache"), CXX=str(compiler),
     )  # fmt: skip
     assert_one_error(done, "compiler fails", "no space")
+
+
+TUNE = ("tune", "resnet18", "--layers", "C10", "--hw", "tiny-4x4", "--board", "zcu104",
+        "--budget", "3", "--screen", "none", "--runs", "runs")  # fmt: skip
+
+
+def test_a_missing_tool_ends_a_study_before_it_begins(tmp_path):
+    done = tilewright(*TUNE, cwd=tmp_path, TILEWRIGHT_VERILATOR="/nowhere/verilator")
+    assert_one_error(done, "TILEWRIGHT_VERILATOR")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_build_that_fails_is_no_trial(tmp_path):
+    words = (
+        'case "$*" in *--version*) echo "g++ (fake) 12.2.0";; '
+        '*) echo "error: No space left on device" >&2; exit 1;; esac'
+    )
+    compiler = script(tmp_path, "compiler", words)
+    cache = str(tmp_path / "cache")
+    done = tilewright(*TUNE, cwd=tmp_path, TILEWRIGHT_CACHE=cache, CXX=str(compiler))
+    assert_one_error(done, "cannot be built", "No space left", "TILEWRIGHT_CACHE", "same command")
+    with Store(tmp_path / "runs" / "studies.sqlite") as store:
+        (study,) = store.studies()
+        assert (study.status, store.trials(study.id)) == ("interrupted", [])
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):

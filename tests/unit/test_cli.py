@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.analytic import RULES, AnalyticOracle
+from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
 from support.postgres import new_database
 from typer.testing import CliRunner
 
@@ -22,11 +22,18 @@ from tilewright.sim import ray_executor
 from tilewright.tuner import oracle, rules
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
+from tilewright.tuner.settings import StudySettings
+from tilewright.tuner.store import Store
 
 TINY_LAYERS = [
     "tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2",
     "--screen", "none",
 ]  # fmt: skip
+
+
+def make_settings(**changes: Any) -> StudySettings:
+    values: dict[str, Any] = {"model": "m", "tasks": TASKS, "board": BOARD, "memory": MEMORY}
+    return StudySettings(**{**values, "base": BASE, **changes})
 
 
 def call(arguments: Sequence[str]):
@@ -213,6 +220,40 @@ def test_other_settings_under_one_name_are_refused(analytic, tmp_path: Path) -> 
     assert "seed (was 0, now 9)" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "other",
+    [["--layers", "C10,C9"], ["--space", "vta"], ["--seed", "1"], ["--configs", "3"],
+     ["--base", "edge-8x8"], ["--memory", "ideal"], ["--objective", "edp"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_makes_another_study_makes_another_default_name(analytic, tmp_path, other) -> None:
+    assert call([*TINY_LAYERS, "--runs", str(tmp_path)]).exit_code == 0
+    second = call([*TINY_LAYERS, "--runs", str(tmp_path), *other])
+    assert second.exit_code == 0, second.output
+    with Store(tmp_path / "studies.sqlite") as store:
+        assert [study.status for study in store.studies()] == ["complete"] * 2
+
+
+def test_default_names_differ_by_fidelity_screen_and_warm_start() -> None:
+    settings = make_settings()
+    names = {
+        settings.default_name(fidelity="rtl", warm_start=""),
+        settings.default_name(fidelity="dpi", warm_start=""),
+        settings.default_name(fidelity="rtl", warm_start="a.sqlite"),
+        make_settings(screen="twin").default_name(fidelity="rtl", warm_start=""),
+        make_settings(batch=9).default_name(fidelity="rtl", warm_start=""),
+    }
+    assert len(names) == 5
+
+
+def test_a_study_whose_trials_all_fail_is_no_success(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(fail=lambda r: r.workload.name == "C10")
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no configuration has a valid measurement of every layer" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_wrong_results_make_tune_fail(analytic, tmp_path: Path) -> None:
     analytic["next"] = AnalyticOracle(wrong=lambda r: r.schedule.oc_threading == 2)
     result = call([*TINY_LAYERS, "--tuner", "random", "--runs", str(tmp_path)])
@@ -252,7 +293,9 @@ def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: 
     assert "networks that no other one beats" in first.output
     store = tmp_path / "studies.sqlite"
     again = [*words, "--name", "second", "--warm-start", f"{store}:first", "--seed", "1"]
-    assert call([*again, "--seconds", "0"]).exit_code == 0
+    early = call([*again, "--seconds", "0"])
+    assert early.exit_code == 2, "a study without a complete network is no success"
+    assert "no configuration has a valid measurement of every layer" in early.stderr
     second = call(again)
     assert second.exit_code == 0, second.output
     assert "study complete" in " ".join(second.output.split())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent, cycles_of
 
+from tilewright.host.errors import StoreError
 from tilewright.host.schedule import Schedule
 from tilewright.tuner.ladder import screening_name
 from tilewright.tuner.measurement import Measurement, Request
@@ -162,3 +163,15 @@ def test_a_screen_and_the_settings_must_agree(tmp_path) -> None:
         )
     with pytest.raises(SettingsError, match="twin"):
         make(screen="model")
+
+
+def test_a_name_that_is_taken_is_refused_before_the_search(tmp_path) -> None:
+    run(tmp_path)
+    with Store(tmp_path / "s.sqlite") as store:
+        fast = AnalyticOracle(identity="fast-2")
+        with pytest.raises(StoreError, match="other settings: oracle"):
+            run_study(
+                "s", make(), store=store, oracle=AnalyticOracle(identity="slow-2"), rules=RULES,
+                listener=Silent(), screen=fast,
+            )  # fmt: skip
+        assert not fast.measured

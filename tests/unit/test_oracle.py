@@ -11,7 +11,15 @@ from support.analytic import MEMORY
 from support.jobs import refuse_other
 
 from tilewright.host.device import Counters, RunResult
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, StoreError
+from tilewright.host.errors import (
+    BuildError,
+    ConfigError,
+    DeviceError,
+    DeviceTimeoutError,
+    EnvironmentFaultError,
+    StoreError,
+    ToolError,
+)
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.schedule import Schedule
@@ -135,14 +143,41 @@ def test_a_wrong_expectation_is_a_mismatch_not_a_measurement(
     assert "1 of 288" in answer.failure
 
 
-def test_a_build_failure_fails_its_trials_and_no_others(
+def test_a_build_that_fails_is_no_trial_and_what_runs_is_answered_first(
     rtl: DeviceOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = TINY.with_(name="other", mac_pipeline=3)
     monkeypatch.setattr(module, "build_job", refuse_other)
-    answers = dict(rtl.measure([request(hw=other), request(), request(hw=other)]))
-    assert [answers[p].status for p in range(3)] == [Status.FAILED, Status.OK, Status.FAILED]
-    assert answers[0].failure == "build of other: made to fail"
+    assert dict(rtl.measure([request()]))[0].status is Status.OK  # built: its trials start at once
+    answers: dict[int, Measurement] = {}
+    with pytest.raises(EnvironmentFaultError, match=r"made to fail.*doctor.*same command"):
+        answers.update(rtl.measure([request(hw=other), request(), request(hw=other)]))
+    assert {p: answer.status for p, answer in answers.items()} in ({}, {1: Status.OK})
+    with pytest.raises(EnvironmentFaultError, match="made to fail"):
+        list(rtl.measure([request(hw=other)]))
+
+
+@pytest.mark.parametrize(
+    "error", [BuildError("no compiler"), ToolError("none"), OSError(28, "full"), MemoryError()]
+)
+def test_a_machine_that_cannot_run_a_trial_is_no_failure_of_the_trial(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(fidelity, "run_on_device", broken)
+    with pytest.raises(type(error)):
+        trial_job("rtl", request())
+    failed = Outcome(job_id="trial-1", status=OutcomeStatus.ERROR, error=error)
+    executor = Inline()
+    monkeypatch.setattr(module, "build_job", lambda fidelity, hw: None)
+    oracle = DeviceOracle("rtl", executor)
+    ok = Outcome(job_id="build-0", status=OutcomeStatus.OK)
+    monkeypatch.setattr(executor, "results", lambda: iter([ok, failed]))
+    with pytest.raises(EnvironmentFaultError, match="cannot run") as raised:
+        list(oracle.measure([request()]))
+    assert "\n" not in str(raised.value)
 
 
 def test_a_measurement_without_a_checked_output_is_not_valid() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent, cycles_of
 
-from tilewright.host.errors import StoreError
+from tilewright.host.errors import EnvironmentFaultError, StoreError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Schedule
 from tilewright.tuner.measurement import Request, Status
@@ -337,3 +337,53 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], field: s
     with pytest.raises(SettingsError) as caught:
         make(**changes)
     assert caught.value.field == field
+
+
+def test_failures_of_the_machine_that_an_older_version_stored_do_not_count(tmp_path) -> None:
+    """A build that failed was stored as failed trials, and spoilt its study for good."""
+    whole = run(tmp_path, study="whole")
+    with Store(tmp_path / "old.sqlite") as store:
+
+        class Broken(AnalyticOracle):
+            def measure(self, requests):
+                for position, answer in super().measure(requests):
+                    bad = len(self.measured) % 7 == 3
+                    text = f"build of {requests[position].hw.name}: no Verilator"
+                    none = {"cycles": None, "counters": {}, "output_checked": False}
+                    yield position, (
+                        replace(answer, status=Status.FAILED, failure=text, **none)
+                        if bad else answer
+                    )  # fmt: skip
+
+        def again(oracle):
+            listener = Silent()
+            run_study("s", make(), store=store, oracle=oracle, rules=RULES, listener=listener)
+            return listener
+
+        again(Broken())
+        poisoned = load_result(store, "s")
+        assert 40 < len(poisoned.trials) < 60
+        assert not any("build of" in t.measurement.failure for t in poisoned.trials)
+        oracle = AnalyticOracle()
+        assert any("do not count" in note for note in again(oracle).notes)
+        assert course(load_result(store, "s")) == course(whole)
+        assert 0 < len(oracle.measured) < 60  # what was measured after the failures still serves
+        oracle = AnalyticOracle()
+        again(oracle)
+        assert not oracle.measured
+
+
+def test_a_fault_of_the_machine_stores_nothing_and_the_study_goes_on_later(tmp_path) -> None:
+    class Faulty(AnalyticOracle):
+        def measure(self, requests):
+            yield from super().measure(requests[:1])
+            if len(self.measured) > 5:
+                raise EnvironmentFaultError("no space left")
+            yield from ((p + 1, a) for p, a in super().measure(requests[1:]))
+
+    with pytest.raises(EnvironmentFaultError):
+        run(tmp_path, Faulty())
+    with Store(tmp_path / "s.sqlite") as store:
+        assert store.study("s").status == "interrupted"
+        assert all(t.measurement.valid for t in load_result(store, "s").trials)
+    assert course(run(tmp_path)) == course(run(tmp_path, study="whole"))

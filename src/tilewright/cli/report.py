@@ -14,7 +14,7 @@ from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tilewright.tuner.store import Store as StoreType
 
@@ -54,17 +54,27 @@ def report(
                 field=opened.name,
                 remedy="run `tilewright tune` first",
             )
-        show_report(opened, run or names[-1], output, runs, json=json)
+        show_report(opened, run or _latest(names), output, runs, json=json)
+
+
+def _latest(names: Sequence[str]) -> str:
+    """The study that was started last, whatever was set aside from an older one since."""
+    from tilewright.tuner.store import ASIDE
+
+    return next((name for name in reversed(names) if ASIDE not in name), names[-1])
 
 
 def show_report(
     store: StoreType, name: str, output: Path | None, runs: Path, *, json: Path | None = None
-) -> None:
+) -> bool:
     """Print a study's summary, write its report, and fail on wrong results.
 
     Written are an HTML file, beside it the chosen configuration as YAML, and JSON on request.
 
     The Pareto archive of a screened study is made of what was screened.
+
+    Returns:
+        Whether the study has a complete network.
 
     Raises:
         typer.Exit: a trial's output was wrong.
@@ -92,6 +102,7 @@ def show_report(
         console.print(f"result: {written}", highlight=False, markup=False, soft_wrap=True)
     if result.mismatches:
         raise typer.Exit(EXIT_CHECK_FAILED)
+    return result.best_network is not None
 
 
 def _write_config(hw: Mapping[str, Any], path: Path) -> Path:

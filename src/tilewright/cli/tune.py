@@ -27,6 +27,7 @@ from tilewright.cli.arguments import (
     store_location,
 )
 from tilewright.cli.report import show_report
+from tilewright.host.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.sim.executor import Executor
@@ -72,6 +73,10 @@ class FidelityName(StrEnum):
     DPI = "dpi"
     TIMING = "timing"
     TWIN = "twin"
+
+
+class IncompleteStudyError(TilewrightError):
+    """A study ended before every layer had a valid measurement."""
 
 
 @app.command()
@@ -208,10 +213,9 @@ def tune(
         screen="twin" if screened else "none",
         without=tuple(part.value for part in without or ()),
     )
-    suffix = ("-warm" if warm_start else "") + (f"-{fidelity.value}" if fidelity != "rtl" else "")
     run_tune(
         settings,
-        name or settings.default_name() + suffix,
+        name or settings.default_name(fidelity=fidelity.value, warm_start=warm_start),
         runs,
         store_location(store, runs),
         warm_start=warm_start,
@@ -251,6 +255,9 @@ def run_tune(
 ) -> None:
     """Run a study on real devices, with a progress display, and report it.
 
+    Raises:
+        IncompleteStudyError: the study ended without a network.
+
     Args:
         settings: of the study, the warm start left out.
         name: of the study.
@@ -270,6 +277,8 @@ def run_tune(
     from tilewright.tuner.twin_oracle import TwinOracle
 
     console = open_console()
+    if fidelity != FidelityName.TWIN and not ray:
+        _require_tools()  # the search may take an hour: it must not end in a missing tool
     if warm_start:
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
     with Store(location) as store:
@@ -303,7 +312,25 @@ def run_tune(
             oracle.close()
             if screen is not None:
                 screen.close()
-        show_report(store, study.name, None, runs)
+        if not show_report(store, study.name, None, runs):
+            raise IncompleteStudyError(
+                "no configuration has a valid measurement of every layer",
+                field=study.name,
+                remedy="its report tells why trials failed; raise --budget or --seconds, or run "
+                "the same command again if it was stopped",
+            )
+
+
+def _require_tools() -> None:
+    """Fail now, as a build would later.
+
+    Raises:
+        ToolError: Verilator or the C++ compiler is missing.
+    """
+    from tilewright.sim.toolchain import find_compiler, find_verilator
+
+    find_verilator()
+    find_compiler()
 
 
 def _warm_start(source: str, location: Path | str, name: str, settings: StudySettings) -> WarmStart:
