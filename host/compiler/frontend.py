@@ -24,6 +24,7 @@ import onnx
 
 from tilewright.host.compiler.argument import Argument
 from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.float_model import require_quantised
 from tilewright.host.compiler.import_options import ImportOptions, Limits, QuantiseOptions
 from tilewright.host.compiler.placement import Choose, OperatorPlacement
 from tilewright.host.compiler.qgraph import QGraph
@@ -100,10 +101,13 @@ def import_network(
 
     Raises:
         WorkloadError: the network is malformed, of dynamic shape, or has an operator that TVM does
-            not know; or calibration data are missing or do not fit.
+            not know; or calibration data are missing or do not fit; or
+            a ``.pt2`` file that is not trusted holds what could run code.
         ToolError: a package of the extra ``network`` is missing.
     """
     _require_packages()
+    if calibration is None and isinstance(source, str | os.PathLike):
+        require_quantised(Path(source))
     from tilewright.host.compiler.prepare import arguments_of  # noqa: PLC0415  (heavy)
 
     options = options or ImportOptions()
@@ -165,7 +169,13 @@ def _read(path: Path, calibration: Calibration | None, options: ImportOptions) -
     from tilewright.host.compiler.import_process import prepare_file  # noqa: PLC0415  (heavy)
 
     return prepare_file(
-        path, options.input_shapes, calibration, options.quantise, options.limits, _load_tvm
+        path,
+        options.input_shapes,
+        calibration,
+        options.quantise,
+        options.limits,
+        _load_tvm,
+        trust_model=options.trust_model,
     )
 
 

@@ -81,6 +81,7 @@ class ImportOptions:
             arrays.
         name: of the network; without it the file's or class's.
         limits: of the process that reads a file.
+        trust_model: let PyTorch read a ``.pt2`` file of any layout, which may run code from it.
     """
 
     quantise: QuantiseOptions = field(default_factory=QuantiseOptions)
@@ -88,6 +89,7 @@ class ImportOptions:
     example_inputs: Sequence[Array] = ()
     name: str = ""
     limits: Limits = field(default_factory=Limits)
+    trust_model: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""

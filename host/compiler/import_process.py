@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 
 from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.float_model import is_torch_file
 from tilewright.host.compiler.import_options import Limits, QuantiseOptions
 from tilewright.host.compiler.model_file import normalised, read_model
 from tilewright.host.compiler.prepare import Prepared, prepare
@@ -39,6 +40,8 @@ def prepare_file(
     options: QuantiseOptions,
     limits: Limits,
     meanwhile: Callable[[], None] = lambda: None,
+    *,
+    trust_model: bool = False,
 ) -> Prepared:
     """`prepare` for an ONNX or ``.pt2`` file, in a child process.
 
@@ -49,13 +52,22 @@ def prepare_file(
         options: see `prepare.prepare`.
         limits: of the child.
         meanwhile: called while the child works.
+        trust_model: see `ImportOptions`.
 
     Raises:
         WorkloadError: the file is no usable model, or reading it crashed or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        _write_request(folder, path, input_shapes, calibration, options, limits)
+        request = {
+            "path": str(path.absolute()),
+            "named": str(path),
+            "input_shapes": dict(input_shapes),
+            "options": asdict(options),
+            "memory_bytes": limits.memory_bytes,
+            "trust_model": trust_model,
+        }
+        _write_request(folder, request, calibration)
         with (folder / "messages").open("wb+") as messages:
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(folder)],
@@ -87,20 +99,9 @@ def _environment() -> dict[str, str]:
 
 
 def _write_request(
-    folder: Path,
-    path: Path,
-    input_shapes: Mapping[str, tuple[int, ...]],
-    calibration: Calibration | None,
-    options: QuantiseOptions,
-    limits: Limits,
+    folder: Path, request: Mapping[str, Any], calibration: Calibration | None
 ) -> None:
-    data: dict[str, Any] = {
-        "path": str(path.absolute()),
-        "named": str(path),
-        "input_shapes": dict(input_shapes),
-        "options": asdict(options),
-        "memory_bytes": limits.memory_bytes,
-    }
+    data = dict(request)
     if calibration is not None:
         data["calibration"] = {
             f.name: getattr(calibration, f.name)
@@ -194,10 +195,11 @@ def _limit_memory(limit: int) -> None:
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path, origin = Path(request["path"]), Path(request["named"])
     shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
-    if path.suffix == ".pt2":
+    if is_torch_file(path):
         from tilewright.host.compiler.torch_export import export_file  # noqa: PLC0415  (heavy)
 
-        model = normalised(export_file(path), origin, shapes)
+        exported = export_file(path, named=origin, trusted=request["trust_model"])
+        model = normalised(exported, origin, shapes)
     else:
         model = read_model(path, shapes)
     prepared = prepare(

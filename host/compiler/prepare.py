@@ -14,6 +14,7 @@ import onnx_ir as ir
 from tilewright.host.compiler import qdq, qoperator
 from tilewright.host.compiler.argument import Argument
 from tilewright.host.compiler.calibration import Calibration
+from tilewright.host.compiler.float_model import calibration_missing
 from tilewright.host.compiler.import_options import QuantiseOptions
 from tilewright.host.compiler.model_file import inferred
 from tilewright.host.compiler.onnx_edit import DEFAULT_DOMAINS
@@ -81,11 +82,7 @@ def _prepared(
         model = inferred(ir.to_proto(current), origin)
     else:
         if calibration is None:
-            raise WorkloadError(
-                "a float model needs calibration data",
-                field=str(origin),
-                remedy="give a folder of images, an .npy or .npz file, or arrays",
-            )
+            raise calibration_missing(origin)
         model = inferred(_optimised(model, origin), origin)
     _require_known_domains(model, origin)
     _name_nodes(model)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from tilewright.host.compiler.float_model import QUANTISED_KINDS
 from tilewright.host.compiler.onnx_edit import (
     DEFAULT_DOMAINS,
     Editor,
@@ -49,7 +50,7 @@ def to_qdq(model: ir.Model) -> None:
 
 def is_quantised(model: ir.Model) -> bool:
     """Whether a model is in QDQ or QOperator format."""
-    return any(node.op_type in ("QuantizeLinear", *_CONVERTERS) for node in model.graph)
+    return any(node.op_type in QUANTISED_KINDS for node in model.graph)
 
 
 class _Scene:
@@ -210,3 +211,4 @@ _CONVERTERS: Final[Mapping[str, Callable[[_Scene], Result]]] = {
     "QLinearSigmoid": _unary("Sigmoid"),
     "QLinearSoftmax": _unary("Softmax", "opset"),
 }
+assert {*_CONVERTERS, "QuantizeLinear"} == QUANTISED_KINDS  # which says whether a model is float

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from tilewright.host.compiler.torch_archive import plain_archive
 from tilewright.host.errors import ToolError, WorkloadError
 
 Array = npt.NDArray[Any]
@@ -56,23 +57,29 @@ def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelPro
         module.train(was_training)
 
 
-def export_file(path: Path) -> onnx.ModelProto:
+def export_file(path: Path, *, named: Path | None = None, trusted: bool = False) -> onnx.ModelProto:
     """An ONNX model of a ``.pt2`` file that ``torch.export.save`` wrote.
 
-    PyTorch may run code from such a file: only files from trusted hands belong here.
+    Args:
+        path: of the file.
+        named: what messages call it.
+        trusted: PyTorch reads the file as it is, of any age, and may run code from it. Otherwise
+            it gets plain data alone (see `torch_archive`).
 
     Raises:
-        WorkloadError: PyTorch cannot read or export it.
+        WorkloadError: PyTorch cannot read or export it, or an untrusted file holds more than
+            plain data.
         ToolError: PyTorch or onnxscript is missing.
     """
     torch = _torch()
+    source = path if trusted else plain_archive(path, named or path)
     try:
         with _quiet():
-            program = torch.export.load(path)
+            program = torch.export.load(source)
     except Exception as error:  # PyTorch raises many kinds for damaged files
         raise WorkloadError(
             f"must be a file of torch.export.save ({' '.join(str(error).split())[:120]})",
-            field=str(path),
+            field=str(named or path),
         ) from error
     return _exported(program, ())
 

@@ -96,6 +96,27 @@ def test_truncated_onnx_models(tmp_path):
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
+        (("compile", "m.onnx"), ("m.onnx", "--calibration", "--random-calibration")),
+        (("compile", "m.pt2"), ("m.pt2", "nothing but ATen", "bare pickle", "--trust-model")),
+        (("compile", "m.pt"), ("m.pt", "nothing but ATen", "torch.export.save", "--trust-model")),
+        (("compile", "m.tw"), ("m.tw", "is compiled already", "ONNX")),
+        (("tune", "m.pt2"), ("m.pt2", "--compiled")),
+        (("tune", "m.tw", "--compiled"), ("m.tw", "is compiled already")),
+        (("tune", "resnet18", "--compiled"), ("resnet18", "--compiled", "built-in")),
+        (("tune", "resnet18", "--trust-model"), ("--trust-model", "--compiled")),
+    ],
+)  # fmt: skip
+def test_models_that_do_not_fit_the_command(tmp_path, words, parts):
+    (tmp_path / "m.onnx").write_bytes(model_bytes())
+    for name in ("m.pt", "m.pt2"):
+        (tmp_path / name).write_bytes(b"\x80\x04N.")
+    more = () if words[1] == "m.onnx" or words[0] == "tune" else ("--random-calibration", 1)
+    assert_one_error(tilewright(*words, *more, cwd=tmp_path), *parts)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
         (("sim", "C1x"), ("layer", "C1x", "C11")),
         (("tune", "vta-resnet18", "--layers", "C2,C0"), ("layer", "C0", "C2")),
         (("tune", "resnet18", "--board", "pynq-z9"), ("board", "pynq-z9", "pynq-z1")),

@@ -87,6 +87,23 @@ def test_an_exported_program() -> None:
     assert len(partition(network).regions) == 1
 
 
+def test_missing_calibration_is_said_before_anything_is_loaded(tmp_path, monkeypatch) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    onnx.save(model.proto(y), tmp_path / "float.onnx")
+    torch.export.save(
+        torch.export.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),)), tmp_path / "float.pt2"
+    )
+
+    def read(*_: object) -> None:
+        raise AssertionError("the file is read in full")
+
+    monkeypatch.setattr(frontend, "_read", read)
+    for name in ("float.onnx", "float.pt2"):
+        with pytest.raises(WorkloadError, match=rf"{name}: a float model needs calibration data"):
+            import_network(tmp_path / name)
+
+
 def test_a_quantised_file_passes_through_without_calibration(tmp_path) -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))

@@ -56,7 +56,8 @@ def test_errors_of_the_child_arrive_whole(model_path, tmp_path) -> None:
         in_child(model_path, None)
     assert caught.value.rule == "a float model needs calibration data"
     assert caught.value.field == str(model_path)
-    assert "arrays" in caught.value.remedy
+    assert "--calibration" in caught.value.remedy
+    assert "--random-calibration" in caught.value.remedy
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(WorkloadError, match=r"empty\.onnx: must be an ONNX model"):
         in_child(tmp_path / "empty.onnx", None)

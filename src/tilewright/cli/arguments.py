@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tilewright.cli.application import UsageError
+
 if TYPE_CHECKING:
     from tilewright.host.board import Board, MemoryModel
     from tilewright.host.hwconfig import HwConfig
@@ -41,8 +43,32 @@ StoreOption = Annotated[
 ]
 
 
+TrustModelOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-model",
+        help="Read a .pt2 file of any layout with PyTorch's own reader, which may run code from "
+        "it: only for files from hands that you trust.",
+    ),
+]
+
+
 def read_network(name: str) -> NetworkTable:
-    """A built-in network, or the network of an ONNX file or of a compiled one (.tw)."""
+    """A built-in network, or the network of an ONNX file or of a compiled one (.tw).
+
+    Raises:
+        WorkloadError: there is no such network or file.
+        UsageError: a file of PyTorch, whose layers only the compiler finds.
+    """
+    from tilewright.host.compiler.float_model import is_torch_file
+
+    if is_torch_file(Path(name)):
+        raise UsageError(
+            "is a file of PyTorch: its layers are those of its compiled graph",
+            field="MODEL",
+            value=name,
+            remedy="add --compiled, or export it to ONNX",
+        )
     if name.lower().endswith(".tw"):
         from tilewright.host.compiler.artefact import load
         from tilewright.host.compiler.tasks import network_table
@@ -57,18 +83,39 @@ def read_network(name: str) -> NetworkTable:
     return load_network(name)
 
 
-def read_compiled_graph(model: str, hw: HwConfig, board: Board) -> NetworkTable:
+def read_compiled_graph(
+    model: str, hw: HwConfig, board: Board, *, trust_model: bool = False
+) -> NetworkTable:
     """The layers of an ONNX or PyTorch model as a configuration's compiled graph has them.
 
     Scales do not matter to a schedule, so a float model is quantised with one random input.
+
+    Raises:
+        UsageError: it is compiled already, or no file.
+        WorkloadError: it is no usable model.
     """
+    if model.lower().endswith(".tw"):
+        raise UsageError(
+            "is compiled already", field="--compiled", value=model, remedy="leave --compiled out"
+        )
+    if not Path(model).is_file():
+        raise UsageError(
+            "needs the path of an ONNX or .pt2 file",
+            field="--compiled",
+            value=model,
+            remedy="check the path; a built-in network has no file: leave --compiled out",
+        )
     from tilewright.host.compiler.calibration import Calibration
     from tilewright.host.compiler.compiled import compile_network
-    from tilewright.host.compiler.frontend import import_network
+    from tilewright.host.compiler.frontend import ImportOptions, import_network
     from tilewright.host.compiler.tasks import network_table
     from tilewright.host.lowering import default_schedule
 
-    network = import_network(Path(model), calibration=Calibration(random_samples=1))
+    network = import_network(
+        Path(model),
+        calibration=Calibration(random_samples=1),
+        options=ImportOptions(trust_model=trust_model),
+    )
     compiled, _ = compile_network(network, hw, board, lambda w: default_schedule(hw, w))
     return network_table(compiled)
 

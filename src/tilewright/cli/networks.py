@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
-from tilewright.cli.arguments import read_board, read_memory, store_location
+from tilewright.cli.arguments import TrustModelOption, read_board, read_memory, store_location
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +106,7 @@ def compile_command(
     offload_all: Annotated[
         bool, typer.Option(help="Offload whatever can run on the accelerator, at any cost.")
     ] = False,
+    trust_model: TrustModelOption = False,
 ) -> None:
     """Compile a network into one file: programs of the accelerator and what the CPU runs."""
     from tilewright.host.compiler.artefact import save
@@ -115,6 +116,13 @@ def compile_command(
     from tilewright.tuner.schedule_book import ScheduleBook
     from tilewright.tuner.store import Store
 
+    if model.suffix.lower() == ".tw":
+        raise UsageError(
+            "is compiled already",
+            field="MODEL",
+            value=str(model),
+            remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
+        )
     config, target = load_hwconfig(hw), read_board(board)
     console = open_console()
     started = time.perf_counter()
@@ -131,6 +139,7 @@ def compile_command(
                 bias_correction=bias_correction,
             ),
             input_shapes=read_shapes(shape or []),
+            trust_model=trust_model,
         ),
     )
     book = ScheduleBook(config, target.memory, budget=search, store=trials)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import app, open_console
+from tilewright.cli.application import UsageError, app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     RunsOption,
     SpaceName,
     StoreOption,
+    TrustModelOption,
     read_board,
     read_compiled_graph,
     read_layers,
@@ -169,6 +170,7 @@ def tune(
             "pooling and adds; needs the extra 'network'), not those that its shapes tell."
         ),
     ] = False,
+    trust_model: TrustModelOption = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
@@ -191,8 +193,12 @@ def tune(
 
     screened = screen is ScreenName.TWIN and fidelity is not FidelityName.TWIN
     start = load_hwconfig(base if hw is None else hw)
+    if trust_model and not compiled:
+        raise UsageError("needs --compiled", field="--trust-model", remedy="add --compiled")
     table = (
-        read_compiled_graph(model, start, read_board(board)) if compiled else read_network(model)
+        read_compiled_graph(model, start, read_board(board), trust_model=trust_model)
+        if compiled
+        else read_network(model)
     )
     target = read_board(board)
     settings = StudySettings(
