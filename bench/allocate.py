@@ -5,14 +5,16 @@ For each network and seed one search a task is run on the twin, as far as any al
 allocator reads the same searches (they are rested, so this changes nothing but the cost). The
 sequential baseline gives each task ``--trials`` trials; the seconds that this takes under a
 recorded price are everyone's budget. A slot is 1 / ``--slots`` of a task's equal share. The untuned
-schedule of each task is measured first and paid by all. Time to a baseline's final latency counts
-from the first moment at which the baseline itself had it; DynaTune gets at most 1.5 times the
-budget.
+schedule of each task is measured first and paid by all; under ``--regime paper`` searches start
+from their own first valid result instead. Time to a baseline's final latency counts from the first
+moment at which the baseline itself had it; a challenger gets at most 1.5 times the budget. The
+oracle is the exact optimum over all trials that any of the runs has read.
 
 ``--json`` is written after every network and seed and read at the start: a stopped run goes on.
 
     python bench/allocate.py --quick
     python bench/allocate.py --json build/allocate.json --html build/allocate.html
+    python bench/allocate.py --regime paper --prices rtl --json build/allocate-paper.json
     python bench/allocate.py --quick --ablate --networks squeezenet1_0 encoder-small
 """
 
@@ -26,11 +28,12 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from allocate_case import FORESIGHT, FRACTIONS, LATE, Beliefs, Case
+from allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case, Regime
 from allocate_summary import NEAR, Row, summarise
 from allocate_trials import PRICES, Search, Tables, tasks_of
 from scipy.stats import spearmanr
@@ -38,7 +41,7 @@ from scipy.stats import spearmanr
 from tilewright.host.board import load_memory
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.sim.build_cache import cache_dir
-from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.allocate import ALLOCATORS, Course
 from tilewright.tuner.fidelity import identity_of
 from tilewright.tuner.rules import host_rules
 
@@ -47,29 +50,56 @@ NETWORKS = (
     "vgg13", "vgg19", "resnet34",
 )  # fmt: skip
 QUICK = ("alexnet", "transformer_encoder")
-VARIANTS: dict[str, dict[str, Any]] = {
-    **{f"C={c:g}": {"exploration": c} for c in (0.0, 0.0003, 0.001, 0.003, 0.01, 1.0)},
-    "ms, C=2 or 0.2": {"reward": "ms"},
-    "peak=bound": {"peak": "bound"},
-    "no early stop": {"patience": 1 << 30},
-}
+CHALLENGERS = ("dynatune", "dynatune-share")
+"""Allocators whose time to each other's final latency is told."""
+BELIEVING = (*CHALLENGERS, "epsilon-greedy", "softmax")
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dynatune: ms, C=2 or 0.2": ("dynatune", {}),
+    **{
+        f"dynatune-share, C={c:g}": ("dynatune-share", {"exploration": c})
+        for c in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1.0)
+    },
+    **{
+        f"{name}, {about}": (name, options)
+        for name in CHALLENGERS
+        for about, options in (
+            ("any rising curve", {"prior": "rising"}),
+            ("peak=bound", {"peak": "bound"}),
+            ("no early stop", {"patience": 1 << 30}),
+        )
+    },
+    **{
+        name: (name, {})
+        for name in (
+            "epsilon-greedy", "softmax", "round-robin", "dynamic-round-robin", "ansor", "headroom",
+        )
+    },
+}  # fmt: skip
 
 
 def compare(case: Case, common: Row, beliefs: Beliefs) -> tuple[list[Row], Row]:
     """Every allocator on one case: flat rows, and the curves."""
-    courses = {n: case.run(n)[0] for n in ALLOCATORS if n != "dynatune"}
+    courses = {n: case.run(n)[0] for n in ALLOCATORS if n not in BELIEVING}
+    allocators, fitting = {}, {}
+    goal = min(case.cost_at(c, 1.0) for c in courses.values())
+    for name in BELIEVING:
+        # The first has fitted all its beliefs itself: its deciding time is an honest one.
+        before = sum(beliefs.seconds)
+        courses[name], allocators[name] = case.run(
+            name, fit=beliefs.fit, beyond=goal if name in CHALLENGERS else 0.0
+        )
+        fitting[name] = sum(beliefs.seconds) - before
+    started = time.perf_counter()
+    oracle, paid = case.oracle()
+    least = [oracle.best(max(0.0, f * case.budget - paid)).cost for f in FRACTIONS]
     targets = {n: case.cost_at(c, 1.0) for n, c in courses.items()}
-    methods = [n for n in courses if not ALLOCATORS[n].foresight]
-    before = sum(beliefs.seconds)
-    courses["dynatune"], allocator = case.run(
-        "dynatune", fit=beliefs.fit, beyond=min(targets[n] for n in methods)
-    )
-    fitting = sum(beliefs.seconds) - before
-    targets["dynatune"] = case.cost_at(courses["dynatune"], 1.0)
-    floor = min(targets.values())
+    floor = least[-1]
     rows = []
     for name, course in courses.items():
         inside = course.times <= case.budget
+        possible = oracle.cheapest(targets[name])
+        assert possible is not None  # every run is one of its choices
+        theirs = course.time_to(targets[name]) if targets[name] < case.start else 0.0
         rows.append(
             common
             | {
@@ -82,12 +112,26 @@ def compare(case: Case, common: Row, beliefs: Beliefs) -> tuple[list[Row], Row]:
                 "trials": int(inside.sum()),
                 "start_cycles": case.start,
                 "final_cycles": targets[name],
-                "mean_excess": round(case.area(course, floor), 6),
+                "seconds_to_final": round(theirs + case.warm_up, 4),
+                "least_seconds_to_final": round(possible.price + paid + case.warm_up, 4),
+                "mean_excess": round(
+                    case.area([case.cost_at(course, f) for f in FRACTIONS], floor), 6
+                ),
                 "deciding_seconds": round(float(course.overheads[inside][-1]), 4),
-                "belief_seconds": round(fitting, 4) if name == "dynatune" else 0.0,
+                "belief_seconds": round(fitting.get(name, 0.0), 4),
             }
         )
-    rows.append(common | {"what": "forecast"} | forecast(allocator))
+    rows.append(
+        common
+        | {
+            "what": "oracle",
+            "start_cycles": case.start,
+            "final_cycles": floor,
+            "mean_excess": round(case.area(least, floor), 6),
+            "work_seconds": round(time.perf_counter() - started, 3),
+        }
+    )
+    rows.append(common | {"what": "forecast"} | forecast(allocators["dynatune"]))
     rows.append(
         common
         | {
@@ -96,36 +140,44 @@ def compare(case: Case, common: Row, beliefs: Beliefs) -> tuple[list[Row], Row]:
             / sum(len(s.trials) for s in case.searches),
         }
     )
-    dynatune = courses["dynatune"]
-    for name, course in courses.items():
-        if name == "dynatune":
-            continue
-        for near in (1.0, NEAR):
-            goal = near * targets[name]
-            theirs = course.time_to(goal) if goal < case.start else 0.0
-            ours = dynatune.time_to(goal) if goal < case.start else 0.0
-            paid = dynatune.time_to(goal, overhead=1.0) if goal < case.start else 0.0
-            late = float(np.isinf(ours))
-            end = LATE * case.budget
-            rows.append(
-                common
-                | {
-                    "what": "pair",
-                    "baseline": name,
-                    "within": near,
-                    "baseline_seconds": round(theirs + case.warm_up, 4),
-                    "dynatune_seconds": round(min(ours, end) + case.warm_up, 4),
-                    "censored": int(late),
-                    "speedup": (theirs + case.warm_up) / (min(ours, end) + case.warm_up),
-                    "speedup_overhead_paid": (theirs + case.warm_up)
-                    / (min(paid, end) + case.warm_up),
-                }
-            )
+    for challenger in CHALLENGERS:
+        for name in courses:
+            if name != challenger:
+                rows += pair(case, common, challenger, name, courses, targets[name])
     curves = {
         name: [round(case.cost_at(course, f) / case.start, 5) for f in FRACTIONS]
         for name, course in courses.items()
     }
+    curves["oracle"] = [round(cost / case.start, 5) for cost in least]
     return rows, common | {"curves": curves}
+
+
+def pair(
+    case: Case, common: Row, challenger: str, baseline: str, courses: dict[str, Course], cost: float
+) -> list[Row]:
+    """When a challenger had what a baseline had at the end."""
+    rows = []
+    for near in (1.0, NEAR):
+        goal = near * cost
+        theirs = courses[baseline].time_to(goal) if goal < case.start else 0.0
+        ours = courses[challenger].time_to(goal) if goal < case.start else 0.0
+        paid = courses[challenger].time_to(goal, overhead=1.0) if goal < case.start else 0.0
+        end = LATE * case.budget
+        rows.append(
+            common
+            | {
+                "what": "pair",
+                "challenger": challenger,
+                "baseline": baseline,
+                "within": near,
+                "baseline_seconds": round(theirs + case.warm_up, 4),
+                "challenger_seconds": round(min(ours, end) + case.warm_up, 4),
+                "censored": int(np.isinf(ours)),
+                "speedup": (theirs + case.warm_up) / (min(ours, end) + case.warm_up),
+                "speedup_overhead_paid": (theirs + case.warm_up) / (min(paid, end) + case.warm_up),
+            }
+        )
+    return rows
 
 
 def forecast(allocator: Any) -> Row:
@@ -141,21 +193,25 @@ def forecast(allocator: Any) -> Row:
 
 
 def ablate(case: Case, common: Row, beliefs: Beliefs) -> list[Row]:
-    """DynaTune with one thing changed, on one case."""
-    courses = {n: case.run("dynatune", fit=beliefs.fit, **o)[0] for n, o in VARIANTS.items()}
-    for name in ("round-robin", "dynamic-round-robin", "ansor", "headroom", "hindsight"):
-        courses[name] = case.run(name)[0]
-    floor = min(case.cost_at(course, 1.0) for course in courses.values())
+    """Allocators with one thing changed, on one case."""
+    courses = {}
+    for variant, (name, options) in VARIANTS.items():
+        fit = {"fit": beliefs.fit} if name in BELIEVING else {}
+        courses[variant] = case.run(name, **fit, **options)[0]
+    oracle, paid = case.oracle()
+    least = [oracle.best(max(0.0, f * case.budget - paid)).cost for f in FRACTIONS]
+    floor = least[-1]
+    costs = {v: [case.cost_at(c, f) for f in FRACTIONS] for v, c in courses.items()}
     return [
         common
         | {
             "what": "ablation",
-            "variant": name,
-            "final_cycles": case.cost_at(course, 1.0),
-            "final_excess": round(case.cost_at(course, 1.0) / floor - 1, 6),
-            "mean_excess": round(case.area(course, floor), 6),
+            "variant": variant,
+            "final_cycles": found[-1],
+            "final_excess": round(found[-1] / floor - 1, 6),
+            "mean_excess": round(case.area(found, floor), 6),
         }
-        for name, course in courses.items()
+        for variant, found in {**costs, "oracle": least}.items()
     ]
 
 
@@ -171,29 +227,30 @@ def main() -> int:
     parser.add_argument("--hw", default="pynq-16x16")
     parser.add_argument("--memory", default="ideal")
     parser.add_argument("--space", default="full", choices=("full", "vta"))
-    parser.add_argument("--tuner", default="genetic", help="search tuner of every task")
-    parser.add_argument("--trials", type=int, default=96, help="a task, in the sequential baseline")
-    parser.add_argument("--slots", type=int, default=6, help="in a task's equal share")
+    parser.add_argument("--regime", default="study", choices=REGIMES, help="how searches are run")
+    parser.add_argument("--tuner", help="search tuner of every task; default: the regime's")
+    parser.add_argument("--trials", type=int, help="a task, in the sequential baseline; likewise")
+    parser.add_argument("--slots", type=int, help="in a task's equal share; likewise")
     parser.add_argument("--ablate", action="store_true", help="variants of DynaTune instead")
     parser.add_argument("--cache", type=Path, default=cache_dir() / "trials")
     options = parser.parse_args()
     networks = options.networks or (QUICK if options.quick else NETWORKS)
     seeds = options.seeds or (3 if options.quick else 30)
     prices = options.prices or (["rtl"] if options.quick else list(PRICES))
+    changed = {name: getattr(options, name) for name in ("tuner", "trials", "slots")}
+    regime = replace(REGIMES[options.regime], **{n: v for n, v in changed.items() if v is not None})
     conditions = {
         "values": "twin, exact cycles of the RTL; not confirmed on the RTL here",
         "rtl": identity_of("twin"),
         "hw": options.hw,
         "memory": options.memory,
         "space": options.space,
-        "search": options.tuner,
-        "trials_a_task_sequential": options.trials,
-        "slots_a_task": options.slots,
+        "regime": options.regime,
+        **asdict(regime),
         "prices": {name: price.source for name, price in PRICES.items()},
         "late": LATE,
-        "foresight": FORESIGHT,
     }
-    study = Study(options, conditions)
+    study = Study(options, regime, conditions)
     beliefs = Beliefs()
     for seed in range(seeds):
         for network in networks:
@@ -214,11 +271,12 @@ class Study:
 
     Args:
         options: of the command line.
+        regime: how searches are run.
         conditions: what figures hold under; a file of other conditions is refused.
     """
 
-    def __init__(self, options: argparse.Namespace, conditions: Row) -> None:
-        self.options, self.conditions = options, conditions
+    def __init__(self, options: argparse.Namespace, regime: Regime, conditions: Row) -> None:
+        self.options, self.regime, self.conditions = options, regime, conditions
         self.records: list[Row] = []
         self.curves: list[Row] = []
         self._fits: list[float] = []
@@ -243,12 +301,11 @@ class Study:
         for task in tasks_of(network):
             key = (task.key, seed)
             if key not in self._searches:
-                self._searches[key] = Search(self._tables.of(task), self.options.tuner, seed)
+                self._searches[key] = Search(
+                    self._tables.of(task), self.regime.tuner, seed, untuned=self.regime.untuned
+                )
             found.append(self._searches[key])
-        return Case(
-            network, seed, found, PRICES[price],
-            trials=self.options.trials, slots=self.options.slots,
-        )  # fmt: skip
+        return Case(network, seed, found, PRICES[price], self.regime)
 
     def cases(self, networks: Iterable[str], price: str) -> dict[str, Case]:
         """The first seed of each network, for figures."""

@@ -18,7 +18,7 @@ from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belie
 
 COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
-    "#bcbd22", "#17becf", "#393b79", "#000000",
+    "#bcbd22", "#17becf", "#393b79", "#8c6d31", "#ad494a", "#a55194", "#637939", "#000000",
 )  # fmt: skip
 NAMES = ("a", "b", "c", "ln sigma")
 HORIZON = 2.0
@@ -87,7 +87,7 @@ def _courses(curves: Sequence[Row], price: str) -> Any:
                     line={
                         "color": COLOURS[number % len(COLOURS)],
                         "width": 3 if name == "dynatune" else 1.3,
-                        "dash": "dash" if name == "hindsight" else "solid",
+                        "dash": "dash" if name == "oracle" else "solid",
                     },
                 ),
                 row=place // columns + 1,
@@ -115,7 +115,8 @@ def _fits(cases: Mapping[str, Any]) -> list[tuple[str, Any, Any, Belief]]:
                 ends = np.arange(1.0, times[-1] / case.slot) * case.slot
                 kept = corners(times, bests, times[np.searchsorted(times, ends)].tolist())
                 x, y = times[kept] / case.slot, bests[-1] / bests[kept]
-                found.append((title, x, y, fit_belief(x, y, seed=(0, number))))
+                later = float(x[-1]) + 1.0
+                found.append((title, x, y, fit_belief(x, y, seed=(0, number), horizon=later)))
                 break
             else:
                 continue
@@ -201,8 +202,8 @@ def _flops(cases: Mapping[str, Any]) -> Any:
     for network, case in cases.items():
         work = [arm.count * arm.work for arm in case.arms]
         gain = [
-            arm.count * (arm.start - bests[-1])
-            for arm, (_, bests) in zip(case.arms, case.futures, strict=True)
+            arm.count * (search.table.start.cycles - bests[-1])
+            for arm, search, (_, bests) in zip(case.arms, case.searches, case.futures, strict=True)
         ]
         rank = float(spearmanr(work, gain)[0])
         figure.add_trace(

@@ -48,6 +48,12 @@ def summarise(rows: Sequence[Row]) -> Row:
                 ),
                 3,
             )
+        summary[f"limit_of_any_allocator{tag}"] = _limits(runs)
+        runs += [
+            r | {"allocator": "oracle"}
+            for r in rows
+            if r["price"] == price and r["what"] == "oracle"
+        ]
         for key, name in (("mean_excess", "mean_excess"), ("final", "final_over_start")):
             summary[f"{name}{tag}"] = _by_network(runs, key)
         foretold = [
@@ -69,16 +75,32 @@ def summarise(rows: Sequence[Row]) -> Row:
 
 
 def _pairs(rows: Sequence[Row]) -> Row:
+    """By challenger, network and baseline."""
     found: Row = {}
-    for network in dict.fromkeys(r["network"] for r in rows):
-        here = [r for r in rows if r["network"] == network]
-        found[network] = {}
-        for baseline in dict.fromkeys(r["baseline"] for r in here):
-            pairs = [r for r in here if r["baseline"] == baseline]
-            found[network][baseline] = interval([r["speedup"] for r in pairs]) | {
-                "censored": sum(r["censored"] for r in pairs)
+    for row in rows:
+        networks = found.setdefault(row["challenger"], {})
+        networks.setdefault(row["network"], {}).setdefault(row["baseline"], []).append(row)
+    return {
+        challenger: {
+            network: {
+                baseline: interval([r["speedup"] for r in pairs])
+                | {"censored": sum(r["censored"] for r in pairs)}
+                for baseline, pairs in baselines.items()
             }
-    return found
+            for network, baselines in networks.items()
+        }
+        for challenger, networks in found.items()
+    }
+
+
+def _limits(runs: Sequence[Row]) -> Row:
+    """By network and allocator: its time to its own final latency over the least possible one."""
+    found: Row = {}
+    for run in runs:
+        found.setdefault(run["network"], {}).setdefault(run["allocator"], []).append(
+            run["seconds_to_final"] / run["least_seconds_to_final"]
+        )
+    return {n: {a: interval(v) for a, v in each.items()} for n, each in found.items()}
 
 
 def _by_network(runs: Sequence[Row], key: str) -> Row:

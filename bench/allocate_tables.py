@@ -22,9 +22,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def speed_ups(summary: Row, seeds: Row) -> str:
-    """Speed-up of DynaTune to each baseline's final latency."""
-    found = summary["speedup_to_final_latency"]
+def speed_ups(summary: Row, seeds: Row, challenger: str) -> str:
+    """Speed-up of a challenger to each baseline's final latency."""
+    found = summary["speedup_to_final_latency"][challenger]
 
     def cell(pair: Row) -> str:
         never = f", {pair['censored']} never" if pair["censored"] else ""
@@ -32,8 +32,21 @@ def speed_ups(summary: Row, seeds: Row) -> str:
 
     baselines = next(iter(found.values()))
     return table(
-        ("DynaTune against", *(f"{name} ({seeds[name]})" for name in found)),
+        (f"{challenger} against", *(f"{name} ({seeds[name]})" for name in found)),
         ((b, *(cell(pairs[b]) for pairs in found.values())) for b in baselines),
+    )
+
+
+def limits(summary: Row) -> str:
+    """What any allocator could gain over each one: exact, over the recorded searches."""
+    found = summary["limit_of_any_allocator"]
+    allocators = next(iter(found.values()))
+    return table(
+        ("least time against", *found),
+        (
+            (a, *("{median:.2f} ({low:.2f} to {high:.2f})".format(**found[n][a]) for n in found))
+            for a in allocators
+        ),
     )
 
 
@@ -97,7 +110,13 @@ def main() -> int:
     rows, summary = study["records"], study["summary"]
     networks = summary["mean_excess"]
     seeds = {n: len({r["seed"] for r in rows if r["network"] == n}) for n in networks}
-    print("\n\n".join((speed_ups(summary, seeds), excesses(summary), budgets(rows))))
+    found = [
+        *(speed_ups(summary, seeds, c) for c in summary["speedup_to_final_latency"]),
+        limits(summary),
+        excesses(summary),
+        budgets(rows),
+    ]
+    print("\n\n".join(found))
     return 0
 
 

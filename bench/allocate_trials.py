@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -115,11 +116,16 @@ class Table:
         self.default = space.encode(default)
         self.start = self.measure(default, None)
 
-    def measure(self, schedule: Schedule, incumbent: int | None) -> Trial:
-        """One trial under the cycle limit that a study sets (`tuner/session.py`)."""
+    def measure(self, schedule: Schedule, incumbent: float | None) -> Trial:
+        """One trial under the cycle limit that a study sets (`tuner/session.py`).
+
+        Args:
+            schedule: to measure.
+            incumbent: best cycles so far; infinite before any; None: no limit at all.
+        """
         limit = 0
         if incumbent is not None:
-            limit = min(BOUND_LIMIT * self.bound, INCUMBENT_LIMIT * incumbent) + LIMIT_SLACK
+            limit = int(min(BOUND_LIMIT * self.bound, INCUMBENT_LIMIT * incumbent)) + LIMIT_SLACK
         flat = int(np.ravel_multi_index(self.space.encode(schedule), self._shape))
         known = self._rows.get(flat)
         if known is None or (known[0] == 0 and (not limit or known[1] < limit)):
@@ -153,16 +159,30 @@ class Table:
 
 
 class Search:
-    """The trials that a search tuner makes on a task, in order, as far as anyone has asked."""
+    """The trials that a search tuner makes on a task, in order, as far as anyone has asked.
 
-    def __init__(self, table: Table, tuner: str, seed: int) -> None:
+    Args:
+        table: of the task.
+        tuner: name of the search tuner.
+        seed: of the search.
+        untuned: the untuned schedule is measured first, outside the trials, and known to the tuner.
+
+    Attributes:
+        start: cycles known before the first trial; None without ``untuned``.
+    """
+
+    def __init__(self, table: Table, tuner: str, seed: int, *, untuned: bool = True) -> None:
         self.table = table
         key = int(table.space.workload.key[:8], 16)
-        self._tuner = make_tuner(tuner, table.space, seed=(seed, key), initial=(table.default,))
-        first = self._tuner.ask(1)
-        assert first[0].index == table.default
-        self._incumbent = table.start.cycles
-        self._tuner.tell([Result(index=table.default, value=float(table.start.cycles))])
+        initial = (table.default,) if untuned else ()
+        self._tuner = make_tuner(tuner, table.space, seed=(seed, key), initial=initial)
+        self.start: int | None = None
+        self._incumbent: float = math.inf
+        if untuned:
+            first = self._tuner.ask(1)
+            assert first[0].index == table.default
+            self.start = self._incumbent = table.start.cycles
+            self._tuner.tell([Result(index=table.default, value=float(self.start))])
         self.trials: list[Trial] = []
         self.seconds = 0.0
         """Spent inside the search tuner."""
@@ -186,9 +206,12 @@ class Search:
         return self.trials[number]
 
     def future(self, trials: int, price: Price) -> tuple[np.ndarray, np.ndarray]:
-        """Price spent and best cycles after each of the first trials, both of shape (trials,)."""
+        """Price spent and best cycles after each of the first trials, both of shape (trials,).
+
+        Cycles are infinite before the first valid measurement.
+        """
         found = [t for n in range(trials) if (t := self.trial(n)) is not None]
-        best = [self.table.start.cycles, *(t.cycles or self.table.start.cycles for t in found)]
+        best = [self.start or math.inf, *(t.cycles or math.inf for t in found)]
         spent = np.cumsum([price.seconds(t) for t in found])
         return spent, np.minimum.accumulate(np.array(best, dtype=float))[1:]
 

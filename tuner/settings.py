@@ -21,7 +21,7 @@ from tilewright.host.board import Board, MemoryModel
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.workload import Workload
-from tilewright.tuner.allocate import ALLOCATORS, AllocatorSpec
+from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.objective import ObjectiveName
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.spaces import SPACE_KINDS
@@ -44,11 +44,6 @@ class Mode(StrEnum):
 DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
-
-OFFERED_ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
-    name: spec for name, spec in ALLOCATORS.items() if not spec.foresight
-}
-"""Allocators that a study can use: all that need no knowledge of the future."""
 
 DEFAULT_BUDGET: Final = 240
 """Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
@@ -133,12 +128,12 @@ class StudySettings:
                 value=self.tuner,
                 remedy=f"use one of {', '.join(TUNERS)}",
             )
-        if self.allocator not in OFFERED_ALLOCATORS:
+        if self.allocator not in ALLOCATORS:
             raise SettingsError(
                 "no allocator of that name for a study",
                 field="allocator",
                 value=self.allocator,
-                remedy=f"use one of {', '.join(OFFERED_ALLOCATORS)}",
+                remedy=f"use one of {', '.join(ALLOCATORS)}",
             )
         if self.space not in SPACE_KINDS:
             raise SettingsError(

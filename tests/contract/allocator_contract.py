@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.tuner.allocate import Allocator, Arm, Slot, allocator_spec, make_allocator
+from tilewright.tuner.allocate import Allocator, Arm, Slot, make_allocator
 from tilewright.tuner.allocate.belief import Belief, fit_belief
 from tilewright.tuner.search import TunerError
 
@@ -58,21 +58,18 @@ def arms_of(found: Curves) -> list[Arm]:
     ]
 
 
-def short_fit(x: Any, y: Any, seed: tuple[int, ...]) -> Belief:
+def short_fit(x: Any, y: Any, seed: tuple[int, ...], horizon: float | None) -> Belief:
     """A belief of few steps: the contract is about choices, not about how good they are."""
-    return fit_belief(x, y, seed=seed, steps=40)
+    return fit_belief(x, y, seed=seed, horizon=horizon, steps=40)
 
 
-QUICK: dict[str, dict[str, Any]] = {"dynatune": {"fit": short_fit}}
+QUICK: dict[str, dict[str, Any]] = {
+    name: {"fit": short_fit} for name in ("dynatune", "dynatune-share", "epsilon-greedy", "softmax")
+}
 
 
 def make(name: str, found: Curves, *, seed: int = 7, arms: list[Arm] | None = None) -> Allocator:
-    options = dict(QUICK.get(name, {}))
-    if allocator_spec(name).foresight:
-        options["futures"] = [
-            (np.cumsum(prices), np.minimum.accumulate(np.nan_to_num(values, nan=np.inf)))
-            for prices, values in found
-        ]
+    options = QUICK.get(name, {})
     return make_allocator(name, arms or arms_of(found), seed=seed, slot=8.0, **options)
 
 
@@ -111,12 +108,13 @@ class AllocatorContract:
     def test_equal_seeds_choose_the_same_in_another_process(self) -> None:
         here = drive(make(self.name, curves(5)), curves(5), slots=30)
         tests = str(Path(__file__).resolve().parents[1])
+        paths = os.pathsep.join((tests, os.environ.get("PYTHONPATH", "")))
         done = subprocess.run(
             [sys.executable, "-c", _REPLAY, self.name],
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "PYTHONPATH": tests, "PYTHONHASHSEED": "99"},
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "99"},
         )
         assert json.loads(done.stdout) == here
 
@@ -185,13 +183,9 @@ class AllocatorContract:
         found = curves(9)
         allocator = make(self.name, found)
         with pytest.raises(TunerError, match="slot"):
-            type(allocator)(allocator.arms, seed=0, slot=slot, **_needed(self.name, found))
+            type(allocator)(allocator.arms, seed=0, slot=slot)
 
     def test_refuses_no_arms_and_equal_names(self) -> None:
         for arms in ([], [Arm(name="same"), Arm(name="same")]):
             with pytest.raises(TunerError, match="distinct names"):
-                make_allocator(self.name, arms, seed=0, slot=1.0, **_needed(self.name, []))
-
-
-def _needed(name: str, found: Curves) -> dict[str, Any]:
-    return {"futures": found} if allocator_spec(name).foresight else {}
+                make_allocator(self.name, arms, seed=0, slot=1.0)

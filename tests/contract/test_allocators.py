@@ -52,8 +52,20 @@ class TestDynaTune(AllocatorContract):
     name = "dynatune"
 
 
-class TestHindsight(AllocatorContract):
-    name = "hindsight"
+class TestDynaTuneShare(AllocatorContract):
+    name = "dynatune-share"
+
+
+class TestGainEpsilonGreedy(AllocatorContract):
+    name = "gain-epsilon-greedy"
+
+
+class TestGainSoftmax(AllocatorContract):
+    name = "gain-softmax"
+
+
+class TestLinearLatency(AllocatorContract):
+    name = "linear-latency"
 
 
 def test_no_allocator_is_left_out() -> None:

@@ -9,7 +9,6 @@ from contract.allocator_contract import arms_of, curves, drive, make, read
 from support.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
 
 from tilewright.tuner.allocate import (
-    ALLOCATORS,
     Arm,
     Course,
     SearchPull,
@@ -169,13 +168,26 @@ def test_sequential_finishes_a_task_before_the_next():
     assert all(track.trials >= 30 for track in allocator.tracks)
 
 
-def test_linear_gives_slots_in_proportion_to_the_untuned_cost():
-    costs = {"a": (100.0, 6), "b": (300.0, 1), "c": (100.0, 1)}
-    arms = [Arm(name=name, start=start, count=count) for name, (start, count) in costs.items()]
+@pytest.mark.parametrize(("name", "meant"), [("linear", "work"), ("linear-latency", "start")])
+def test_linear_gives_slots_in_proportion_to_operations_or_to_the_untuned_cost(name, meant):
+    claims = {"a": (100.0, 6), "b": (300.0, 1), "c": (100.0, 1)}
+    equal = {"work": 500.0, "start": 500.0}
+    arms = [
+        Arm(name=arm, count=count, **{**equal, meant: claim})
+        for arm, (claim, count) in claims.items()
+    ]
     found = curves(2, arms=3)
-    allocator = make_allocator("linear", arms, seed=0, slot=8.0)
+    allocator = make_allocator(name, arms, seed=0, slot=8.0)
     drive(allocator, found, slots=20)
     assert [t.slots for t in allocator.tracks] == [12, 6, 2]
+
+
+def test_sequential_leaves_a_task_early_when_it_has_patience():
+    flat, falling = np.full(200, 900.0), np.linspace(800, 1, 200)
+    found = [(np.ones(200), flat), (np.ones(200), falling)]
+    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
+    allocator = make_allocator("sequential", arms, seed=0, slot=10.0, trials=60, patience=20)
+    assert drive(allocator, found, slots=8) == [0, 0, 1, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["dynamic-random", "dynamic-round-robin"])
@@ -191,24 +203,24 @@ def test_a_task_that_stopped_improving_gets_no_more_until_all_have(name):
     assert min(track.slots for track in allocator.tracks) >= 8
 
 
-def test_epsilon_greedy_follows_the_gain_and_epsilon_decides_how_often():
+def test_gain_epsilon_greedy_follows_the_gain_and_epsilon_decides_how_often():
     found = [(np.ones(400), np.full(400, 900.0)), (np.ones(400), np.linspace(800, 1, 400))]
     arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
 
     def share(epsilon: float) -> float:
-        allocator = make_allocator("epsilon-greedy", arms, seed=0, slot=4.0, epsilon=epsilon)
+        allocator = make_allocator("gain-epsilon-greedy", arms, seed=0, slot=4.0, epsilon=epsilon)
         return float(np.mean(drive(allocator, found, slots=80)))
 
     assert share(0.0) == 79 / 80
     assert 0.3 < share(1.0) < 0.7
 
 
-def test_softmax_prefers_gains_by_their_ratio():
+def test_gain_softmax_prefers_gains_by_their_ratio():
     found = [(np.ones(900), np.linspace(900, 600, 900)), (np.ones(900), np.linspace(900, 300, 900))]
     arms = [Arm(name="slow", start=900.0), Arm(name="fast", start=900.0)]
 
     def share(temperature: float) -> float:
-        allocator = make_allocator("softmax", arms, seed=0, slot=2.0, temperature=temperature)
+        allocator = make_allocator("gain-softmax", arms, seed=0, slot=2.0, temperature=temperature)
         return float(np.mean(drive(allocator, found, slots=300)))
 
     assert share(0.05) > 0.9
@@ -243,41 +255,6 @@ def test_headroom_leaves_a_task_at_its_bound():
     assert set(drive(allocator, found, slots=20)) == {1}
 
 
-def test_hindsight_is_no_worse_at_any_time_on_convex_curves():
-    rng = np.random.default_rng(4)
-    found = [
-        (np.ones(300), 1000.0 * (0.3 + 0.7 / (1 + np.arange(1, 301) / p)))
-        for p in np.exp(rng.normal(3, 1, 5))
-    ]
-    arms = [Arm(name=f"{k}", start=1000.0) for k in range(5)]
-
-    def course(name: str) -> Course:
-        positions = [0] * 5
-        options = {}
-        if name == "hindsight":
-            options["futures"] = [(np.cumsum(p), np.minimum.accumulate(v)) for p, v in found]
-        allocator = make_allocator(name, arms, seed=1, slot=1.0, **options)
-        return run_slots(allocator, lambda k, n: read(found, positions, k, n), budget=200.0)
-
-    oracle = course("hindsight")
-    for name in ALLOCATORS:
-        if name not in ("hindsight", "dynatune"):
-            assert (oracle.costs <= course(name).costs + 1e-9).all(), name
-
-
-def test_hindsight_waits_for_a_late_fall():
-    """A curve that is flat and then falls far is followed through its flat part."""
-    late = np.r_[np.full(50, 1000.0), np.full(150, 10.0)]
-    slow = np.linspace(1000, 900, 200)
-    found = [(np.ones(200), late), (np.ones(200), slow)]
-    arms = [Arm(name="late", start=1000.0), Arm(name="slow", start=1000.0)]
-    allocator = make_allocator(
-        "hindsight", arms, seed=0, slot=10.0,
-        futures=[(np.cumsum(p), np.minimum.accumulate(v)) for p, v in found],
-    )  # fmt: skip
-    assert drive(allocator, found, slots=6) == [0] * 6
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -287,7 +264,11 @@ def test_hindsight_waits_for_a_late_fall():
         ("softmax", {"temperature": 0.0}),
         ("ansor", {"alpha": 2.0}),
         ("ansor", {"window": 0}),
-        ("hindsight", {"futures": []}),
+        ("sequential", {"patience": 0}),
+        ("gain-epsilon-greedy", {"epsilon": -0.1}),
+        ("gain-softmax", {"temperature": 0.0}),
+        ("dynatune", {"prior": "none"}),
+        ("dynatune", {"patience": 0}),
         ("dynatune", {"reward": "joy"}),
         ("dynatune", {"peak": "seem"}),
         ("dynatune", {"exploration": -1.0}),

@@ -53,6 +53,19 @@ def test_chain_and_draws_have_the_published_sizes_and_keep_to_the_prior():
     assert (np.diff(belief.rates(np.linspace(0.1, 20, 40)), axis=1) >= 0).all()
 
 
+@pytest.mark.parametrize("last", [0.7, 1.0, 1.4])
+def test_no_belief_lies_below_the_last_best_at_the_horizon(last):
+    """A late rise above a plateau: most rising curves that fit it pass below the last point."""
+    x = np.array([0.2, 1.0, 2.0, 3.0, 4.0, 4.9])
+    y = last * np.array([0.85, 0.86, 0.86, 0.86, 0.86, 1.0])
+    free = fit_belief(x, y, seed=(5,))
+    held = fit_belief(x, y, seed=(5,), horizon=5.9)
+    assert (free.rates(5.9) < last).mean() > 0.2
+    assert (held.rates(5.9) >= last).all()
+    assert (log_power(held.chain.reshape(-1, 4), np.array([5.9])) >= last).all()
+    assert held.acceptance > 0.05
+
+
 def test_equal_seeds_give_equal_beliefs_and_others_other_ones():
     y = curve(1.1, 0.0, -1.0)
     one, two, three = (fit_belief(X, y, seed=s, steps=60) for s in ((1, 2), (1, 2), (1, 3)))
@@ -123,7 +136,7 @@ def test_expected_improvement_agrees_with_sampling_the_prediction():
 def known(gains: dict[int, float]):
     """Fits that foretell the same for each arm: rates grow by 1 / (1 - gain)."""
 
-    def fit(x, y, seed):
+    def fit(x, y, seed, horizon):
         share = gains[seed[-2]]
         draws = np.array([[y[-1] / (1 - share), -50.0, -1.0, -30.0]])
         return Belief(chain=np.zeros((0, 0, 4)), draws=draws, acceptance=1.0, start=0, seconds=0.0)
@@ -144,9 +157,9 @@ def told(allocator, slots: int) -> list[int]:
 ARMS = [Arm(name="a", start=100.0), Arm(name="b", start=100.0), Arm(name="c", start=100.0, count=5)]
 
 
-def make(gains, arms=ARMS, **options):
+def make(gains, arms=ARMS, name="dynatune-share", **options):
     return make_allocator(
-        "dynatune", arms, seed=0, slot=1.0, fit=known(gains), **({"patience": 10**6} | options)
+        name, arms, seed=0, slot=1.0, fit=known(gains), **({"patience": 10**6} | options)
     )
 
 
@@ -167,23 +180,28 @@ def test_the_slot_goes_to_the_largest_expected_gain_count_included():
     assert set(told(make({0: 0.2, 1: 0.1, 2: 0.05}, exploration=0.0), 10)[3:]) == {2}
 
 
-def test_scores_are_expected_share_plus_the_confidence_bound():
-    allocator = make({0: 0.2, 1: 0.1, 2: 0.0}, exploration=0.05)
+@pytest.mark.parametrize(("name", "unit"), [("dynatune", 2e-3), ("dynatune-share", 1 / 700)])
+def test_the_bonus_is_the_root_of_the_constant_too(name, unit):
+    """E + sqrt(C ln t / c), as the paper; C stands inside the root."""
+    units = {"ms_per_cost": unit} if name == "dynatune" else {}
+    allocator = make({0: 0.2, 1: 0.1, 2: 0.0}, name=name, exploration=0.0025, **units)
     chosen = told(allocator, 60)
     counts = [0, 0, 0]
     for t, arm in enumerate(chosen):
         if t >= 3:
-            shares = np.array([0.2 * 100, 0.1 * 100, 0.0]) / 700
-            scores = shares + 0.05 * np.sqrt(np.log(t) / np.array(counts))
+            promises = np.array([0.2 * 100, 0.1 * 100, 0.0]) * unit
+            scores = promises + np.sqrt(0.0025 * np.log(t) / np.array(counts))
             assert arm == int(np.argmax(scores))
         counts[arm] += 1
     assert min(counts) > 1
+    outside = make({0: 0.2, 1: 0.1, 2: 0.0}, name=name, exploration=0.0025**2, **units)
+    assert told(outside, 60) != chosen
 
 
 def test_shares_do_not_depend_on_the_unit_of_cost_and_milliseconds_do():
-    def slots(unit: float, **options) -> list[int]:
+    def slots(unit: float, name: str) -> list[int]:
         arms = [Arm(name=a.name, start=unit * 100.0, count=a.count) for a in ARMS]
-        allocator = make({0: 0.2, 1: 0.1, 2: 0.01}, arms=arms, **options)
+        allocator = make({0: 0.2, 1: 0.1, 2: 0.01}, arms=arms, name=name)
         chosen = []
         for _ in range(60):
             arm = allocator.choose()
@@ -191,19 +209,19 @@ def test_shares_do_not_depend_on_the_unit_of_cost_and_milliseconds_do():
             allocator.tell(arm, Slot(prices=(1.0,), values=(unit * 100.0,)))
         return chosen
 
-    assert slots(1.0) == slots(1000.0)
-    assert slots(1.0, reward="ms") != slots(1000.0, reward="ms")
+    assert slots(1.0, "dynatune-share") == slots(1000.0, "dynatune-share")
+    assert slots(1.0, "dynatune") != slots(100_000.0, "dynatune")
 
 
 @pytest.mark.parametrize(("cycles", "constant"), [(40_000.0, 0.2), (60_000.0, 2.0)])
-def test_milliseconds_use_the_published_constants(cycles, constant):
+def test_dynatune_uses_the_published_constants_in_milliseconds(cycles, constant):
     """0.2 where the network takes less than 1 ms at first, else 2; the clock is 100 MHz here."""
     arms = [Arm(name="a", start=cycles), Arm(name="b", start=cycles)]
 
     def slots(**options) -> list[int]:
-        allocator = make({0: 0.3, 1: 0.1}, arms=arms, reward="ms", **options)
+        allocator = make({0: 0.9, 1: 0.1}, arms=arms, name="dynatune", **options)
         chosen = []
-        for _ in range(40):
+        for _ in range(80):
             arm = allocator.choose()
             chosen.append(arm)
             allocator.tell(arm, Slot(prices=(1.0,), values=(cycles,)))
@@ -211,6 +229,49 @@ def test_milliseconds_use_the_published_constants(cycles, constant):
 
     assert slots() == slots(exploration=constant)
     assert slots() != slots(exploration=2.2 - constant)
+
+
+# -- other selections on the same belief ----------------------------------------------------------
+
+
+def test_epsilon_greedy_follows_the_belief_and_not_what_was_gained():
+    """Nothing improves here: only the belief tells the arms apart."""
+    gains = {0: 0.2, 1: 0.1, 2: 0.01}
+    assert set(told(make(gains, name="epsilon-greedy", epsilon=0.0), 20)[3:]) == {0}
+    often = told(make(gains, name="epsilon-greedy"), 400)[3:]
+    assert 0.9 < np.mean(np.array(often) == 0) < 1.0
+    assert len(set(told(make(gains, name="epsilon-greedy", epsilon=1.0), 40)[3:])) == 3
+
+
+def test_softmax_draws_by_what_the_belief_promises():
+    gains = {0: 0.2, 1: 0.1, 2: 0.001}
+
+    def shares(temperature: float) -> np.ndarray:
+        chosen = told(make(gains, name="softmax", temperature=temperature), 600)[3:]
+        return np.bincount(chosen, minlength=3) / len(chosen)
+
+    weights = np.exp(np.array([0.2 * 100, 0.1 * 100, 0.001 * 500]) / 20.0 / 0.25)
+    assert shares(0.25) == pytest.approx(weights / weights.sum(), abs=0.06)
+    assert shares(1e-3)[0] == 1.0
+    assert shares(100.0) == pytest.approx(np.full(3, 1 / 3), abs=0.08)
+
+
+def test_softmax_without_any_promise_draws_any_arm():
+    assert set(told(make({0: 0.0, 1: 0.0, 2: 0.0}, name="softmax"), 60)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", ["dynatune", "dynatune-share", "epsilon-greedy", "softmax"])
+def test_the_prior_is_asked_at_the_end_of_the_next_slot(name):
+    asked = []
+
+    def fit(x, y, seed, horizon):
+        asked.append((float(x[-1]), horizon))
+        return known({0: 0.1})(x, y, seed, horizon)
+
+    arms = [Arm(name="a", start=100.0)]
+    told(make_allocator(name, arms, seed=0, slot=1.0, fit=fit), 3)
+    told(make_allocator(name, arms, seed=0, slot=1.0, fit=fit, prior="rising"), 3)
+    assert asked == [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (1.0, None), (2.0, None), (3.0, None)]
 
 
 def test_a_stopped_task_gets_nothing_while_another_moves():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,55 @@ def test_a_search_of_a_small_space_ends(trials, tmp_path):
     slot = trials.replay([search], trials.PRICES["twin"])(0, 1e9)
     assert slot.exhausted
     assert len(slot.values) == legal - 1
+
+
+@pytest.fixture
+def case(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    yield importlib.import_module("allocate_case")
+    for name in ("allocate_case", "allocate_trials"):
+        sys.modules.pop(name, None)
+
+
+def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_result(case, tmp_path):
+    trials = sys.modules["allocate_trials"]
+    found = table(trials, tmp_path)
+    search = trials.Search(found, "random", 1, untuned=False)
+    assert search.start is None
+    assert search.trial(0).ran <= trials.BOUND_LIMIT * found.bound + trials.LIMIT_SLACK
+    first = trials.Trial(cycles=None, ran=9, instructions=1)
+    search.trials.insert(0, first)
+    times, bests = search.future(3, trials.PRICES["rtl"])
+    assert len(times) == 3
+    assert bests[0] == float("inf")
+    assert bests[1] == search.trials[1].cycles
+
+
+@pytest.mark.parametrize("regime", ["study", "paper"])
+def test_a_case_is_bounded_by_the_exact_optimum_of_what_its_runs_read(
+    case, tmp_path, monkeypatch, regime
+):
+    trials = sys.modules["allocate_trials"]
+    layers = (LAYER, conv2d("other", 5, 4, 12, 1, 0, 1, count=3))
+    monkeypatch.setattr(case, "tasks_of", lambda _: layers)
+    rules = host_rules()
+    searches = [
+        trials.Search(
+            trials.Table(ScheduleSpace(layer, HW, rules, "full"), Twin(HW, MEMORY), rules, tmp_path,
+                         "x"),
+            "random", 0, untuned=case.REGIMES[regime].untuned,
+        )
+        for layer in layers
+    ]  # fmt: skip
+    small = replace(case.REGIMES[regime], trials=24, patience=6)
+    one = case.Case("x", 0, searches, trials.PRICES["rtl"], small)
+    stops = [s for s in searches if one.regime.impatient]
+    whole = sum(float(times[-1]) for times, _ in one.futures)
+    assert one.budget <= whole if stops else one.budget == whole
+    courses = [one.run(name)[0] for name in ("sequential", "round-robin", "dynamic-random")]
+    oracle, paid = one.oracle()
+    assert (paid > 0) is (regime == "paper")
+    for course in courses:
+        cost = one.cost_at(course, 1.0)
+        assert oracle.best(one.budget - paid).cost <= cost
+        assert oracle.cheapest(cost).price + paid <= course.time_to(cost) * (1 + 1e-9)

@@ -10,12 +10,13 @@ import pytest
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
 
 from tilewright.tuner import session as session_module
+from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.choice import chosen_by_objective
 from tilewright.tuner.ladder import screening_name
 from tilewright.tuner.objective import ObjectiveName
 from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.session import StudyError
-from tilewright.tuner.settings import OFFERED_ALLOCATORS, Mode, SettingsError, StudySettings
+from tilewright.tuner.settings import Mode, SettingsError, StudySettings
 from tilewright.tuner.store import Store
 from tilewright.tuner.study import run_study
 
@@ -70,7 +71,7 @@ def course(result: StudyResult) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("allocator", list(OFFERED_ALLOCATORS))
+@pytest.mark.parametrize("allocator", list(ALLOCATORS))
 def test_every_allocator_spends_the_budget_and_takes_the_same_course_after_a_kill(
     tmp_path, allocator: str, mode: Mode
 ) -> None:
@@ -91,7 +92,7 @@ def test_allocators_differ_in_what_they_measure(tmp_path) -> None:
     assert len(set(courses.values())) == 3
 
 
-def test_an_allocator_that_knows_the_future_is_not_offered() -> None:
+def test_an_unknown_allocator_is_refused() -> None:
     with pytest.raises(SettingsError, match="allocator"):
         make(allocator="hindsight")
 

@@ -8,10 +8,11 @@ slots of searching is believed to follow
 
 which rises from 0 and saturates at a. A search that finds another kind of schedule jumps: the
 curve is cut where it rises by more than `JUMP` from one trial to the next, and the belief rests on
-the last piece. The posterior of (a, b, c, ln sigma), under Gaussian noise and a prior that is flat
-inside `LOW` to `HIGH` and zero for falling curves, is sampled by an affine-invariant ensemble
-(Goodman and Weare 2010, as in `emcee`), 10 walkers of 500 steps; 200 draws of its second half make
-the belief.
+the last piece. The prior of (a, b, c, ln sigma) is flat inside `LOW` to `HIGH`, zero for falling
+curves, and zero for curves that predict less than the last best at the horizon, the moment that is
+asked about: a best-so-far curve cannot get there. The posterior under Gaussian noise is sampled by
+an affine-invariant ensemble (Goodman and Weare 2010, as in `emcee`), 10 walkers of 500 steps; 200
+draws of its second half make the belief.
 
 Not in the public text, chosen here: the bounds of the prior; the start of the walkers (a small
 ball around the best of 400 draws from the prior); at most `POINTS` points of a piece; noise in the
@@ -138,14 +139,22 @@ def corners(times: Floats, bests: Floats, ends: Sequence[float]) -> npt.NDArray[
 
 
 def fit_belief(
-    x: Floats, y: Floats, *, seed: Sequence[int], walkers: int = WALKERS, steps: int = STEPS
+    x: Floats,
+    y: Floats,
+    *,
+    seed: Sequence[int],
+    horizon: float | None = None,
+    walkers: int = WALKERS,
+    steps: int = STEPS,
 ) -> Belief:
     """Sample the posterior of a curve's last piece.
 
     Args:
         x: times in slots, positive and ascending, shape (points,).
-        y: rates, normalised by the peak, non-decreasing, shape (points,).
+        y: rates, normalised by the peak, non-decreasing, below 2, shape (points,).
         seed: entropy.
+        horizon: time at which no curve may lie below the last rate; None: any rising curve may
+            be believed.
         walkers: of the ensemble, at least 8.
         steps: of each walker, at least 2.
     """
@@ -154,22 +163,29 @@ def fit_belief(
     started = time.perf_counter()
     start = last_piece(y)
     kept = np.unique(np.linspace(start, len(y) - 1, POINTS).round().astype(int))
-    times, rates = x[kept], y[kept]
+    rates, last = y[kept], float(y[-1])
+    moments = np.append(x[kept], x[-1] if horizon is None else horizon)
+    least = -np.inf if horizon is None else last
 
     def log_posterior(theta: Floats) -> Floats:
         """Shape (walkers, 4) to (walkers,)."""
-        error = rates - log_power(theta, times)
-        fit = -0.5 * (error**2).sum(axis=1) * np.exp(-2.0 * theta[:, 3])
-        inside = ((theta > LOW) & (theta < HIGH)).all(axis=1)
-        density: Floats = np.where(inside, fit - len(times) * theta[:, 3], -np.inf)
+        curves = log_power(theta, moments)
+        fit = -0.5 * ((rates - curves[:, :-1]) ** 2).sum(axis=1) * np.exp(-2.0 * theta[:, 3])
+        inside = ((theta > LOW) & (theta < HIGH)).all(axis=1) & (curves[:, -1] >= least)
+        density: Floats = np.where(inside, fit - len(rates) * theta[:, 3], -np.inf)
         return density
 
     entropy = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(list(seed))))
     tries = LOW + (HIGH - LOW) * entropy.random_sample((STARTS, 4))
+    # A curve that has saturated above the last rate is in every prior: one start is always legal.
+    tries[0] = ((last + HIGH[0]) / 2, LOW[1] / 2, LOW[2] / 2, HIGH[3] / 2 + LOW[3] / 2)
     centre = tries[int(np.argmax(log_posterior(tries)))]
     ball = centre + SPREAD * (HIGH - LOW) * entropy.standard_normal((walkers, 4))
     margin = 1e-3 * (HIGH - LOW)
     ball = np.clip(ball, LOW + margin * (1 + entropy.random_sample((walkers, 4))), HIGH - margin)
+    while (outside := np.isneginf(log_posterior(ball))).any():
+        # Walkers begin inside the prior, or their draws would not be of the posterior.
+        ball[outside] = (ball[outside] + centre) / 2
     sampler = emcee.EnsembleSampler(walkers, 4, log_posterior, vectorize=True)
     sampler.random_state = entropy.get_state()
     sampler.run_mcmc(ball, steps, skip_initial_state_check=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,20 +20,33 @@ class Sequential(Allocator):
     Args:
         arms, seed, slot: see `Allocator`.
         trials: of each task.
+        patience: trials without an improvement after which a task is left early; None: never.
 
     Raises:
-        TunerError: ``trials`` is below 1.
+        TunerError: ``trials`` or ``patience`` is below 1.
     """
 
-    def __init__(self, arms: Sequence[Arm], *, seed: Seed, slot: float, trials: int = 128) -> None:
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        *,
+        seed: Seed,
+        slot: float,
+        trials: int = 128,
+        patience: int | None = None,
+    ) -> None:
         super().__init__(arms, seed=seed, slot=slot)
-        if trials < 1:
-            raise TunerError("must be at least 1", field="trials", value=trials)
+        for name, value in (("trials", trials), ("patience", patience)):
+            if value is not None and value < 1:
+                raise TunerError("must be at least 1", field=name, value=value)
         self._trials: Final = trials
+        self._patience: Final = patience
 
     def _choose(self, available: list[int]) -> int:
         for arm in available:
-            if self.tracks[arm].trials < self._trials:
+            track = self.tracks[arm]
+            stopped = self._patience is not None and track.stale >= self._patience
+            if track.trials < self._trials and not stopped:
                 return arm
         return self.fewest_slots(available)
 
@@ -51,16 +65,34 @@ class RoundRobin(Allocator):
         return self.fewest_slots(available)
 
 
-class Linear(Allocator):
-    """Slots in proportion to what each task costs untuned, count included.
+class _Proportional(Allocator):
+    """Slots in proportion to a claim that does not change.
 
-    The next slot goes where share / (slots + 1) is largest (D'Hondt's apportionment), so that the
+    The next slot goes where claim / (slots + 1) is largest (D'Hondt's apportionment), so that the
     proportion holds at any time and not only at the end.
     """
 
-    def _choose(self, available: list[int]) -> int:
-        def claim(arm: int) -> float:
-            known = self.arms[arm].start or self.tracks[arm].best or 0.0
-            return self.arms[arm].count * known / (self.tracks[arm].slots + 1)
+    @abstractmethod
+    def _claim(self, arm: int) -> float:
+        """What an arm's part of the slots is in proportion to."""
 
-        return max(available, key=claim)
+    def _choose(self, available: list[int]) -> int:
+        return max(available, key=lambda arm: self._claim(arm) / (self.tracks[arm].slots + 1))
+
+
+class Linear(_Proportional):
+    """Slots in proportion to each task's operations, count included (DynaTune's baseline)."""
+
+    def _claim(self, arm: int) -> float:
+        return self.arms[arm].count * self.arms[arm].work
+
+
+class LinearLatency(_Proportional):
+    """Slots in proportion to what each task costs untuned, count included.
+
+    A task whose untuned schedule was not measured claims its best cost so far.
+    """
+
+    def _claim(self, arm: int) -> float:
+        known = self.arms[arm].start or self.tracks[arm].best or 0.0
+        return self.arms[arm].count * known

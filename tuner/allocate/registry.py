@@ -7,23 +7,13 @@ A new allocator is an `Allocator` subclass and one line here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.tuner.allocate._base import Allocator, Arm, Seed
 from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
 
-
-@dataclass(frozen=True, kw_only=True)
-class AllocatorSpec(AlgorithmSpec):
-    """What is known of an allocator before it is imported.
-
-    Attributes:
-        foresight: it knows the curves in advance: a yardstick, not a method.
-    """
-
-    foresight: bool = False
-
+AllocatorSpec = AlgorithmSpec
+"""What is known of an allocator before it is imported."""
 
 ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
     "sequential": AllocatorSpec(
@@ -32,7 +22,10 @@ ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
     "random": AllocatorSpec(module="fixed", kind="Random", summary="any task, at random"),
     "round-robin": AllocatorSpec(module="fixed", kind="RoundRobin", summary="each task in turn"),
     "linear": AllocatorSpec(
-        module="fixed", kind="Linear", summary="in proportion to the untuned latency"
+        module="fixed", kind="Linear", summary="in proportion to the operations"
+    ),
+    "linear-latency": AllocatorSpec(
+        module="fixed", kind="LinearLatency", summary="in proportion to the untuned latency"
     ),
     "dynamic-random": AllocatorSpec(
         module="dynamic", kind="DynamicRandom", summary="any task that still improves, at random"
@@ -40,11 +33,13 @@ ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
     "dynamic-round-robin": AllocatorSpec(
         module="dynamic", kind="DynamicRoundRobin", summary="each task that still improves in turn"
     ),
-    "epsilon-greedy": AllocatorSpec(
-        module="bandits", kind="EpsilonGreedy", summary="the task that gained most lately, mostly"
+    "gain-epsilon-greedy": AllocatorSpec(
+        module="gain_bandits",
+        kind="GainEpsilonGreedy",
+        summary="the task that gained most lately, mostly",
     ),
-    "softmax": AllocatorSpec(
-        module="bandits", kind="Softmax", summary="drawn by what each task gained lately"
+    "gain-softmax": AllocatorSpec(
+        module="gain_bandits", kind="GainSoftmax", summary="drawn by what each task gained lately"
     ),
     "ansor": AllocatorSpec(
         module="ansor", kind="AnsorGradient", summary="steepest estimated gradient (Ansor)"
@@ -55,14 +50,26 @@ ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
     "dynatune": AllocatorSpec(
         module="dynatune",
         kind="DynaTune",
-        summary="UCB over the expected improvement of a Bayesian belief (DynaTune)",
+        summary="UCB in milliseconds over the promise of a Bayesian belief (DynaTune)",
         packages=("emcee",),
     ),
-    "hindsight": AllocatorSpec(
-        module="hindsight",
-        kind="Hindsight",
-        summary="steepest true gain, the curves being known in advance",
-        foresight=True,
+    "dynatune-share": AllocatorSpec(
+        module="dynatune",
+        kind="DynaTuneShare",
+        summary="the same with promises as shares of the network's cost",
+        packages=("emcee",),
+    ),
+    "epsilon-greedy": AllocatorSpec(
+        module="belief_bandits",
+        kind="EpsilonGreedy",
+        summary="the largest promise of DynaTune's belief, mostly",
+        packages=("emcee",),
+    ),
+    "softmax": AllocatorSpec(
+        module="belief_bandits",
+        kind="Softmax",
+        summary="drawn by the promises of DynaTune's belief",
+        packages=("emcee",),
     ),
 }
 """Every allocator by its name on the command line."""

@@ -75,9 +75,9 @@ def allocators() -> None:
     """List who can get the next measurements of a study, with what each one uses."""
     from rich.table import Table
 
-    from tilewright.tuner.settings import OFFERED_ALLOCATORS
+    from tilewright.tuner.allocate import ALLOCATORS
 
     table = Table("allocator", "packages", "the next slot goes to", box=None, pad_edge=False)
-    for name, spec in OFFERED_ALLOCATORS.items():
+    for name, spec in ALLOCATORS.items():
         table.add_row(name, ", ".join(spec.packages) or "-", spec.summary)
     open_console().print(table)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bandits on the gains seen: epsilon-greedy and softmax (Sutton and Barto, chapter 2).
 
-The value of an arm is the network cost that its last slots saved, a slot. Gains shrink as a
-search goes on, so only the last `WINDOW` slots count; a mean over all would follow too late.
+No belief: the value of an arm is the network cost that its last slots saved, a slot. Gains shrink
+as a search goes on, so only the last `WINDOW` slots count; a mean over all would follow too late.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW: Final = 3
 """Slots that the value of an arm looks back."""
 
 
-class EpsilonGreedy(Allocator):
+class GainEpsilonGreedy(Allocator):
     """The arm of the largest value; with probability epsilon any arm.
 
     Args:
@@ -48,7 +48,7 @@ class EpsilonGreedy(Allocator):
         return available[int(np.argmax(values))]
 
 
-class Softmax(Allocator):
+class GainSoftmax(Allocator):
     """Arms drawn with probability exp(value / (temperature x largest value)).
 
     Args:
