@@ -132,7 +132,11 @@ module tw_load #(
   logic [3:0] shift;
   logic [39:0] y_step, z_step;
   logic [27:0] row_bytes;
-  logic [16:0] width_q, height_q;  // of the padded region, in tiles
+  // Of the padded region, in tiles. `keep`: Yosys 0.70 would move the register of the width and
+  // the sum before it into the multiplier, where the other readers of the register do not see it
+  // (docs/yosys-xilinx-dsp.md).
+  (* keep *) logic [16:0] width_q;
+  logic [16:0] height_q;
   tile_t wide_rows;
   logic bursts_done, bursts_last;
   logic pads_done, pads_write, pads_full, pads_wait;

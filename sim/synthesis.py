@@ -27,6 +27,7 @@ from tilewright.host.board import Board, load_board
 from tilewright.host.errors import BuildError, ConfigError, TilewrightError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.build import MANIFEST, TOP, cache_dir, read_manifest
+from tilewright.sim.dsp_packing import check_packing, packing_commands
 from tilewright.sim.yosys import copy_sources, read_command, run_yosys, yosys_version
 
 FAMILIES: Final = ("xc7", "xcup", "ecp5")
@@ -177,7 +178,8 @@ def synthesise(
         use_cache: take a result of earlier if nothing that decides it has changed.
 
     Raises:
-        BuildError: Yosys refuses the RTL; the text holds its first error lines.
+        BuildError: Yosys refuses the RTL; the text holds its first error lines. Or the DSP slices
+            of its netlist may compute something else than the RTL (see `sim.dsp_packing`).
         ConfigError: unknown family.
         ToolError: pyosys is missing.
     """
@@ -205,6 +207,8 @@ def synthesise(
             copy_sources(sources, Path(work))
             started = time.perf_counter()
             run_yosys(commands, Path(work))
+            if family != "ecp5":
+                check_packing(Path(work))
             seconds = time.perf_counter() - started
             report = _report(hw.name, family, tool, seconds, Path(work))
             done = Path(work) / "report.json"
@@ -235,16 +239,19 @@ def _memory_cells(family: str) -> list[tuple[str, str, int]]:
     ]
 
 
+def synthesis_commands(family: str) -> list[str]:
+    """The passes from the RTL to the cells of a family; `check_packing` judges those of Xilinx."""
+    if family == "ecp5":
+        return [f"synth_ecp5 -top {TOP}"]
+    flow = f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
+    return [*packing_commands(flow), f"{flow} -run coarse:"]
+
+
 def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
     """The Yosys passes; outputs are files of the working folder."""
-    flow = (
-        f"synth_ecp5 -top {TOP}"
-        if family == "ecp5"
-        else f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
-    )
     return [
         read_command(hw, TOP, sources),
-        flow,
+        *synthesis_commands(family),
         "tee -o stat.json stat -json",
         *(
             f"tee -o {index}.cells select -list {TOP}/t:{cell}"

@@ -60,6 +60,7 @@ def counted(cache, monkeypatch):
         (work / "4.cells").write_text("top/u_q.mem.0.0\ntop/u_q.mem.0.1\n")
 
     monkeypatch.setattr(synthesis, "run_yosys", run)
+    monkeypatch.setattr(synthesis, "check_packing", lambda work: None)
     return runs
 
 
@@ -130,6 +131,16 @@ def test_a_repeat_costs_nothing_and_any_change_is_synthesised_anew(counted, tmp_
     synthesise(hw, manifest=manifest)
     assert len(counted) == 4
     assert rtl_digest(manifest) != rtl_digest(MANIFEST)
+
+
+def test_a_netlist_that_may_be_wrong_is_neither_reported_nor_stored(counted, cache, monkeypatch):
+    def refuse(work):
+        raise BuildError("must change nothing", field="xilinx_dsp")
+
+    monkeypatch.setattr(synthesis, "check_packing", refuse)
+    with pytest.raises(BuildError, match="xilinx_dsp"):
+        synthesise(HwConfig())
+    assert not list((cache / "synthesis").glob("*.json"))
 
 
 def test_a_damaged_result_is_made_again(counted, cache):
