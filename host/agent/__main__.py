@@ -13,7 +13,12 @@ from pathlib import Path
 
 from tilewright.host.agent.authentication import read_token
 from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.serving import DEFAULT_LISTEN, open_board, serve_device
+from tilewright.host.agent.serving import (
+    DEFAULT_LISTEN,
+    open_board,
+    open_identity,
+    serve_device,
+)
 from tilewright.host.board import load_board
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import load_hwconfig
@@ -36,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--board", default="pynq-z2", help="board by name or YAML file")
     parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
     parser.add_argument("--token-file", required=True, type=Path, help="shared secret")
+    parser.add_argument("--certificate", type=Path, help="PEM with key; default: a new one")
+    parser.add_argument("--plain", action="store_true", help="no TLS, for this machine alone")
     parser.add_argument("--max-seconds", type=float, default=default.run_seconds)
     parser.add_argument("--max-program-mib", type=int, default=default.program_bytes // _MIB)
     parser.add_argument("--max-memory-mib", type=int, default=default.memory_bytes // _MIB)
@@ -44,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         token = read_token(given.token_file)
+        identity = open_identity(given.certificate, plain=given.plain)
         limits = Limits(
             program_bytes=given.max_program_mib * _MIB,
             memory_bytes=given.max_memory_mib * _MIB,
@@ -59,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             max_seconds=limits.run_seconds,
         )
         try:
-            serve_device(device, listen=given.listen, token=token, limits=limits)
+            serve_device(device, listen=given.listen, token=token, identity=identity, limits=limits)
         finally:
             device.close()
     except TilewrightError as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 import time
@@ -12,7 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.host.agent.authentication import AgentFullError, join
+from tilewright.host.agent.address import check_plain, resolve
+from tilewright.host.agent.authentication import HANDSHAKE_SECONDS, AgentFullError, join
+from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.error_codec import decode_error
 from tilewright.host.agent.images import (
     apply_delta,
@@ -22,25 +25,25 @@ from tilewright.host.agent.images import (
     digest,
     max_delta_bytes,
 )
-from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.limits import MAX_WAIT_SECONDS, Limits
 from tilewright.host.agent.protocol import (
-    Channel,
     ConnectionLostError,
     Message,
     ProtocolError,
 )
-from tilewright.host.agent.server import resolve
 from tilewright.host.device import Bytes, Counters, RunResult
 from tilewright.host.driver import check_run
-from tilewright.host.errors import DeviceError, ProgramError, TilewrightError
+from tilewright.host.errors import ConfigError, DeviceError, ProgramError, TilewrightError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.program import Program
 from tilewright.host.registers import COUNTERS
 
 _CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
-_FULL_PAUSE: Final = 0.1
 """Beyond what the agent may take for a run or a wait."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+"""Between attempts to get a place; doubled from one to the next, and drawn from its half up."""
 _KNOWN_PROGRAMS: Final = 32
 _BEATS_A_LEASE: Final = 3
 
@@ -63,16 +66,24 @@ class RemoteDevice:
         address: ``HOST:PORT`` of the agent.
         token: shared secret (`authentication.read_token`).
         wait_seconds: how long to wait while other clients have the device or every place.
+        plain: do without TLS, as the agent does; only for an address of this machine.
 
     Raises:
-        ConfigError: no such address.
+        ConfigError: no such address, one of another machine without TLS, or no such wait.
         DeviceError: nobody listens there, the device is leased, or a side does not know the token.
     """
 
-    def __init__(self, address: str, token: bytes, *, wait_seconds: float = 0.0) -> None:
+    def __init__(
+        self, address: str, token: bytes, *, wait_seconds: float = 0.0, plain: bool = False
+    ) -> None:
+        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
+            raise ConfigError(
+                f"must be 0 to {MAX_WAIT_SECONDS:.0f} seconds", field="wait", value=wait_seconds
+            )
         self._address: Final = address
         self._token: Final = token
         self._wait_seconds: Final = wait_seconds
+        self._plain: Final = plain
         self._lock: Final = threading.RLock()
         self._known: Final[OrderedDict[int, _Sent]] = OrderedDict()
         self._channel: Channel | None = None
@@ -161,8 +172,7 @@ class RemoteDevice:
         if answer.kind == "unknown":
             self._load(channel, program)
             answer = self._ask_run(channel, request, pages, program)
-        if answer.kind != "ran":
-            raise ProtocolError("must be ran", field="message", value=answer.kind)
+        answer.expect("ran")
         image = memory.copy()
         apply_delta(image, answer.body)
         said = answer.mapping("counters")
@@ -199,24 +209,26 @@ class RemoteDevice:
     @staticmethod
     def _ask(channel: Channel, expected: str, kind: str, /, *body: Any, **fields: Any) -> Message:
         channel.send(kind, *body, **fields)
-        answer = _reported(channel.receive(seconds=_ANSWER_SECONDS))
-        if answer.kind != expected:
-            raise ProtocolError(f"must be {expected}", field="message", value=answer.kind)
-        return answer
+        return _reported(channel.receive(seconds=_ANSWER_SECONDS)).expect(expected)
 
     def _connect(self) -> Channel:
         deadline = time.monotonic() + self._wait_seconds
+        pause = _FIRST_PAUSE
         while True:
             left = max(0.0, deadline - time.monotonic())
             try:
-                return self._join(left)
-            except AgentFullError:
+                return self._lease(self._join(), left)
+            except (AgentFullError, _TurnedAwayError):
                 if not left:
                     raise
-            time.sleep(min(left, _FULL_PAUSE))
+            # many who are told so at once do not come back at once
+            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _join(self, wait_seconds: float) -> Channel:
+    def _join(self) -> Channel:
         family, address = resolve(self._address, field="agent")
+        if self._plain:
+            check_plain(address, field="agent", value=self._address)
         connection = socket.socket(family, socket.SOCK_STREAM)
         try:
             connection.settimeout(_CONNECT_SECONDS)
@@ -228,15 +240,34 @@ class RemoteDevice:
                 field=self._address,
                 remedy="start 'tilewright agent' there, or check address and tunnel",
             ) from error
-        channel = Channel(connection)
+        channel = Channel(connection, seconds=HANDSHAKE_SECONDS)
         try:
+            if not self._plain:
+                channel.start_tls()
             welcome = join(channel, self._token)
+        except ConnectionLostError as error:
+            channel.close()
+            raise _TurnedAwayError(
+                error.rule,
+                field=self._address,
+                remedy="check address and tunnel, and that the agent is none of an older release",
+            ) from error
+        except BaseException:
+            channel.close()
+            raise
+        channel.lift_deadline()
+        try:
             self._limits = Limits.from_mapping(welcome.mapping("limits"))
             self._hw = HwConfig.from_mapping(welcome.mapping("hw"), origin=self._address)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def _lease(self, channel: Channel, wait_seconds: float) -> Channel:
+        try:
             channel.send("lease", wait_seconds=wait_seconds)
-            answer = _reported(channel.receive(seconds=wait_seconds + _ANSWER_SECONDS))
-            if answer.kind != "leased":
-                raise ProtocolError("must be leased", field="message", value=answer.kind)
+            _reported(channel.receive(seconds=wait_seconds + _ANSWER_SECONDS)).expect("leased")
         except _ReportedError as report:
             channel.close()
             raise report.error from None
@@ -252,6 +283,10 @@ class RemoteDevice:
             self._channel = None
 
 
+class _TurnedAwayError(ConnectionLostError):
+    """The agent ended the connection in the handshake; it may have been one of too many."""
+
+
 class _ReportedError(Exception):
     """The agent answered with an error; the connection can go on."""
 
@@ -265,7 +300,7 @@ def _reported(answer: Message) -> Message:
         raise _ReportedError(decode_error(answer.fields))
     if answer.kind == "bye":
         raise ConnectionLostError(
-            f"the agent ended the session ({answer.fields.get('reason')})", field="agent"
+            f"the agent ended the session ({answer.text('reason')})", field="agent"
         )
     return answer
 

@@ -17,6 +17,7 @@ _CLASSES: Final[dict[str, type[TilewrightError]]] = {
     if isinstance(kind, type) and issubclass(kind, TilewrightError)
 }
 _PLAIN: Final = (str, int, float, bool)
+_MAX_TEXT: Final = 4000
 
 
 def encode_error(error: TilewrightError) -> dict[str, Any]:
@@ -61,20 +62,24 @@ def decode_error(data: Mapping[str, Any]) -> TilewrightError:
             )
         kind, shown = _CLASSES[data["class"]], data["shown"]
         return kind(
-            str(data["rule"]),
-            field=str(data["field"]),
-            value=data["value"] if shown is None else _Shown(str(shown)),
-            remedy=str(data["remedy"]),
+            str(data["rule"])[:_MAX_TEXT],
+            field=str(data["field"])[:_MAX_TEXT],
+            value=_short(data["value"]) if shown is None else _Shown(shown),
+            remedy=str(data["remedy"])[:_MAX_TEXT],
         )
     except (KeyError, TypeError, ValueError):
-        return DeviceError("the agent reports an error of no known kind", value=_Shown(str(data)))
+        return DeviceError("the agent reports an error of no known kind", value=_Shown(data))
+
+
+def _short(value: Any) -> Any:
+    return value[:_MAX_TEXT] if isinstance(value, str) else value
 
 
 class _Shown:
     """A value of which only the text travelled."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: object) -> None:
+        self._text = str(text)[:_MAX_TEXT]
 
     def __repr__(self) -> str:
         return self._text

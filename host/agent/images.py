@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.agent.channel import Buffers
 from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.protocol import Buffers, Message, ProtocolError
+from tilewright.host.agent.protocol import Message, ProtocolError
 from tilewright.host.device import Bytes
 from tilewright.host.errors import ProgramError
 from tilewright.host.hwconfig import INSTRUCTION_BYTES
@@ -26,6 +27,8 @@ PAGE: Final = 4096
 _ENTRY: Final = np.dtype("<u4")
 _COUNT_BYTES: Final = 4
 _MAX_REGIONS: Final = 1024
+_MAX_NAME: Final = 64
+_REGION_BYTES: Final = 512
 
 
 def max_delta_bytes(nbytes: int) -> int:
@@ -106,6 +109,13 @@ def digest(fields: Mapping[str, Any], body: Buffers) -> str:
     return result.hexdigest()
 
 
+def kept_bytes(program: Program) -> int:
+    """About what a program takes while it is kept."""
+    names = len(program.regions) + len(program.constants)
+    content = len(program.instructions) + sum(map(len, program.constants.values()))
+    return content + _REGION_BYTES * (names + 1)
+
+
 def check_limits(program_bytes: int, memory_bytes: int, limits: Limits) -> None:
     """Refuse a program that an agent would not take.
 
@@ -165,6 +175,11 @@ def _sizes(message: Message, name: str, count: int) -> dict[str, tuple[int, ...]
     """An object of names to one or several sizes."""
     found = {}
     entries = message.mapping(name)
+    if len(entries) > _MAX_REGIONS or any(len(key) > _MAX_NAME for key in entries):
+        raise ProtocolError(
+            f"must be at most {_MAX_REGIONS}, with names of at most {_MAX_NAME} characters",
+            field=f"message {message.kind}: {name}",
+        )
     for key, value in entries.items():
         numbers = tuple(value) if isinstance(value, list) else (value,)
         if len(numbers) != count or not all(
@@ -172,8 +187,4 @@ def _sizes(message: Message, name: str, count: int) -> dict[str, tuple[int, ...]
         ):
             raise ProtocolError("must be sizes", field=f"message {message.kind}: {name}")
         found[key] = numbers
-    if len(found) > _MAX_REGIONS:
-        raise ProtocolError(
-            f"must be at most {_MAX_REGIONS}", field=f"message {message.kind}: {name}"
-        )
     return found

@@ -29,16 +29,17 @@ class Lease:
         """Who has it; empty: nobody."""
         return self._holder
 
-    def take(self, client: str, *, wait_seconds: float, is_gone: Callable[[], bool]) -> None:
+    def take(self, client: str, *, wait_seconds: float, check_waits: Callable[[], None]) -> None:
         """Take the device.
 
         Args:
             client: a name for messages.
             wait_seconds: how long to wait for its turn.
-            is_gone: whether the client went away, asked while it waits.
+            check_waits: raises when the client does not wait any more.
 
         Raises:
-            DeviceError: another client has it for all this time, or the client went away.
+            DeviceError: another client has it for all this time.
+            Exception: what `check_waits` raised.
         """
         ticket = object()
         deadline = time.monotonic() + wait_seconds
@@ -47,7 +48,8 @@ class Lease:
             try:
                 while self._holder or self._waiting[0] is not ticket:
                     left = deadline - time.monotonic()
-                    if left <= 0 or is_gone():
+                    check_waits()
+                    if left <= 0:
                         raise DeviceError(
                             "the device must be free",
                             field="lease",

@@ -9,6 +9,9 @@ from typing import Any
 
 from tilewright.host.errors import ConfigError
 
+MAX_WAIT_SECONDS = 7 * 24 * 3600.0
+"""Longest wait for a turn that a client may ask for."""
+
 _MIB = 1 << 20
 
 
@@ -21,14 +24,14 @@ class Limits:
         memory_bytes: memory image of a program.
         run_seconds: longest run.
         lease_seconds: silence after which a client loses the device.
-        connections: clients at a time, those that wait included.
+        connections: clients that know the token at a time, those that wait included.
     """
 
     program_bytes: int = 128 * _MIB
     memory_bytes: int = 128 * _MIB
     run_seconds: float = 60.0
     lease_seconds: float = 30.0
-    connections: int = 16
+    connections: int = 64
 
     def __post_init__(self) -> None:
         """Refuse what is not a positive number."""

@@ -1,38 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between an agent and its clients, over a socket, with limits and deadlines.
+"""Messages between an agent and its clients: a prefix, a header in JSON, a body of plain bytes.
 
-A message is a prefix (magic, protocol version, two lengths), a JSON object with its ``kind`` and
-small values, and a body of plain bytes. Big-endian.
+The prefix has magic, protocol version and two lengths, big-endian. The header is an object with
+the message's ``kind`` and small values, whose depth, numbers and texts are bounded here. Texts
+may be printed as they are: what steers a terminal was made visible on arrival.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import selectors
-import socket
+import re
 import struct
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tilewright.host.errors import DeviceError
+from tilewright.host.printable import printable
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 
-MAX_HEADER_BYTES: Final = 1 << 20
-"""Of those who proved to know the token; before, `authentication` allows less."""
+MAX_HEADER_BYTES: Final = 1 << 18
+"""Of those who hold the device; `SMALL_HEADER_BYTES` of all others."""
+SMALL_HEADER_BYTES: Final = 4096
 
 _MAGIC: Final = b"TWAG"
 _PREFIX: Final = struct.Struct("!4sHIQ")
-_CHUNK: Final = 1 << 20
-"""Memory is taken as bytes arrive, not as a message announces them."""
-_SLOWEST_BYTES_PER_SECOND: Final = 1 << 16
-_TRANSFER_SECONDS: Final = 10.0
-
-Buffers = Sequence[bytes | bytearray | memoryview]
+PREFIX_BYTES: Final = _PREFIX.size
+_MAX_DEPTH: Final = 8
+_MAX_DIGITS: Final = 20
+_MAX_FRACTION_CHARACTERS: Final = 40
+_KIND: Final = re.compile(r"[a-z]{1,16}")
 
 
 class ProtocolError(DeviceError):
@@ -48,7 +47,7 @@ class Message:
     """A received message.
 
     Attributes:
-        kind: what it is.
+        kind: what it is, in small letters.
         fields: small values; use the typed getters.
         body: plain bytes.
     """
@@ -77,20 +76,31 @@ class Message:
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(name, "a number")
-        if not (math.isfinite(value) and low <= value <= high):
+        if not low <= value <= high:  # no number is not in any range
             raise self._wrong(name, f"a number from {low:g} to {high:g}")
         return float(value)
 
-    def text(self, name: str) -> str:
-        """A field that must be text.
+    def text(self, name: str, *, most: int = 4096) -> str:
+        """A field that must be text of at most so many characters.
 
         Raises:
             ProtocolError: it is missing or anything else.
         """
         value = self.fields.get(name)
-        if not isinstance(value, str):
-            raise self._wrong(name, "text")
+        if not isinstance(value, str) or len(value) > most:
+            raise self._wrong(name, f"text of at most {most} characters")
         return value
+
+    def hexadecimal(self, name: str, nbytes: int) -> bytes:
+        """A field that must be so many bytes in hexadecimal, with small letters.
+
+        Raises:
+            ProtocolError: it is missing or anything else.
+        """
+        value = self.fields.get(name)
+        if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{2 * nbytes}}}", value):
+            raise self._wrong(name, f"{nbytes} bytes in hexadecimal")
+        return bytes.fromhex(value)
 
     def mapping(self, name: str) -> dict[str, Any]:
         """A field that must be an object.
@@ -103,125 +113,110 @@ class Message:
             raise self._wrong(name, "an object")
         return value
 
+    def expect(self, *kinds: str) -> Message:
+        """This message, if it is of one of these kinds.
+
+        Raises:
+            ProtocolError: it is of another.
+        """
+        if self.kind not in kinds:
+            raise ProtocolError(f"must be {' or '.join(kinds)}", field="message", value=self.kind)
+        return self
+
     def _wrong(self, name: str, wanted: str) -> ProtocolError:
         return ProtocolError(f"must be {wanted}", field=f"message {self.kind}: {name}")
 
 
-class Channel:
-    """Messages over a connected socket; one thread at a time may send or receive.
+def pack(kind: str, fields: Mapping[str, Any], body_bytes: int) -> bytes:
+    """Prefix and header of a message."""
+    header = json.dumps({"kind": kind, **fields}).encode()
+    return _PREFIX.pack(_MAGIC, PROTOCOL_VERSION, len(header), body_bytes) + header
+
+
+def unpack_prefix(data: bytes | bytearray, *, max_header: int, max_body: int) -> tuple[int, int]:
+    """Bytes of header and body that a prefix announces.
 
     Args:
-        connection: it becomes the channel's to close.
+        data: `PREFIX_BYTES` bytes.
+        max_header: largest header.
+        max_body: largest body.
+
+    Raises:
+        ProtocolError: it is none, of another version, or announces more.
     """
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket: Final = connection
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-    def send(self, kind: str, body: Buffers = (), /, **fields: Any) -> None:
-        """Send a message.
-
-        Raises:
-            ConnectionLostError: the other side is gone or takes nothing.
-        """
-        header = json.dumps({"kind": kind, **fields}).encode()
-        size = sum(len(part) for part in body)
-        prefix = _PREFIX.pack(_MAGIC, PROTOCOL_VERSION, len(header), size)
-        deadline = time.monotonic() + _transfer_seconds(size)
-        try:
-            for part in (prefix + header, *body):
-                self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-                self._socket.sendall(part)
-        except OSError as error:
-            raise _lost(error) from error
-
-    def receive(
-        self, *, seconds: float, max_header: int = MAX_HEADER_BYTES, max_body: int = 0
-    ) -> Message:
-        """Receive a message.
-
-        Args:
-            seconds: until it begins; its bytes then have a deadline by their number.
-            max_header: largest header in bytes.
-            max_body: largest body in bytes.
-
-        Raises:
-            ProtocolError: no message, or too large a one.
-            ConnectionLostError: the other side is gone or silent.
-        """
-        deadline = time.monotonic() + seconds
-        first = self._take(1, deadline)
-        deadline = time.monotonic() + _TRANSFER_SECONDS
-        prefix = first + self._take(_PREFIX.size - 1, deadline)
-        magic, version, header_size, body_size = _PREFIX.unpack(prefix)
-        if magic != _MAGIC:
-            raise ProtocolError("the other side must speak the agent's protocol", field="message")
-        if version != PROTOCOL_VERSION:
+    magic, version, header_size, body_size = _PREFIX.unpack(data)
+    if magic != _MAGIC:
+        raise ProtocolError("the other side must speak the agent's protocol", field="message")
+    if version != PROTOCOL_VERSION:
+        raise ProtocolError(
+            f"must be {PROTOCOL_VERSION}",
+            field="protocol version",
+            value=version,
+            remedy="install the same release on both sides",
+        )
+    for name, size, limit in (("header", header_size, max_header), ("body", body_size, max_body)):
+        if size > limit:
             raise ProtocolError(
-                f"must be {PROTOCOL_VERSION}",
-                field="protocol version",
-                value=version,
-                remedy="install the same release on both sides",
+                f"must be at most {limit} bytes", field=f"message {name}", value=size
             )
-        for name, size, limit in (
-            ("header", header_size, max_header),
-            ("body", body_size, max_body),
-        ):
-            if size > limit:
-                raise ProtocolError(
-                    f"must be at most {limit} bytes", field=f"message {name}", value=size
-                )
-        deadline = time.monotonic() + _transfer_seconds(header_size + body_size)
-        header = _header(self._take(header_size, deadline))
-        body = self._take(body_size, deadline)
-        return Message(kind=str(header.pop("kind")), fields=header, body=body)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the other side closed the connection; nothing is consumed."""
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._socket, selectors.EVENT_READ)
-                return bool(selector.select(0)) and not self._socket.recv(1, socket.MSG_PEEK)
-        except (OSError, ValueError):
-            return True
-
-    def close(self) -> None:
-        """Close the connection, from any thread. Idempotent."""
-        with suppress(OSError):  # the other side may have been first
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _take(self, size: int, deadline: float) -> bytearray:
-        data = bytearray()
-        try:
-            while len(data) < size:
-                self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-                part = self._socket.recv(min(_CHUNK, size - len(data)))
-                if not part:
-                    raise ConnectionLostError("the other side closed the connection", field="agent")
-                data += part
-        except OSError as error:
-            raise _lost(error) from error
-        return data
+    return header_size, body_size
 
 
-def _header(data: bytearray) -> dict[str, Any]:
+def read_header(data: bytes | bytearray) -> tuple[str, dict[str, Any]]:
+    """Kind and fields of a header.
+
+    Raises:
+        ProtocolError: it is none, or has numbers or depths that no message has.
+    """
     try:
-        header = json.loads(data)
+        header = json.loads(
+            data, parse_int=_whole, parse_float=_fraction, parse_constant=_no_constant
+        )
     except (ValueError, RecursionError) as error:
         raise ProtocolError("must be JSON", field="message header") from error
     if not isinstance(header, dict) or not isinstance(header.get("kind"), str):
         raise ProtocolError("must be an object with its kind", field="message header")
-    return header
+    kind = header.pop("kind")
+    if not _KIND.fullmatch(kind):
+        raise ProtocolError(
+            "must be small letters", field="message header: kind", value=printable(kind, limit=40)
+        )
+    return kind, _harmless(header, 0)
 
 
-def _transfer_seconds(size: int) -> float:
-    return _TRANSFER_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
+def _harmless(value: Any, depth: int) -> Any:
+    """A JSON value whose texts can be printed.
+
+    Raises:
+        ProtocolError: it is nested deeper than any message is.
+    """
+    if depth > _MAX_DEPTH:
+        raise ProtocolError(f"must have at most {_MAX_DEPTH} levels", field="message header")
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_harmless(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {printable(key): _harmless(item, depth + 1) for key, item in value.items()}
+    return value
 
 
-def _lost(error: OSError) -> ConnectionLostError:
-    if isinstance(error, TimeoutError):
-        return ConnectionLostError("the other side is silent", field="agent")
-    return ConnectionLostError(f"the connection broke ({error})", field="agent")
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ProtocolError(
+            f"numbers must have at most {_MAX_DIGITS} digits",
+            field="message header",
+            value=len(digits),
+        )
+    return int(digits)
+
+
+def _fraction(characters: str) -> float:
+    value = float(characters) if len(characters) <= _MAX_FRACTION_CHARACTERS else math.inf
+    if math.isinf(value):
+        raise ProtocolError("numbers must be those of a double", field="message header")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ProtocolError("numbers must be finite", field="message header", value=name)

@@ -8,22 +8,29 @@ import signal
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
 from typing import Any, Final
 
-from tilewright.host.agent.authentication import AuthenticationError, admit
+from tilewright.host.agent.address import check_plain, name_of, resolve
+from tilewright.host.agent.authentication import HANDSHAKE_SECONDS, AuthenticationError, admit
+from tilewright.host.agent.channel import Channel
+from tilewright.host.agent.door import Door
 from tilewright.host.agent.lease import Lease
 from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.protocol import Channel, ConnectionLostError, ProtocolError
+from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError
 from tilewright.host.agent.session import LOG, Service, Session
+from tilewright.host.agent.tls import Identity, TlsError
 from tilewright.host.device import Device
-from tilewright.host.errors import ConfigError, DeviceError
+from tilewright.host.errors import ConfigError
 
 _END_SECONDS: Final = 10.0
 """How long a run may take to end when the server stops."""
+_BACKLOG: Final = 128
+"""Connections that the kernel keeps until they are accepted: a client beyond them is lost."""
+_SHORTAGE_PAUSE: Final = 0.1
 
 
 class AgentServer:
@@ -33,11 +40,12 @@ class AgentServer:
         device: what is served; it stays the caller's to close, after `stop`.
         listen: ``HOST:PORT``; port 0 means any free one.
         token: shared secret.
+        identity: for TLS; None: no TLS, at an address of this machine alone.
         limits: for every client.
         max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
 
     Raises:
-        ConfigError: no such address, or it cannot be listened at.
+        ConfigError: no such address, it cannot be listened at, or others reach it without TLS.
     """
 
     def __init__(
@@ -46,14 +54,17 @@ class AgentServer:
         *,
         listen: str,
         token: bytes,
+        identity: Identity | None,
         limits: Limits | None = None,
         max_cycles: int = 0,
     ) -> None:
         limits = limits or Limits()
         service = Service(device=device, limits=limits, lease=Lease(), max_cycles=max_cycles)
         family, address = resolve(listen, field="listen")
+        if identity is None:
+            check_plain(address, field="listen", value=listen)
         try:
-            self._server: Final = _Server(family, address, service, token)
+            self._server: Final = _Server(family, address, service, token, identity)
         except OSError as error:
             raise ConfigError(
                 f"cannot be listened at ({error.strerror})", field="listen", value=listen
@@ -62,7 +73,7 @@ class AgentServer:
     @property
     def address(self) -> str:
         """Where it listens: ``HOST:PORT``."""
-        return _name(self._server.socket.getsockname())
+        return name_of(self._server.socket.getsockname())
 
     def serve(self) -> None:
         """Answer clients until `stop` is called from another thread or a signal handler's."""
@@ -75,85 +86,96 @@ class AgentServer:
         self._server.drop_clients()
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _Server(socketserver.TCPServer):
     allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
+    request_queue_size = _BACKLOG
 
     def __init__(
-        self, family: socket.AddressFamily, address: Any, service: Service, token: bytes
+        self,
+        family: socket.AddressFamily,
+        address: Any,
+        service: Service,
+        token: bytes,
+        identity: Identity | None,
     ) -> None:
         self.address_family = family
         self._service = service
         self._token = token
+        self._identity = identity
+        self._door = Door()
         self._places = threading.BoundedSemaphore(service.limits.connections)
         self._clients: dict[Channel, threading.Thread] = {}
         super().__init__(address, socketserver.BaseRequestHandler)
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_SHORTAGE_PAUSE)  # no file number is free: asking at once asks for ever
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-            return
-        LOG.warning("%s: too many connections", _name(client_address))
-        with suppress(DeviceError, OSError):
-            Channel(request).send("full")
-        self.shutdown_request(request)
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        channel, client = Channel(request), _name(client_address)
-        self._clients[channel] = threading.current_thread()
+        """Let a connection in; runs where connections are accepted, and must not wait."""
+        channel = Channel(request, seconds=HANDSHAKE_SECONDS)
+        for _ in self._door.enter(channel, client_address[0]):
+            LOG.warning("too many connections without proof of the token: the oldest is closed")
+        thread = threading.Thread(
+            target=self._accompany, args=(channel, name_of(client_address)), daemon=True
+        )
+        self._clients[channel] = thread
         try:
-            try:
-                reason = self._converse(channel, client)
-            finally:
-                self._places.release()  # first: who is sent away may come back at once
-            if reason:
-                with suppress(DeviceError):
-                    channel.send("bye", reason=reason)
+            thread.start()
+        except RuntimeError:  # the system has no thread left
+            self._forget(channel)
+            raise
+
+    def handle_error(self, _request: Any, client_address: Any) -> None:
+        LOG.exception("%s: no connection", name_of(client_address))
+
+    def drop_clients(self) -> None:
+        for channel, thread in list(self._clients.items()):
+            channel.abort()
+            thread.join(_END_SECONDS)
+
+    def _accompany(self, channel: Channel, client: str) -> None:
+        """Serve a client from its first byte to its last."""
+        try:
+            self._converse(channel, client)
+        except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
+            LOG.info("%s: %s", client, error)
+            channel.farewell(str(error))
+        except TlsError as error:  # what it would be told, it could not read
+            LOG.info("%s: %s", client, error)
+        except Exception:
+            LOG.exception("%s: the session failed", client)
         finally:
-            channel.close()
-            del self._clients[channel]
+            self._forget(channel)
 
-    def _converse(self, channel: Channel, client: str) -> str:
-        """Serve a client to the end; returns why the agent ends it, or an empty text."""
-        service = self._service
+    def _converse(self, channel: Channel, client: str) -> None:
+        channel.accept_tls(self._identity)
+        proof = admit(channel, self._token)
+        if not self._places.acquire(blocking=False):
+            LOG.warning("%s: too many clients", client)
+            channel.send("full", mac=proof)
+            return
         try:
-            admit(
-                channel,
-                self._token,
+            self._door.leave(channel)
+            channel.lift_deadline()
+            service = self._service
+            channel.send(
+                "welcome",
+                mac=proof,
                 hw=asdict(service.device.hw),
                 limits=service.limits.to_mapping(),
             )
             Session(channel, client, service).serve()
-        except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
-            LOG.info("%s: %s", client, error)
-            return str(error)
-        return ""
+        finally:
+            self._places.release()  # before farewells: who is sent away may come back at once
 
-    def handle_error(self, _request: Any, client_address: Any) -> None:
-        LOG.exception("%s: the session failed", _name(client_address))
-
-    def drop_clients(self) -> None:
-        for channel, thread in list(self._clients.items()):
-            channel.close()
-            thread.join(_END_SECONDS)
-
-
-def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
-    """Family and socket address of ``HOST:PORT``; ``[HOST]:PORT`` for IPv6.
-
-    Raises:
-        ConfigError: it has another form, or the host has no address.
-    """
-    host, colon, port = address.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise ConfigError("must look like HOST:PORT", field=field, value=address)
-    try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise ConfigError("no such host", field=field, value=address) from error
-    return found[0], found[4]
+    def _forget(self, channel: Channel) -> None:
+        self._door.leave(channel)
+        channel.close()
+        self._clients.pop(channel, None)
 
 
 def serve_until_signal(server: AgentServer, ready: Callable[[str], None]) -> None:
@@ -183,8 +205,3 @@ def serve_until_signal(server: AgentServer, ready: Callable[[str], None]) -> Non
 def log_to_stderr() -> None:
     """Show what the agent logs, with the time."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-
-
-def _name(address: Any) -> str:
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from tilewright.host.agent.limits import Limits
 from tilewright.host.agent.server import AgentServer, log_to_stderr, serve_until_signal
+from tilewright.host.agent.tls import Identity, load_identity, make_identity
 from tilewright.host.board import Board
 from tilewright.host.device import Device
+from tilewright.host.errors import ConfigError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.pynq_device import DEFAULT_MAX_SECONDS, PynqDevice
 
@@ -45,11 +47,26 @@ def open_board(
     )
 
 
+def open_identity(certificate: Path | None, *, plain: bool) -> Identity | None:
+    """What an agent shows to its clients: that of a file, a new one, or None without TLS.
+
+    Raises:
+        ConfigError: the file cannot be used, or both were given.
+        ToolError: see `make_identity`.
+    """
+    if plain and certificate is not None:
+        raise ConfigError("give one of --certificate and --plain", field="agent")
+    if plain:
+        return None
+    return make_identity() if certificate is None else load_identity(certificate)
+
+
 def serve_device(
     device: Device,
     *,
     listen: str,
     token: bytes,
+    identity: Identity | None,
     limits: Limits,
     max_cycles: int = 0,
 ) -> None:
@@ -62,6 +79,7 @@ def serve_device(
         device,
         listen=listen,
         token=token,
+        identity=identity,
         limits=limits,
         max_cycles=max_cycles,
     )

@@ -9,12 +9,19 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.error_codec import encode_error
-from tilewright.host.agent.images import apply_delta, delta, max_delta_bytes, read_program
+from tilewright.host.agent.images import (
+    apply_delta,
+    delta,
+    kept_bytes,
+    max_delta_bytes,
+    read_program,
+)
 from tilewright.host.agent.lease import Lease
-from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.limits import MAX_WAIT_SECONDS, Limits
 from tilewright.host.agent.protocol import (
-    Channel,
+    SMALL_HEADER_BYTES,
     ConnectionLostError,
     Message,
     ProtocolError,
@@ -25,7 +32,8 @@ from tilewright.host.program import Program
 
 LOG: Final = logging.getLogger("tilewright.agent")
 
-_MAX_WAIT_SECONDS: Final = 7 * 24 * 3600.0
+_MAX_PROGRAMS: Final = 64
+_DIGEST_BYTES: Final = 32
 _LOOK_SECONDS: Final = 0.1
 """How often the client of a run is looked after."""
 
@@ -69,7 +77,7 @@ class Session:
         self._channel: Final = channel
         self._client: Final = client
         self._service: Final = service
-        self._programs: Final[OrderedDict[str, Program]] = OrderedDict()
+        self._programs: Final[OrderedDict[bytes, Program]] = OrderedDict()
 
     def serve(self) -> None:
         """Wait for the client's turn, then run its programs; the device is free on return.
@@ -78,19 +86,22 @@ class Session:
             ProtocolError, ConnectionLostError: the connection cannot go on.
         """
         limits, lease = self._service.limits, self._service.lease
-        request = self._channel.receive(seconds=limits.lease_seconds)
-        if request.kind != "lease":
-            raise ProtocolError("must be lease", field="message", value=request.kind[:40])
-        wait_seconds = request.number("wait_seconds", 0, _MAX_WAIT_SECONDS)
+        request = self._channel.receive(
+            seconds=limits.lease_seconds, max_header=SMALL_HEADER_BYTES
+        ).expect("lease")
+        wait_seconds = request.number("wait_seconds", 0, MAX_WAIT_SECONDS)
         try:
             lease.take(
-                self._client, wait_seconds=wait_seconds, is_gone=lambda: self._channel.is_gone
+                self._client, wait_seconds=wait_seconds, check_waits=self._channel.check_quiet
             )
+        except (ProtocolError, ConnectionLostError):
+            raise
         except DeviceError as error:
             self._channel.send("error", **encode_error(error))
             return
         LOG.info("%s has the device", self._client)
         try:
+            self._channel.check_quiet()
             self._channel.send("leased")
             while self._answer():
                 pass
@@ -104,18 +115,17 @@ class Session:
         request = self._channel.receive(
             seconds=limits.lease_seconds,
             max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes)),
-        )
+        ).expect("ping", "load", "run", "leave")
+        if request.kind == "leave":
+            return False
+        self._channel.check_quiet()
         try:
             if request.kind == "ping":
                 self._channel.send("pong")
             elif request.kind == "load":
                 self._load(request)
-            elif request.kind == "run":
-                self._run(request)
-            elif request.kind == "leave":
-                return False
             else:
-                raise ProtocolError("no such message", field="message", value=request.kind[:40])
+                self._run(request)
         except (ProtocolError, ConnectionLostError):
             raise
         except TilewrightError as error:
@@ -131,17 +141,23 @@ class Session:
     def _load(self, request: Message) -> None:
         program = read_program(request, self._service.limits)
         program.check(self._service.device.hw)
-        self._programs[request.text("digest")] = program
-        while sum(_size(p) for p in self._programs.values()) > self._service.limits.program_bytes:
+        name = _digest(request)
+        self._programs[name] = program
+        self._programs.move_to_end(name)
+        while len(self._programs) > 1 and (
+            len(self._programs) > _MAX_PROGRAMS
+            or sum(map(kept_bytes, self._programs.values())) > self._service.limits.program_bytes
+        ):
             self._programs.popitem(last=False)
         self._channel.send("loaded")
 
     def _run(self, request: Message) -> None:
-        program = self._programs.get(request.text("digest"))
+        name = _digest(request)
+        program = self._programs.get(name)
         if program is None:
             self._channel.send("unknown")
             return
-        self._programs.move_to_end(request.text("digest"))
+        self._programs.move_to_end(name)
         image = program.image()
         apply_delta(image, request.body)
         result = self._watched(program, image, self._cycles(request))
@@ -162,8 +178,11 @@ class Session:
 
         def watch() -> None:
             while not ended.wait(_LOOK_SECONDS):
-                if self._channel.is_gone and isinstance(device, Interruptible):
-                    device.give_up()
+                try:
+                    self._channel.check_quiet()
+                except DeviceError:
+                    if isinstance(device, Interruptible):
+                        device.give_up()
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -174,5 +193,5 @@ class Session:
             watcher.join()
 
 
-def _size(program: Program) -> int:
-    return len(program.instructions) + sum(map(len, program.constants.values()))
+def _digest(request: Message) -> bytes:
+    return request.hexadecimal("digest", _DIGEST_BYTES)

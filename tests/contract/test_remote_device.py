@@ -11,6 +11,7 @@ from support.rtl import IDEAL
 
 from tilewright.host.agent.client import RemoteDevice
 from tilewright.host.agent.server import AgentServer
+from tilewright.host.agent.tls import Identity, make_identity
 from tilewright.host.device import Device
 from tilewright.host.hwconfig import HwConfig
 from tilewright.sim.build import build_model
@@ -22,11 +23,11 @@ TOKEN = b"a secret of the tests"
 class Served(RemoteDevice):
     """A client that ends its agent when it is closed."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, identity: Identity | None) -> None:
         self._device = device
-        self._server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN)
+        self._server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN, identity=identity)
         threading.Thread(target=self._server.serve, daemon=True).start()
-        super().__init__(self._server.address, TOKEN)
+        super().__init__(self._server.address, TOKEN, plain=identity is None)
 
     def close(self) -> None:
         if not self._closed:
@@ -37,7 +38,7 @@ class Served(RemoteDevice):
 
 class TestRemoteRtl(DeviceContract):
     def make_device(self, hw: HwConfig) -> RemoteDevice:
-        return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000))
+        return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000), make_identity())
 
 
 class TestRemoteBoard(DeviceContract):
@@ -47,4 +48,4 @@ class TestRemoteBoard(DeviceContract):
         pytest.importorskip("pynq")
         from tilewright.sim.pynq_simulation import SimulatedBoard  # noqa: PLC0415  (pynq)
 
-        return Served(SimulatedBoard(hw, IDEAL, build_model(hw), watchdog_cycles=20_000))
+        return Served(SimulatedBoard(hw, IDEAL, build_model(hw), watchdog_cycles=20_000), None)

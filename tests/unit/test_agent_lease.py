@@ -9,11 +9,12 @@ import time
 import pytest
 
 from tilewright.host.agent.lease import Lease
+from tilewright.host.agent.protocol import ConnectionLostError
 from tilewright.host.errors import DeviceError
 
 
-def here() -> bool:
-    return False
+def here() -> None:
+    pass
 
 
 def wait_until(condition) -> None:
@@ -25,20 +26,20 @@ def wait_until(condition) -> None:
 
 def test_a_second_client_is_refused_with_the_holders_name():
     lease = Lease()
-    lease.take("first", wait_seconds=0, is_gone=here)
+    lease.take("first", wait_seconds=0, check_waits=here)
     with pytest.raises(DeviceError, match=r"must be free, not 'leased to first for 0 s'.*--wait"):
-        lease.take("second", wait_seconds=0, is_gone=here)
+        lease.take("second", wait_seconds=0, check_waits=here)
     lease.give_back()
-    lease.take("second", wait_seconds=0, is_gone=here)
+    lease.take("second", wait_seconds=0, check_waits=here)
     assert lease.holder == "second"
 
 
 def test_those_who_wait_get_it_in_their_order_and_never_two_at_once():
     lease, order, together = Lease(), [], []
-    lease.take("0", wait_seconds=0, is_gone=here)
+    lease.take("0", wait_seconds=0, check_waits=here)
 
     def client(name: str) -> None:
-        lease.take(name, wait_seconds=10, is_gone=here)
+        lease.take(name, wait_seconds=10, check_waits=here)
         order.append(name)
         time.sleep(0.01)
         together.append(lease.holder)
@@ -59,27 +60,32 @@ def test_those_who_wait_get_it_in_their_order_and_never_two_at_once():
 def test_nobody_overtakes_those_who_wait():
     for _ in range(20):
         lease = Lease()
-        lease.take("holder", wait_seconds=0, is_gone=here)
+        lease.take("holder", wait_seconds=0, check_waits=here)
         waiting = threading.Thread(
-            target=lease.take, args=("waiting",), kwargs={"wait_seconds": 10, "is_gone": here}
+            target=lease.take, args=("waiting",), kwargs={"wait_seconds": 10, "check_waits": here}
         )
         waiting.start()
         wait_until(lambda held=lease: len(held._waiting) == 1)
         lease.give_back()
         with pytest.raises(DeviceError, match="must be free"):
-            lease.take("hurried", wait_seconds=0, is_gone=here)
+            lease.take("hurried", wait_seconds=0, check_waits=here)
         waiting.join(10)
         assert lease.holder == "waiting"
 
 
 def test_a_client_that_leaves_while_it_waits_does_not_hold_up_the_next():
     lease, gone, errors = Lease(), threading.Event(), []
-    lease.take("holder", wait_seconds=0, is_gone=here)
+
+    def check() -> None:
+        if gone.is_set():
+            raise ConnectionLostError("it left")
+
+    lease.take("holder", wait_seconds=0, check_waits=here)
 
     def leaver() -> None:
         try:
-            lease.take("leaver", wait_seconds=60, is_gone=gone.is_set)
-        except DeviceError as error:
+            lease.take("leaver", wait_seconds=60, check_waits=check)
+        except ConnectionLostError as error:
             errors.append(error)
 
     thread = threading.Thread(target=leaver)
@@ -89,4 +95,4 @@ def test_a_client_that_leaves_while_it_waits_does_not_hold_up_the_next():
     thread.join(10)
     assert len(errors) == 1
     lease.give_back()
-    lease.take("next", wait_seconds=0, is_gone=here)
+    lease.take("next", wait_seconds=0, check_waits=here)

@@ -9,122 +9,38 @@ import socket
 import struct
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from contract.device_contract import build, data_image, legal_steps
+from support.agents import (
+    EXPECTED,
+    IMAGE,
+    PROGRAM,
+    TINY,
+    TOKEN,
+    SlowDevice,
+    answered,
+    dial,
+    left,
+    member,
+    remote_device,
+    serving,
+    works,
+)
 
-from tilewright.host.agent import authentication, client, protocol, session
-from tilewright.host.agent.authentication import AuthenticationError, join, read_token
+from tilewright.host.agent import authentication, client, protocol, server, session
+from tilewright.host.agent.address import resolve
+from tilewright.host.agent.authentication import AuthenticationError, read_token
+from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.client import RemoteDevice
 from tilewright.host.agent.images import describe, digest
 from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.protocol import Channel, ConnectionLostError, ProtocolError
-from tilewright.host.agent.server import AgentServer, resolve
+from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError
+from tilewright.host.agent.server import AgentServer
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
-from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.program import Program
 from tilewright.sim.reference import ReferenceDevice
-
-TINY = load_hwconfig("tiny-4x4")
-TOKEN = b"0123456789abcdef"
-PROGRAM = build(TINY, *legal_steps(TINY).values())
-IMAGE = data_image(PROGRAM)
-EXPECTED = ReferenceDevice(TINY).run(PROGRAM, IMAGE).memory
-
-
-class SlowDevice(ReferenceDevice):
-    """A reference that takes its time when told to, until it is given up."""
-
-    def __init__(self) -> None:
-        super().__init__(TINY)
-        self.slow = False
-        self.broken = False
-        self.running = threading.Event()
-        self.given_up = threading.Event()
-        self.limits: list[int] = []
-        self.together = 0
-
-    def run(self, program, memory, *, max_cycles=0):
-        self.limits.append(max_cycles)
-        self.together += 1
-        assert self.together == 1, "one run at a time"
-        try:
-            if self.broken:
-                raise RuntimeError("a defect of the device")
-            if self.slow:
-                self.given_up.clear()
-                self.running.set()
-                assert self.given_up.wait(20), "nobody gave the run up"
-                raise DeviceError("the run was given up", field="device")
-            return super().run(program, memory)
-        finally:
-            self.together -= 1
-
-    def give_up(self) -> None:
-        self.given_up.set()
-
-
-@contextmanager
-def serving(device=None, listen="127.0.0.1:0", max_cycles=0, **limits):
-    server = AgentServer(
-        device or SlowDevice(),
-        listen=listen,
-        token=TOKEN,
-        limits=Limits(**limits),
-        max_cycles=max_cycles,
-    )
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
-        yield server.address
-    finally:
-        server.stop()
-        thread.join(10)
-        assert not thread.is_alive()
-
-
-def works(address: str, **options) -> None:
-    """A client gets the device and the right result."""
-    device = RemoteDevice(address, TOKEN, **options)
-    try:
-        assert np.array_equal(device.run(PROGRAM, IMAGE).memory, EXPECTED)
-    finally:
-        device.close()
-
-
-def dial(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=10)
-
-
-def member(address: str, *, leased: bool = True) -> Channel:
-    """A client that knows the token and does what it likes."""
-    channel = Channel(dial(address))
-    join(channel, TOKEN)
-    if leased:
-        channel.send("lease", wait_seconds=5)
-        assert channel.receive(seconds=10).kind == "leased"
-    return channel
-
-
-def left(channel: Channel) -> bool:
-    """Whether the agent ends the connection."""
-    try:
-        return channel.receive(seconds=10).kind == "bye"
-    except ConnectionLostError as error:
-        return "silent" not in str(error)
-
-
-def answered(channel: Channel) -> bool:
-    """Whether the agent says anything or ends the connection."""
-    try:
-        channel.receive(seconds=10, max_body=1 << 20)
-    except ConnectionLostError as error:
-        return "silent" not in str(error)
-    return True
-
 
 # -- the secret -----------------------------------------------------------------------------
 
@@ -133,7 +49,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_works(monkeypatch):
     monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
     with serving() as address:
         with pytest.raises(AuthenticationError, match="refuses the token"):
-            RemoteDevice(address, TOKEN[:-1] + b"x")
+            RemoteDevice(address, TOKEN[:-1] + b"x", plain=True)
         works(address)
 
 
@@ -151,6 +67,7 @@ class Impostor:
     def _serve(self) -> None:
         connection, _ = self._socket.accept()
         channel = Channel(connection)
+        channel.receive(seconds=10).expect("hello")
         channel.send("challenge", nonce="00" * 32)
         proof = channel.receive(seconds=10)
         self.heard = str(proof.fields).encode()
@@ -170,7 +87,7 @@ class Impostor:
 def test_an_agent_that_does_not_know_the_token_is_found_out(answer):
     impostor = Impostor(answer)
     with pytest.raises(AuthenticationError, match="agent must know the token"):
-        RemoteDevice(impostor.address, TOKEN)
+        remote_device(impostor.address)
     impostor.close()
     assert TOKEN not in impostor.heard
     assert TOKEN.hex().encode() not in impostor.heard
@@ -182,8 +99,7 @@ def test_a_proof_that_was_overheard_opens_no_other_connection(monkeypatch):
     send = Channel.send
 
     def listen_in(channel, kind, body=(), /, **fields):
-        if kind == "proof":
-            heard.update(fields)
+        heard.setdefault(kind, fields)
         send(channel, kind, body, **fields)
 
     with serving() as address:
@@ -191,9 +107,10 @@ def test_a_proof_that_was_overheard_opens_no_other_connection(monkeypatch):
             patched.setattr(Channel, "send", listen_in)
             works(address)
         replay = Channel(dial(address))
-        replay.receive(seconds=5)
-        replay.send("proof", **heard)
-        assert replay.receive(seconds=5).kind == "refused"
+        replay.send("hello", **heard["hello"])
+        replay.receive(seconds=10).expect("challenge")
+        replay.send("proof", **heard["proof"])
+        assert replay.receive(seconds=10).kind == "refused"
         replay.close()
 
 
@@ -201,7 +118,10 @@ def test_a_proof_that_was_overheard_opens_no_other_connection(monkeypatch):
     ("content", "mode", "message"),
     [
         (b"short", 0o600, "16 to 4096 bytes, not 5"),
-        (b"x" * 5000, 0o600, "16 to 4096 bytes"),
+        (b"x" * 5000, 0o600, "at most 4096 bytes"),
+        (b"x" * 16, 0o600, "must be random: 6 or more different"),
+        (b"abcde" * 4 + b"a", 0o600, "must be random"),
+        (b"abcdefgh" * 8, 0o600, "must be random.*again and again.*openssl rand"),
         (b"x" * 20, 0o644, "only its owner may read.*644.*chmod 600"),
         (None, 0, "cannot be read.*openssl rand"),
     ],
@@ -227,9 +147,9 @@ def test_white_space_around_a_token_does_not_count(tmp_path):
 
 def test_a_second_client_is_refused_or_waits():
     with serving() as address:
-        first = RemoteDevice(address, TOKEN)
+        first = remote_device(address)
         with pytest.raises(DeviceError, match=r"must be free, not 'leased to 127\.0\.0\.1:"):
-            RemoteDevice(address, TOKEN)
+            remote_device(address)
         threading.Timer(0.2, first.close).start()
         works(address, wait_seconds=10)
 
@@ -244,17 +164,17 @@ def test_a_silent_client_loses_the_device():
 
 def test_an_idle_client_keeps_the_device():
     with serving(lease_seconds=0.3) as address:
-        device = RemoteDevice(address, TOKEN)
+        device = remote_device(address)
         time.sleep(1.0)
         with pytest.raises(DeviceError, match="must be free"):
-            RemoteDevice(address, TOKEN)
+            remote_device(address)
         assert np.array_equal(device.run(PROGRAM, IMAGE).memory, EXPECTED)
         device.close()
 
 
 def test_a_client_that_is_forgotten_gives_the_device_back():
     with serving() as address:
-        device = RemoteDevice(address, TOKEN)
+        device = remote_device(address)
         del device
         gc.collect()
         works(address, wait_seconds=10)
@@ -263,7 +183,7 @@ def test_a_client_that_is_forgotten_gives_the_device_back():
 def test_a_client_that_lost_its_lease_gets_it_again_with_the_next_run(monkeypatch):
     monkeypatch.setattr(client, "_BEATS_A_LEASE", 0.01)  # the heart does not beat in this test
     with serving(lease_seconds=0.2) as address:
-        device = RemoteDevice(address, TOKEN)
+        device = remote_device(address)
         device.run(PROGRAM, IMAGE)
         time.sleep(0.6)
         with pytest.raises(ConnectionLostError, match="run again: it connects anew"):
@@ -311,7 +231,7 @@ def test_a_client_that_resets_the_connection_in_a_run_harms_nobody():
 def test_an_interrupted_client_can_run_again(monkeypatch):
     device = SlowDevice()
     with serving(device) as address:
-        remote = RemoteDevice(address, TOKEN, wait_seconds=10)
+        remote = remote_device(address, wait_seconds=10)
         device.slow = True
 
         def interrupt(*_arguments, **_options):
@@ -340,7 +260,7 @@ def test_an_agent_that_stops_in_a_run_is_an_error_and_its_successor_is_found():
     device = SlowDevice()
     errors = []
     with serving(device) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         device.slow = True
 
         def run() -> None:
@@ -367,7 +287,7 @@ def test_an_agent_that_stops_in_a_run_is_an_error_and_its_successor_is_found():
 def test_a_defect_of_the_device_is_an_error_and_the_session_goes_on():
     device = SlowDevice()
     with serving(device) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         device.broken = True
         with pytest.raises(DeviceError, match=r"agent could not do it.*its log has the reason"):
             remote.run(PROGRAM, IMAGE)
@@ -406,7 +326,7 @@ def test_noise_of_a_client_that_knows_the_token_ends_its_session_alone():
         for _ in range(30):
             channel = member(address)
             given = {k: rng.choice([v, None, -1, "x", [], {}]) for k, v in fields.items()}
-            given["digest"] = rng.choice(["a", 3, None])
+            given["digest"] = rng.choice(["aa" * 32, "a", 3, None])
             channel.send(rng.choice(kinds), rng.choice([body, [b"noise"], []]), **given)
             assert answered(channel), given
             channel.close()
@@ -414,10 +334,9 @@ def test_noise_of_a_client_that_knows_the_token_ends_its_session_alone():
 
 
 def test_a_connection_that_says_nothing_is_closed(monkeypatch):
-    monkeypatch.setattr(authentication, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.2)
     with serving(connections=1) as address:
         silent = Channel(dial(address))
-        assert silent.receive(seconds=5).kind == "challenge"
         assert left(silent)
         silent.close()
         monkeypatch.undo()
@@ -427,17 +346,16 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch):
 def test_before_the_token_is_proven_no_large_message_is_read():
     with serving() as address:
         channel = Channel(dial(address))
-        channel.receive(seconds=5)
-        channel._socket.sendall(prefix(1 << 19, 0))
+        channel._socket.sendall(prefix(1 << 17, 0))
         assert left(channel)
         channel.close()
 
 
-def test_more_connections_than_allowed_are_told_so():
+def test_more_clients_than_allowed_are_told_so():
     with serving(connections=2) as address:
-        held = [RemoteDevice(address, TOKEN), Channel(dial(address))]
+        held = [remote_device(address), member(address, leased=False)]
         with pytest.raises(DeviceError, match=r"as many clients as it may.*--max-connections"):
-            RemoteDevice(address, TOKEN)
+            remote_device(address)
         for each in held:
             each.close()
         works(address, wait_seconds=10)
@@ -445,7 +363,7 @@ def test_more_connections_than_allowed_are_told_so():
 
 def test_a_client_that_may_wait_waits_for_a_place_too():
     with serving(connections=1) as address:
-        held = RemoteDevice(address, TOKEN)
+        held = remote_device(address)
         threading.Timer(0.5, held.close).start()
         works(address, wait_seconds=20)
 
@@ -456,7 +374,7 @@ def test_a_client_that_may_wait_waits_for_a_place_too():
 def test_a_program_beyond_the_limits_is_refused_by_the_client_and_the_session_goes_on():
     small = Limits(program_bytes=4096, memory_bytes=PROGRAM.memory_bytes)
     with serving(**small.to_mapping()) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         many = build(TINY, *[legal_steps(TINY)["inp"]] * 200)
         with pytest.raises(ProgramError, match=r"at most 4096 bytes.*--max-program-mib"):
             remote.run(many, many.image())
@@ -464,7 +382,7 @@ def test_a_program_beyond_the_limits_is_refused_by_the_client_and_the_session_go
         with pytest.raises(ProgramError, match=r"memory must have at most.*--max-memory-mib"):
             remote.run(large, large.image())
         with pytest.raises(DeviceError, match="must be free"):
-            RemoteDevice(address, TOKEN)
+            remote_device(address)
         assert np.array_equal(remote.run(PROGRAM, IMAGE).memory, EXPECTED)
         remote.close()
 
@@ -473,7 +391,7 @@ def test_the_agent_itself_keeps_the_limits():
     with serving(program_bytes=4096, memory_bytes=1 << 20) as address:
         channel = member(address)
         fields, body = describe(PROGRAM)
-        channel.send("load", body, digest="a", **{**fields, "memory_bytes": 1 << 39})
+        channel.send("load", body, digest="aa" * 32, **{**fields, "memory_bytes": 1 << 39})
         answer = channel.receive(seconds=5)
         assert answer.kind == "error"
         assert "memory must have at most 1048576 bytes" in answer.fields["rule"]
@@ -487,13 +405,13 @@ def test_the_agent_itself_keeps_the_limits():
 def test_a_program_of_another_configuration_is_refused_by_both_sides():
     other = Program(**{**vars(PROGRAM), "config_hash": PROGRAM.config_hash ^ 1})
     with serving() as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         with pytest.raises(ProgramError, match="built for configuration"):
             remote.run(other, IMAGE)
         remote.close()
         channel = member(address)
         fields, body = describe(other)
-        channel.send("load", body, digest="a", **fields)
+        channel.send("load", body, digest="aa" * 32, **fields)
         assert channel.receive(seconds=5).fields["class"] == "ProgramError"
         channel.close()
 
@@ -512,7 +430,7 @@ def sent_bytes(monkeypatch) -> list[tuple[str, int]]:
 
 def test_constants_travel_once_and_then_only_pages_that_differ(monkeypatch):
     with serving() as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         blank = PROGRAM.image()
         expected = ReferenceDevice(TINY).run(PROGRAM, blank).memory
         messages = sent_bytes(monkeypatch)
@@ -531,7 +449,7 @@ def test_a_program_that_the_agent_forgot_is_sent_again(monkeypatch):
     other = build(TINY, *legal_steps(TINY).values(), legal_steps(TINY)["uop"])
     size = len(other.instructions) + 64
     with serving(program_bytes=size) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         messages = sent_bytes(monkeypatch)
         for program in (PROGRAM, other, PROGRAM):
             expected = ReferenceDevice(TINY).run(program, data_image(program)).memory
@@ -544,12 +462,12 @@ def test_a_program_that_the_agent_forgot_is_sent_again(monkeypatch):
 def test_cycles_are_capped_for_devices_that_know_no_seconds():
     device = SlowDevice()
     with serving(device, max_cycles=100) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         for wanted in (0, 50, 1000):
             remote.run(PROGRAM, IMAGE, max_cycles=wanted)
         remote.close()
     with serving(device) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         remote.run(PROGRAM, IMAGE, max_cycles=7)
         remote.close()
     assert device.limits == [100, 50, 100, 7]
@@ -561,7 +479,7 @@ def test_a_time_limit_of_the_device_arrives_as_what_it_is():
             raise DeviceTimeoutError("must finish", field="max_seconds", value=(1, 2))
 
     with serving(Late()) as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         with pytest.raises(DeviceTimeoutError, match=r"max_seconds: must finish, not \(1, 2\)"):
             remote.run(PROGRAM, IMAGE)
         remote.close()
@@ -582,7 +500,7 @@ def test_a_time_limit_of_the_device_arrives_as_what_it_is():
 )
 def test_an_answer_that_is_none_ends_the_connection(monkeypatch, kind, fields, body):
     with serving() as address:
-        remote = RemoteDevice(address, TOKEN)
+        remote = remote_device(address)
         with monkeypatch.context() as patched:
             patched.setattr(
                 session.Session, "_run", lambda self, _: self._channel.send(kind, [body], **fields)
@@ -616,11 +534,11 @@ def test_an_ipv6_address_stands_in_brackets():
 
 def test_an_address_that_is_taken_is_one_error():
     with serving() as address, pytest.raises(ConfigError, match="cannot be listened at"):
-        AgentServer(SlowDevice(), listen=address, token=TOKEN)
+        AgentServer(SlowDevice(), listen=address, token=TOKEN, identity=None)
 
 
 def test_nobody_at_an_address_is_one_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(DeviceError, match=r"no agent answers.*tilewright agent"):
-        RemoteDevice(address, TOKEN)
+        remote_device(address)

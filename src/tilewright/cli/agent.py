@@ -57,6 +57,16 @@ def agent(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0: any free one.")
     ] = "127.0.0.1:7425",
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="For TLS: PEM file with private key and certificate that only its owner may "
+            "read; by default, a new one is made by openssl."
+        ),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No TLS: for clients of this machine alone.")
+    ] = False,
     max_seconds: Annotated[float, typer.Option(help="Longest run.")] = 60,
     max_program_mib: Annotated[
         int, typer.Option(help="Largest instructions and constants of a program.")
@@ -67,21 +77,22 @@ def agent(
     ] = 30,
     max_connections: Annotated[
         int, typer.Option(help="Clients at a time, those that wait included.")
-    ] = 16,
+    ] = 64,
 ) -> None:
     """Serve a board, or a simulation, to one client at a time, until Ctrl-C.
 
-    Clients prove that they know the token. Traffic is not encrypted: listen on this machine alone,
-    as by default, and reach it through an SSH tunnel.
+    Agent and clients prove to each other that they know the token, and speak TLS 1.3 alone, bound
+    to that proof: no certificate has to be copied.
     """
     from tilewright.host.agent.authentication import read_token
     from tilewright.host.agent.limits import Limits
-    from tilewright.host.agent.serving import open_board, serve_device
+    from tilewright.host.agent.serving import open_board, open_identity, serve_device
     from tilewright.host.hwconfig import load_hwconfig
 
     if (bitstream is None) == (device is None):
         raise UsageError("give one of --bitstream and --device", field="agent")
     token = read_token(token_file)
+    identity = open_identity(certificate, plain=plain)
     limits = Limits(
         program_bytes=max_program_mib << 20,
         memory_bytes=max_memory_mib << 20,
@@ -102,6 +113,7 @@ def agent(
             served,
             listen=listen,
             token=token,
+            identity=identity,
             limits=limits,
             max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
         )

@@ -225,6 +225,9 @@ def run_command(
         typer.Option(metavar="HOST:PORT", help="Board: where 'tilewright agent' serves it."),
     ] = "",
     token_file: Annotated[Path | None, typer.Option(help="Shared secret of the agent.")] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No TLS: the agent was started so, on this machine.")
+    ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to wait while another client has the board.")
     ] = 0,
@@ -252,7 +255,9 @@ def run_command(
         raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
     inputs = read_inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
     if device is NetworkDevice.BOARD:
-        opened = open_board_device(compiled.hw, board, agent, token_file, wait, bitstream, ip)
+        opened = open_board_device(
+            compiled.hw, board, agent, token_file, wait, bitstream, ip, plain=plain
+        )
         where, verb = f"board {agent or 'of this machine'}", "ran"
     else:
         opened = open_simulated(device, compiled.hw, timing)
@@ -323,6 +328,8 @@ def open_board_device(
     wait_seconds: float,
     bitstream: Path | None,
     ip: str,
+    *,
+    plain: bool,
 ) -> Device:
     """The board that an agent serves, or the one that this command runs on."""
     if bool(agent) == (bitstream is not None):
@@ -338,7 +345,7 @@ def open_board_device(
     from tilewright.host.agent.authentication import read_token
     from tilewright.host.agent.client import RemoteDevice
 
-    return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds)
+    return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds, plain=plain)
 
 
 def execute(compiled: CompiledNetwork, device: Device, inputs: Any) -> NetworkRun:

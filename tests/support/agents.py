@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents in this process, and clients of every kind."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+from contract.device_contract import build, data_image, legal_steps
+
+from tilewright.host.agent.authentication import join
+from tilewright.host.agent.channel import Channel
+from tilewright.host.agent.client import RemoteDevice
+from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.protocol import ConnectionLostError
+from tilewright.host.agent.server import AgentServer
+from tilewright.host.errors import DeviceError
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim.reference import ReferenceDevice
+
+TINY = load_hwconfig("tiny-4x4")
+TOKEN = b"0123456789abcdef"
+PROGRAM = build(TINY, *legal_steps(TINY).values())
+IMAGE = data_image(PROGRAM)
+EXPECTED = ReferenceDevice(TINY).run(PROGRAM, IMAGE).memory
+
+
+class SlowDevice(ReferenceDevice):
+    """A reference that takes its time when told to, until it is given up."""
+
+    def __init__(self) -> None:
+        super().__init__(TINY)
+        self.slow = False
+        self.broken = False
+        self.running = threading.Event()
+        self.given_up = threading.Event()
+        self.limits: list[int] = []
+        self.together = 0
+
+    def run(self, program, memory, *, max_cycles=0):
+        self.limits.append(max_cycles)
+        self.together += 1
+        assert self.together == 1, "one run at a time"
+        try:
+            if self.broken:
+                raise RuntimeError("a defect of the device")
+            if self.slow:
+                self.given_up.clear()
+                self.running.set()
+                assert self.given_up.wait(20), "nobody gave the run up"
+                raise DeviceError("the run was given up", field="device")
+            return super().run(program, memory)
+        finally:
+            self.together -= 1
+
+    def give_up(self) -> None:
+        self.given_up.set()
+
+
+@contextmanager
+def serving(device=None, listen="127.0.0.1:0", max_cycles=0, identity=None, **limits):
+    """An agent, without TLS if it is given no identity; its address."""
+    server = AgentServer(
+        device or SlowDevice(),
+        listen=listen,
+        token=TOKEN,
+        identity=identity,
+        limits=Limits(**limits),
+        max_cycles=max_cycles,
+    )
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def remote_device(address: str, **options) -> RemoteDevice:
+    """A client of an agent without TLS."""
+    return RemoteDevice(address, TOKEN, **{"plain": True, **options})
+
+
+def works(address: str, **options) -> None:
+    """A client gets the device and the right result."""
+    device = remote_device(address, **options)
+    try:
+        assert np.array_equal(device.run(PROGRAM, IMAGE).memory, EXPECTED)
+    finally:
+        device.close()
+
+
+def dial(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def member(address: str, *, leased: bool = True, identity=None) -> Channel:
+    """A client that knows the token and does what it likes."""
+    channel = Channel(dial(address))
+    if identity is not None:
+        channel.start_tls()
+    join(channel, TOKEN)
+    if leased:
+        channel.send("lease", wait_seconds=5)
+        assert channel.receive(seconds=10).kind == "leased"
+    return channel
+
+
+def left(channel: Channel) -> bool:
+    """Whether the agent ends the connection."""
+    try:
+        return channel.receive(seconds=10).kind == "bye"
+    except ConnectionLostError as error:
+        return "silent" not in str(error)
+
+
+def answered(channel: Channel) -> bool:
+    """Whether the agent says anything or ends the connection."""
+    try:
+        channel.receive(seconds=10, max_body=1 << 20)
+    except ConnectionLostError as error:
+        return "silent" not in str(error)
+    return True
