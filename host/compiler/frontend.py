@@ -12,7 +12,6 @@ PyTorch are imported when they are needed.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from tilewright.host.compiler.import_options import ImportOptions, Limits, Quant
 from tilewright.host.compiler.placement import Choose, OperatorPlacement
 from tilewright.host.compiler.qgraph import QGraph
 from tilewright.host.errors import ToolError
+from tilewright.host.extras import EXTRAS, install_line
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.prepare import Prepared
@@ -210,11 +210,9 @@ def _load_tvm() -> None:
 
 
 def _require_packages() -> None:
-    missing = [
-        name for name in ("onnx_ir", "onnxruntime", "tvm") if importlib.util.find_spec(name) is None
-    ]
+    missing = EXTRAS["network"].missing("networkx", "onnx_ir", "onnxruntime", "tvm")
     if missing:
         raise ToolError(
             f"networks need the packages {', '.join(missing)}",
-            remedy="pip install 'tilewright[network]'",
+            remedy=install_line("network"),
         )

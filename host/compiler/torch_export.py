@@ -17,6 +17,7 @@ import onnx
 
 from tilewright.host.compiler.torch_archive import plain_archive
 from tilewright.host.errors import ToolError, WorkloadError
+from tilewright.host.extras import install_line
 
 Array = npt.NDArray[Any]
 
@@ -92,7 +93,7 @@ def _torch() -> Any:
     except ImportError as error:
         raise ToolError(
             "PyTorch networks need torch and onnxscript",
-            remedy="pip install 'tilewright[network]'",
+            remedy=install_line("network"),
         ) from error
     return torch
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 
@@ -194,8 +195,8 @@ def test_wrong_sources_and_options_are_refused() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch) -> None:
-    monkeypatch.setattr(frontend.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"onnx_ir.*pip install 'tilewright\[network\]'"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match=r"networkx, onnx-ir.*pip install 'tilewright\[network\]'"):
         import_network("model.onnx")
 
 

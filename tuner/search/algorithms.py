@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tilewright.host.extras import install_line
 from tilewright.tuner.search._base import TunerError
 
 
@@ -70,12 +71,11 @@ def load(spec: AlgorithmSpec, package: str, noun: str, name: str) -> type[Any]:
     """
     for needed in spec.packages:
         if importlib.util.find_spec(needed) is None:
-            extras = ",".join(spec.extras)
             raise TunerError(
                 f"{noun} {name} needs the package {needed}",
                 field=noun,
                 value=name,
-                remedy=f"pip install 'tilewright[{extras}]' (torch==2.13.0 first)",
+                remedy=install_line(*spec.extras),
             )
     kind: type[Any] = getattr(importlib.import_module(f"{package}.{spec.module}"), spec.kind)
     return kind

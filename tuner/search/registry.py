@@ -90,6 +90,7 @@ TUNERS: Final[Mapping[str, TunerSpec]] = {
         kind="DifferentialEvolutionTuner",
         summary="differential evolution (Nevergrad)",
         packages=("nevergrad",),
+        extras=("nevergrad",),
     ),
     "botorch": TunerSpec(
         module="botorch_tuner",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from tilewright.host import extras
 from tilewright.host.errors import TilewrightError
 from tilewright.host.printable import printable
 
@@ -36,12 +37,21 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
-            line = printable(" ".join(str(error).split()))  # names of files may hold anything
-            print(f"error: {line}", file=sys.stderr)  # noqa: T201  (the command's own stream)
-            ctx.exit(EXIT_USER_ERROR)
+            self._fail(ctx, error)
+        except ModuleNotFoundError as error:
+            known = extras.explained(error)
+            if known is None:
+                raise
+            self._fail(ctx, known)
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)  # noqa: T201  (output)
             ctx.exit(EXIT_INTERRUPTED)
+
+    @staticmethod
+    def _fail(ctx: Any, error: TilewrightError) -> None:
+        line = printable(" ".join(str(error).split()))  # names of files may hold anything
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201  (the command's own stream)
+        ctx.exit(EXIT_USER_ERROR)
 
 
 app = typer.Typer(

@@ -13,6 +13,8 @@ from tilewright.cli.application import EXIT_CHECK_FAILED, app, open_console
 @app.command()
 def doctor() -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
+    from rich.markup import escape
+
     from tilewright.sim.toolchain import doctor as run_checks
 
     console = open_console()
@@ -22,8 +24,10 @@ def doctor() -> None:
         mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
         if not check.ok and not check.required:
             mark = "[yellow]absent[/] "
-        console.print(f"{mark} {check.name}: {check.detail}", highlight=False, soft_wrap=True)
+        # Escaped: the brackets of 'tilewright[network]' are no markup.
+        text = escape(f"{check.name}: {check.detail}")
+        console.print(f"{mark} {text}", highlight=False, soft_wrap=True)
         if not check.ok and check.remedy:
-            console.print(f"        {check.remedy}", highlight=False, soft_wrap=True)
+            console.print(f"        {escape(check.remedy)}", highlight=False, soft_wrap=True)
     if failed:
         raise typer.Exit(EXIT_CHECK_FAILED)
