@@ -49,7 +49,7 @@ def test_a_plan_is_every_combination_with_noise_in_the_masked_arm_alone():
 def test_slow_tuners_have_a_smaller_budget():
     slow = Contestant(label="botorch", tuner="botorch")
     budgets = {t.tuner: t.budget for t in plan(contestants=[RANDOM, slow], budget=500).trials()}
-    assert budgets == {"random": 500, "botorch": 64}
+    assert budgets == {"random": 500, "botorch": 128}
 
 
 def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):

@@ -13,11 +13,13 @@ from scipy import stats
 
 from tilewright.tuner.arena.prices import PRICES, break_even
 from tilewright.tuner.arena.statistics import (
+    clustered_mean,
+    clustered_median,
+    clustered_ratio,
     compare_pairs,
     holm,
     interquartile_mean,
     kaplan_meier_median,
-    stratified_interval,
 )
 
 
@@ -62,27 +64,57 @@ def test_interquartile_mean_ignores_outliers_and_takes_parts_of_values():
     assert interquartile_mean([0.0, 6.0, 30.0]) == pytest.approx((0.25 * 0 + 6 + 0.25 * 30) / 1.5)
 
 
-def test_interval_covers_the_truth_about_as_often_as_it_says():
+def test_an_interval_covers_the_truth_of_new_tasks_about_as_often_as_it_says():
+    """Runs of a task are alike: an interval over runs alone would be far too narrow."""
     rng = np.random.default_rng(5)
-    hits = 0
+    hits, narrow = 0, 0
     for trial in range(200):
-        strata = [rng.normal(shift, 1, size=30) for shift in (0.0, 4.0)]
-        # By symmetry the interquartile mean of this mixture is its centre.
-        interval = stratified_interval(strata, seed=trial, resamples=400)
-        assert interval.low <= interval.high
+        tasks = [rng.normal(rng.normal(2.0, 1.0), 0.2, size=10) for _ in range(25)]
+        interval = clustered_mean(tasks, seed=trial, resamples=300)
         hits += interval.low <= 2.0 <= interval.high
+        runs = clustered_mean([[v] for v in np.concatenate(tasks)], seed=trial, resamples=300)
+        narrow += runs.low <= 2.0 <= runs.high
     assert 170 <= hits <= 200
+    assert narrow < 140
 
 
-def test_resampling_stays_inside_its_stratum():
-    # Within a task there is no spread, so resampling within tasks finds none.
-    interval = stratified_interval([[1.0] * 5, [9.0] * 5])
-    assert interval.low == interval.high == interval.value
+def test_whole_tasks_are_resampled():
+    # Within a task there is no spread: what is left is which of the tasks are drawn.
+    tasks = [[1.0] * 5, [9.0] * 5]
+    for interval in (clustered_mean(tasks), clustered_median(tasks)):
+        assert (interval.low, interval.high) == pytest.approx((1.0, 9.0))
+    alone = clustered_mean([[1.0, 2.0, 9.0]])
+    assert (alone.low, alone.high) == pytest.approx((alone.value, alone.value))
+    assert alone.value == interquartile_mean([1.0, 2.0, 9.0])
 
 
-def test_an_empty_stratum_is_refused():
-    with pytest.raises(ValueError, match="every stratum"):
-        stratified_interval([[1.0], []])
+@given(st.lists(st.lists(st.integers(1, 33), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_a_clustered_median_is_that_of_kaplan_and_meier_up_to_one_budget(tasks):
+    flat = [value for task in tasks for value in task]
+    expected = kaplan_meier_median(flat, [value <= 32 for value in flat])
+    assert clustered_median(tasks, resamples=20).value == (33 if expected is None else expected)
+
+
+def test_a_ratio_is_of_medians_on_the_same_tasks():
+    rng = np.random.default_rng(2)
+    below = [rng.integers(5, 200) * np.ones(4) for _ in range(30)]
+    above = [3 * task for task in below]
+    # However the tasks differ, and whichever are drawn, the one side is thrice the other.
+    ratio = clustered_ratio(above, below)
+    assert (ratio.value, ratio.low, ratio.high) == (3.0, 3.0, 3.0)
+    other = clustered_ratio([rng.permutation(t) for t in above[::-1]], below)
+    assert other.low < other.value < other.high
+    assert clustered_ratio(above, below, seed=1) == ratio
+    with pytest.raises(ValueError, match="same clusters"):
+        clustered_ratio(above[1:], below)
+
+
+def test_an_empty_cluster_is_refused():
+    for make in (clustered_mean, clustered_median):
+        with pytest.raises(ValueError, match="every cluster"):
+            make([[1.0], []])
+        with pytest.raises(ValueError, match="every cluster"):
+            make([])
 
 
 def test_holm_by_hand():

@@ -16,6 +16,7 @@ from tilewright.tuner.arena.merge import merge
 from tilewright.tuner.arena.plots import curves, reached, write_plots
 from tilewright.tuner.arena.prices import PRICES, Price
 from tilewright.tuner.arena.published import PUBLISHED
+from tilewright.tuner.arena.sections import claim
 from tilewright.tuner.arena.summary import (
     arms,
     common,
@@ -243,7 +244,9 @@ def test_a_tuner_that_misses_a_task_is_left_out_and_named():
 def test_a_censored_reference_gives_a_bound():
     missing = [{**r, "trials_to_1pct": None} for r in some_records() if r["tuner"] == "random"]
     rows = [r for r in some_records() if r["tuner"] != "random"] + missing
-    assert "| `dcoc` | 40 | 8 | 32 | 12 | 4 | > 2.7 |" in document(a_study(rows))
+    bound = "> 2.75 (2.75 to 2.75)"
+    same = "| `dcoc` | 40 | 8 | 32 | 12 (12 to 12) | 4 (4 to 4) |"
+    assert f"{same} {bound} | 1.00 (1.00 to 1.00) |" in document(a_study(rows))
 
 
 def test_slow_tuners_are_compared_with_all_others_on_the_tasks_that_all_were_run_on():
@@ -260,7 +263,9 @@ def test_slow_tuners_are_compared_with_all_others_on_the_tasks_that_all_were_run
     assert shared["coverage"][NETWORK] < summary["coverage"][NETWORK]
     page = document(a_study(rows))
     assert f"2 hard tasks ({NETWORK} {PARTS[0].layer}, {NETWORK} {PARTS[1].layer})" in page
-    assert page.index("## Every tuner") < page.index("| `ppo` | 8 | 4 | 32 | 3 | 4 | 10.0 |")
+    assert page.index("## Every tuner") < page.index(
+        "| `ppo` | 8 | 4 | 32 | 3 (3 to 3) | 4 (4 to 4) | 10.00 ("
+    )
 
 
 def test_break_even_is_of_the_tasks_and_seeds_of_both():
@@ -335,10 +340,14 @@ def test_summary_is_plain_data_with_the_promised_keys(study):
 def test_the_page_holds_the_figures_and_separates_the_tracks(study):
     page = document(study)
     black, grey = page.index("### Black-box"), page.index("### Grey-box")
-    assert black < page.index("| `dcoc` | 40 | 8 | 32 | 12 | 4 | 2.5 |") < grey
-    assert grey < page.index("| `tilewright` | 40 | 8 | 32 | 9 | 4 | 3.3 |")
-    row = next(line for line in page.splitlines() if line.startswith("| `autotvm` | 40, 0;"))
-    assert row.endswith("better |")  # tilewright and dcoc need fewer in all pairs
+    same = "4 (4 to 4) | 2.50 (2.50 to 2.50) | 1.00 (1.00 to 1.00) |"
+    assert black < page.index(f"| `dcoc` | 40 | 8 | 32 | 12 (12 to 12) | {same}") < grey
+    assert grey < page.index("| `tilewright` | 40 | 8 | 32 | 9 (9 to 9) | 4 (4 to 4) | 3.33 (")
+    rows = [line for line in page.splitlines() if line.startswith("| `autotvm` | 1.67")]
+    assert len(rows) == 1  # dcoc needs fewer in all pairs
+    assert "| 1.67 (1.67 to 1.67) | 1.00 (1.00 to 1.00), tie | 40, 0; " in rows[0]
+    assert rows[0].split(" | ")[3].endswith("better")
+    assert rows[0].split(" | ")[4].startswith(f"{len(PARTS)}, 0; ")
     assert f"| {NETWORK} | {len(PARTS)} | {len(PARTS)} | {len(PARTS)} | 100 % | 100 % |" in page
     for published in PUBLISHED:
         assert published.claim in page
@@ -363,11 +372,77 @@ def test_the_page_holds_the_default_tuner_to_its_aim():
     needs = summarise(some_records(), networks=[])["trials_to_1pct"]
     page = document(a_study([*some_records(), *box]))
     assert f"best baseline, here `dcoc` with {needs['dcoc']:.0f}" in page
-    assert f"`tilewright:no-prior` needs {needs['dcoc'] / 8:.1f} times fewer: missed" in page
+    ratio = needs["dcoc"] / 8
+    figure = f"{ratio:.2f} ({ratio:.2f} to {ratio:.2f}) times fewer: missed."
+    assert f"`tilewright:no-prior` against it: {figure}" in page
     few = [{**r, "trials_to_1pct": 3} if r["tuner"] == "tilewright" else r for r in some_records()]
     assert "times fewer: met, with a prior that the baselines lack" in document(a_study(few))
     alone = [r for r in some_records() if r["tuner"] == "tilewright"]
     assert "best baseline" not in document(a_study(alone))
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "said", "unsaid"),
+    [
+        (0.89, 1.12, 1.49, ("a tie", "the aim is missed"), ": met"),
+        (0.8, 1.5, 2.4, ("a tie", "the aim is not shown"), "missed"),
+        (1.2, 1.5, 1.9, (": missed",), "tie"),
+        (1.2, 1.5, 2.9, ("neither shown nor missed",), ": met"),
+        (2.1, 2.5, 2.9, (": met",), "tie"),
+        (0.5, 0.7, 0.9, ("behind", "the aim is missed"), ": met"),
+    ],
+)
+def test_no_more_is_claimed_than_the_interval_allows(low, value, high, said, unsaid):
+    verdict = "better" if low > 1 else "worse" if high < 1 else "tie"
+    text = claim({"low": low, "value": value, "high": high, "verdict": verdict})
+    assert f"{value:.2f} ({low:.2f} to {high:.2f}) times fewer" in text
+    assert all(words in text for words in said)
+    assert unsaid not in text
+
+
+def test_seeds_cannot_make_up_for_tasks():
+    """Ahead on three tasks and behind on two: a tie of tasks, however many seeds agree."""
+    needs = {"dcoc": [10, 10, 10, 20, 20], "autotvm": [12, 12, 12, 14, 14]}
+    rows = [
+        a_record(tuner, part.task, seed, own[n])
+        for tuner, own in needs.items()
+        for n, part in enumerate(PARTS)
+        for seed in range(40)
+    ]
+    figures = summarise(rows, networks=[])
+    ratio = figures["ratio_to_1pct"]["dcoc"]["autotvm"]
+    assert ratio["value"] == pytest.approx(1.2)
+    assert ratio["low"] < 1 < ratio["high"]
+    assert (ratio["verdict"], ratio["tasks"], ratio["budget"]) == ("tie", len(PARTS), 32)
+    test = next(t for name, t in figures["tests"].items() if "dcoc" in name)
+    assert test["p"] < 0.05 < test["tasks"]["p"]
+    assert (test["pairs"], test["tasks"]["pairs"]) == (40 * len(PARTS), len(PARTS))
+    assert figures["interval_to_1pct"]["dcoc"] == {"value": 10, "low": 10, "high": 20}
+
+
+def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
+    rows = [
+        a_record(tuner, part.task, seed, n)
+        for tuner, n in (("dcoc", 11), ("autotvm", None))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    figures = summarise(rows, networks=[])
+    assert figures["ratio_to_1pct"]["dcoc"]["autotvm"]["value"] == 3.0
+    assert figures["interval_to_1pct"]["autotvm"]["low"] == 33
+    page = document(a_study(rows))
+    assert re.search(r"\| `autotvm` \| 15 \| 3 \| 32 \| more \|", page)
+
+
+def test_what_was_chosen_on_these_layers_stands_beside_the_figures():
+    page = document(a_study(some_records()))
+    section = page[page.index("## Measurements") : page.index("## Regret")]
+    assert "two constants of its prior were chosen on" in section
+    assert "but for what is said below the medians" in page
+    others = [r for r in some_records() if r["tuner"] != "tilewright"]
+    page = document(a_study(others))
+    assert "chosen on" not in page
+    assert "none was fitted to these runs." in page
 
 
 def test_the_page_says_what_is_missing_wrong_and_compared():

@@ -14,7 +14,8 @@ from support.analytic import BASE, RULES, TASKS, cycles_of
 from tilewright.tuner.search import Result, TunerError, make_tuner
 from tilewright.tuner.search.annealing import SimulatedAnnealing
 from tilewright.tuner.search.experience import Experience
-from tilewright.tuner.search.model_based import Leaders
+from tilewright.tuner.search.model_based import RANDOM_SHARE, Leaders
+from tilewright.tuner.search.random_share import RandomShare
 from tilewright.tuner.spaces import ScheduleSpace
 
 pytest.importorskip("xgboost")
@@ -57,6 +58,31 @@ def test_draws_at_random_until_a_plan_is_measured_and_in_the_last_part_of_each()
     second = [v for _, v in drive(tuner, schedule_cost, batches=[40])]
     assert np.median(second[:38]) < min(np.median(first), np.median(second[38:]))
     assert proposals("autotvm", plan=40) == proposals("autotvm", plan=400)
+
+
+def noted(propose, tuner, own):
+    """A proposal that is also written down; None leaves the point to chance."""
+
+    def again():
+        own.append(propose(tuner))
+        return own[-1]
+
+    return again
+
+
+@pytest.mark.parametrize(("plan", "tails"), [(16, [0, 1, 1, 1, 1, 0]), (64, [3, 3, 3, 3, 4, 3])])
+def test_a_twentieth_of_all_plans_is_random_however_small_a_plan_is(plan, tails, monkeypatch):
+    share = RandomShare(RANDOM_SHARE)
+    assert [share.of(plan) for _ in tails] == tails
+    tuner = make_tuner("autotvm", full_space(), seed=3, plan=plan)
+    drive(tuner, schedule_cost, batches=[plan])
+    found = []
+    for _ in tails[:3]:
+        own = []
+        monkeypatch.setattr(tuner, "_propose", noted(type(tuner)._propose, tuner, own))
+        drive(tuner, schedule_cost, batches=[plan])
+        found.append(own.count(None))
+    assert found == tails[:3]
 
 
 def test_experience_of_another_layer_makes_the_first_measurements_better():

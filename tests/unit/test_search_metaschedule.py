@@ -167,6 +167,17 @@ def test_tvm_is_told_of_every_measurement_before_it_searches_again():
     assert values[tuner._points.point(best.trace)] == min(measured)
 
 
+def test_small_rounds_hold_their_share_of_random_points():
+    """TVM gives a round of 16 none of its 0.8."""
+    tuner = make_tuner("metaschedule", full_space(), seed=4, plan=16, population=32)
+    random = []
+    for _ in range(5):
+        tuner._make_plan()
+        random.append(tuner._plan.count(None))
+        tuner._plan.clear()
+    assert random == [0, 1, 1, 1, 1]
+
+
 def test_failed_trials_are_no_parents():
     tuner = make_tuner("metaschedule", Grid(50, 50), seed=3, **SMALL)
     drive(tuner, lambda p: None if p[0] > 20 else bowl(p), batches=[16] * 4)

@@ -92,8 +92,6 @@ def _index(table: Table, flat: int) -> Index:
 
 def _run(request: Request) -> tuple[str, int | None]:
     """Why a point has no valid measurement on the RTL, and its cycles."""
-    failure = build_job("rtl", request.hw)
-    if failure:
-        return failure, None
+    build_job("rtl", request.hw)
     measurement = trial_job("rtl", request)
     return measurement.failure, measurement.cycles if measurement.valid else None

@@ -11,11 +11,20 @@ def or_more(value: float | None) -> str:
     return "more" if value is None else f"{value:.0f}"
 
 
-def times(reference: float | None, value: float | None, budget: float) -> str:
-    """How many times smaller a value is than a reference; a bound where that is censored."""
+def median_interval(value: float | None, interval: Mapping[str, float], budget: float) -> str:
+    """A censored median with its interval; bounds above the budget were not reached."""
+    ends = [or_more(None if interval[k] > budget else interval[k]) for k in ("low", "high")]
     if value is None:
+        return "more" if ends[0] == "more" else f"more ({ends[0]} to more)"
+    return f"{or_more(value)} ({ends[0]} to {ends[1]})"
+
+
+def ratio_interval(interval: Mapping[str, float] | None) -> str:
+    """A ratio with its interval."""
+    if interval is None:
         return "-"
-    return f"> {budget / value:.1f}" if reference is None else f"{reference / value:.1f}"
+    sign = "> " if interval.get("bound") else ""
+    return sign + "{value:.2f} ({low:.2f} to {high:.2f})".format(**interval)
 
 
 def price(value: float | None) -> str:

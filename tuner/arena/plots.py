@@ -17,7 +17,7 @@ from plotly.colors import qualitative
 from tilewright.host.errors import StoreError
 from tilewright.tuner.arena.records import Record
 from tilewright.tuner.arena.replay import BUDGETS, INITIAL
-from tilewright.tuner.arena.statistics import stratified_interval
+from tilewright.tuner.arena.statistics import clustered_mean
 from tilewright.tuner.arena.summary import common, headline, longest_runs
 
 CURVE_POINTS: Final = 40
@@ -133,7 +133,7 @@ def curves(records: Sequence[Record]) -> Any:
             for r in rows:
                 ratio = _incumbent(r["curve"], int(place)) / r["optimum"]
                 strata.setdefault(r["task"], []).append(ratio)
-            intervals.append(stratified_interval(list(strata.values()), resamples=CURVE_RESAMPLES))
+            intervals.append(clustered_mean(list(strata.values()), resamples=CURVE_RESAMPLES))
         colour = _colour(number)
         x = [int(place) for place in places]
         figure.add_scatter(

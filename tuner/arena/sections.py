@@ -12,17 +12,27 @@ from tilewright.host.networks import load_network
 from tilewright.tuner.arena.confirm import SEEDS
 from tilewright.tuner.arena.markdown import (
     bullets,
+    median_interval,
     or_more,
     percent_interval,
     price,
+    ratio_interval,
     signed,
     table,
-    times,
 )
 from tilewright.tuner.arena.prices import PRICES
 from tilewright.tuner.arena.published import PUBLISHED, Published
 from tilewright.tuner.arena.statistics import SIGNIFICANCE
-from tilewright.tuner.arena.summary import BASELINE, COMPILE_PRICE, REFERENCE, common, headline
+from tilewright.tuner.arena.summary import (
+    BASELINE,
+    COMPARED,
+    COMPILE_PRICE,
+    OWN,
+    OWN_BLACK_BOX,
+    REFERENCE,
+    common,
+    headline,
+)
 from tilewright.tuner.arena.tasks import NETWORKS, parts_of
 
 Study = Mapping[str, Any]
@@ -30,14 +40,14 @@ Study = Mapping[str, Any]
 LEAST_COVERAGE: Final = 20
 """Percent of a network's multiply-accumulates that must have been run to speak of the network."""
 
-OWN, OWN_BLACK_BOX = "tilewright", "tilewright:no-prior"
-"""The default tuner, and without the prior that other tuners lack."""
-
 AIM: Final = 2
 """Times fewer measurements to 1 % that it is to need than the best other black-box tuner."""
 
-COMPARED: Final = (OWN, OWN_BLACK_BOX, "dcoc")
-"""Tuners whose tests against all others are listed, as far as they took part."""
+FITTED: Final[Mapping[str, str]] = {
+    OWN: "two constants of its prior were chosen on the landscapes of ResNet-18's C2 to C11",
+    OWN_BLACK_BOX: "its form was chosen on 22 of the tasks of the first study of 60",
+}
+"""What of our own tuners was chosen on layers that studies run on."""
 
 
 def networks_covered_section(study: Study) -> str:
@@ -118,12 +128,17 @@ def measurements_section(study: Study) -> str:
         "## Measurements to the target\n\n"
         + _measurements(study, study["summary"], _headline(study), note, level=3)
         + _aim(study)
+        + _fitted(study)
     )
 
 
 def _aim(study: Study) -> str:
-    """The default tuner against the best baseline; empty when one of them has no median."""
-    one = study["summary"]["trials_to_1pct"]
+    """The default tuner against the best baseline; empty when one of them has no median.
+
+    The words follow from the interval: no more is said than it allows.
+    """
+    figures = study["summary"]
+    one, found = figures["trials_to_1pct"], figures["ratio_to_1pct"]
     grey = {r["tuner"] for r in _what(study, "run") if r["grey"]}
     needs = {t: n for t, n in one.items() if n is not None}
     own = [t for t in (OWN_BLACK_BOX, OWN) if t in needs]
@@ -131,15 +146,44 @@ def _aim(study: Study) -> str:
     if not own or not others:
         return ""
     best = min(others, key=needs.__getitem__)
-    verdicts = []
-    for tuner in own:
-        ratio = needs[best] / needs[tuner]
-        met = "met" if ratio >= AIM else "missed"
-        extra = ", with a prior that the baselines lack" if tuner in grey else ""
-        verdicts.append(f"`{tuner}` needs {ratio:.1f} times fewer: {met}{extra}")
+    lines = [
+        f"`{tuner}` against it: {claim(found[tuner][best])}"
+        + (", with a prior that the baselines lack." if tuner in grey else ".")
+        for tuner in own
+        if best in found[tuner]
+    ]
     return (
         f"\n\nThe aim is {AIM:g} times fewer measurements to 1 % than the best baseline, here "
-        f"`{best}` with {needs[best]:.0f}. " + ". ".join(verdicts) + "."
+        f"`{best}` with {needs[best]:.0f}. " + " ".join(lines)
+    )
+
+
+def claim(ratio: Mapping[str, Any]) -> str:
+    """What an interval allows to be said of a tuner and its aim.
+
+    Args:
+        ratio: of `summary.ratios`: how many times fewer measurements, with its interval.
+    """
+    figure = f"{ratio_interval(ratio)} times fewer"
+    if ratio["verdict"] == "tie":
+        return f"a tie, {figure}; the aim is " + ("missed" if ratio["high"] < AIM else "not shown")
+    if ratio["verdict"] == "worse":
+        return f"behind, {figure}: the aim is missed"
+    if ratio["low"] >= AIM:
+        return f"{figure}: met"
+    return f"{figure}: " + ("missed" if ratio["high"] < AIM else "neither shown nor missed")
+
+
+def _fitted(study: Study) -> str:
+    """What was chosen on layers of studies, beside the figures that it may flatter."""
+    ran = study["summary"]["trials_to_1pct"]
+    found = [f"`{tuner}`: {what}" for tuner, what in FITTED.items() if tuner in ran]
+    if not found:
+        return ""
+    return (
+        "\n\nNot all of our own is untouched by these layers. "
+        + "; ".join(found)
+        + ". On layers that nothing was chosen on, its figures may be worse."
     )
 
 
@@ -156,7 +200,6 @@ def _measurements(
     counts = _counts(r["tuner"] for r in runs)
     seeds = {t: _seeds_a_task(r for r in runs if r["tuner"] == t) for t in one}
     budgets = {t: sorted({r["budget"] for r in runs if r["tuner"] == t}) for t in one}
-    random = one.get(BASELINE)
     where = "" if level == 3 else ", every tuner"
     parts = []
     for title, members in (
@@ -175,19 +218,29 @@ def _measurements(
                 counts[t],
                 seeds[t],
                 " to ".join(str(each) for each in dict.fromkeys((budgets[t][0], budgets[t][-1]))),
-                or_more(one[t]),
-                or_more(five[t]),
-                times(random, one[t], budgets.get(BASELINE, budgets[t])[0]),
+                *(
+                    median_interval(value, figures[f"interval_to_{target}"][t], budgets[t][0])
+                    for target, value in (("1pct", one[t]), ("5pct", five[t]))
+                ),
+                *(
+                    ratio_interval(figures[f"ratio_to_{target}"].get(t, {}).get(BASELINE))
+                    for target in ("1pct", "5pct")
+                ),
             )
             for t in members
         )
-        header = ("tuner", "runs", "seeds", "budget", "to 1 %", "to 5 %", "random / this")
+        header = (
+            "tuner", "runs", "seeds", "budget", "to 1 %", "to 5 %", "random / this, 1 %",
+            "random / this, 5 %",
+        )  # fmt: skip
         parts.append(f"{'#' * level} {title}\n\n{table(header, rows)}")
     return (
         f"Median over {figures['headline_tasks']} tasks and the seeds that the tuner ran on all of "
         "them, by Kaplan and Meier's estimator: runs that end without the target are censored "
-        f"there. *More*: over half of the runs need more than the budget.{note}\n\n"
-        + "\n\n".join(parts)
+        "there. *More*: over half of the runs need more than the budget. In brackets the 95 % "
+        "interval of a bootstrap over tasks, for the runs of a task are alike. Ratios are of "
+        "medians up to the smaller budget of the two, where a censored one counts as one more: "
+        f"with a *more* they are bounds.{note}\n\n" + "\n\n".join(parts)
     )
 
 
@@ -195,7 +248,7 @@ def regrets_section(study: Study) -> str:
     """Regret at fixed budgets."""
     return (
         "## Regret\n\nInterquartile mean of ln(cycles / optimum) after so many measurements, in "
-        "percent, with the 95 % interval of a bootstrap within tasks. Intervals that overlap are "
+        "percent, with the 95 % interval of a bootstrap over tasks. Intervals that overlap are "
         "no ranking: see the tests.\n\n" + _regrets(study["summary"]) + _longest(study["summary"])
     )
 
@@ -234,40 +287,67 @@ def _regrets(figures: Mapping[str, Any]) -> str:
 def tests_section(study: Study) -> str:
     """Pairs of tuners."""
     tests = study["summary"]["tests"]
-    text = _tests(study["summary"])
+    text = _tests(study["summary"], level=3)
     if not text:
         return ""
     ties = sum(test["verdict"] == "tie" for test in tests.values())
+    ties_of_tasks = sum(test["tasks"]["verdict"] == "tie" for test in tests.values())
     return (
-        "## Paired tests\n\nWilcoxon's signed-rank test (Pratt) on measurements to 1 %, paired by "
-        "task and seed, which share the first points; runs without the target count as one more "
-        f"than the smaller budget. Holm's correction over all {len(tests)} pairs of tuners, of "
-        f"which {ties} are ties at {100 * SIGNIFICANCE:g} %. A cell: pairs in which the tuner of "
-        "the column needs fewer, more; corrected p; verdict on the tuner of the column. The "
-        "inference is about seeds on these tasks, not about other networks.\n\n" + text
+        "## Paired tests\n\nWilcoxon's signed-rank test (Pratt) on measurements to 1 %; runs "
+        "without the target count as one more than the smaller budget. *Runs* pairs by task and "
+        "seed, which share the first points: it speaks of seeds on these tasks. *Task medians* has "
+        "one pair a task: it speaks of tasks like these. Holm's correction over all "
+        f"{len(tests)} pairs of tuners, of which {ties} are ties by runs and {ties_of_tasks} by "
+        f"task medians at {100 * SIGNIFICANCE:g} %. A cell of a test: pairs in which the tuner of "
+        "the heading needs fewer, more; corrected p; verdict on it. The ratios say how many times "
+        "fewer it needs, with the interval of a bootstrap over tasks; one that holds 1 is a tie."
+        "\n\n" + text
     )
 
 
-def _tests(figures: Mapping[str, Any]) -> str:
+def _tests(figures: Mapping[str, Any], *, level: int) -> str:
     """Every tuner against each of `COMPARED`; empty when none of these took part."""
     tests, tuners = figures["tests"], list(figures["trials_to_1pct"])
-    columns = [own for own in COMPARED if own in tuners]
-    if not columns or len(tuners) < 2:
-        return ""
-    header = ("against", *(f"`{own}`" for own in columns))
-    rows = ((f"`{other}`", *(_verdict(own, other, tests) for own in columns)) for other in tuners)
-    return table(header, rows)
+    where = "" if level == 3 else ", every tuner"
+    parts = []
+    for own in COMPARED:
+        if own not in tuners or len(tuners) < 2:
+            continue
+        ratios = [figures[f"ratio_to_{target}"].get(own, {}) for target in ("1pct", "5pct")]
+        rows = (
+            (
+                f"`{other}`",
+                *(_ratio_verdict(ratio.get(other)) for ratio in ratios),
+                *_verdicts(own, other, tests),
+            )
+            for other in tuners
+            if other != own
+        )
+        header = ("against", "ratio, 1 %", "ratio, 5 %", "runs", "task medians")
+        parts.append(f"{'#' * level} `{own}`{where}\n\n{table(header, rows)}")
+    return "\n\n".join(parts)
 
 
-def _verdict(own: str, other: str, tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """A test from one tuner's side."""
-    if (test := tests.get(f"{own} < {other}")) is not None:
-        wins, losses, verdict = test["wins"], test["losses"], test["verdict"]
-    elif (test := tests.get(f"{other} < {own}")) is not None:
-        wins, losses = test["losses"], test["wins"]
-        verdict = {"better": "worse", "worse": "better", "tie": "tie"}[test["verdict"]]
-    else:
+def _ratio_verdict(ratio: Mapping[str, Any] | None) -> str:
+    if ratio is None:
         return "-"
+    return ratio_interval(ratio) + (", tie" if ratio["verdict"] == "tie" else "")
+
+
+def _verdicts(own: str, other: str, tests: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
+    """Both tests of a pair, from one tuner's side."""
+    if (test := tests.get(f"{own} < {other}")) is not None:
+        return _verdict(test), _verdict(test["tasks"])
+    if (test := tests.get(f"{other} < {own}")) is not None:
+        return _verdict(test, turned=True), _verdict(test["tasks"], turned=True)
+    return "-", "-"
+
+
+def _verdict(test: Mapping[str, Any], *, turned: bool = False) -> str:
+    wins, losses, verdict = test["wins"], test["losses"], test["verdict"]
+    if turned:
+        wins, losses = losses, wins
+        verdict = {"better": "worse", "worse": "better", "tie": "tie"}[verdict]
     return f"{wins}, {losses}; {test['p_holm']:.2g}; {verdict}"
 
 
@@ -362,7 +442,7 @@ def common_section(study: Study) -> str:
         + _measurements(study, figures, runs, "", level=4),
         "### Regret of every tuner\n\n" + _regrets(figures),
     ]
-    if text := _tests(figures):
+    if text := _tests(figures, level=4):
         parts.append(f"### Paired tests of every tuner\n\n{text}")
     if text := _network_against_reference(figures):
         parts.append(text)
@@ -536,7 +616,11 @@ def rules_section(study: Study) -> str:
                     f"`{t}` at {b}" for t, b in study["conditions"]["small_budgets"].items()
                 ) or "none") + ".",
                 "Before the first legal measurement the worst legal point is the incumbent.",
-                "Hyper-parameters are those of each tuner's own page; none was fitted here.",
+                "Hyper-parameters are those of each tuner's own page"
+                + (
+                    "; none was fitted to these runs, but for what is said below the medians."
+                    if _fitted(study) else "; none was fitted to these runs."
+                ),
             )
         )
     )  # fmt: skip

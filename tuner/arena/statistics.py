@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of searches: censored medians, robust means with intervals, paired tests.
+"""Statistics of searches: censored medians, intervals clustered by task, paired tests.
 
 Every function takes plain arrays; what a number means (trials, regret) is the caller's.
 """
@@ -71,31 +71,94 @@ def interquartile_mean(values: Sequence[float] | Floats) -> float:
     return float(_trimmed(np.asarray(values, dtype=np.float64)[None, :])[0])
 
 
-def stratified_interval(
-    strata: Sequence[Sequence[float]], *, seed: int = 0, resamples: int = RESAMPLES
+def clustered_mean(
+    clusters: Sequence[Sequence[float]], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
-    """Interquartile mean over all strata, with a percentile bootstrap inside each stratum.
+    """Interquartile mean of all values, with a percentile bootstrap over the clusters.
 
-    Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
-    NeurIPS 2021, section 4: runs are resampled with replacement within each task.
+    Runs of one task are alike: resampling runs would call the tasks that happen to be here the
+    world. Whole tasks are drawn with replacement, each with all its runs.
 
     Args:
-        strata: the values of each task.
+        clusters: the values of each task.
         seed: of the bootstrap.
         resamples: of the bootstrap.
 
     Raises:
-        ValueError: a stratum without values.
+        ValueError: no clusters, or one without values.
     """
-    if not strata or not all(len(stratum) for stratum in strata):
-        raise ValueError("every stratum needs a value")
+    values, weights = _resampled(clusters, seed, resamples)
+    return _interval(interquartile_mean(values), _trimmed(values[None, :], weights))
+
+
+def clustered_median(
+    clusters: Sequence[Sequence[float]], *, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """Lower median of all values, with a percentile bootstrap over the clusters.
+
+    With runs that are all followed to one budget this is the estimate of Kaplan and Meier, a run
+    that missed counting as any value above the budget. Arguments and errors: `clustered_mean`.
+    """
+    values, weights = _resampled(clusters, seed, resamples)
+    whole = _medians(values, np.ones((1, len(values))))
+    return _interval(float(whole[0]), _medians(values, weights))
+
+
+def clustered_ratio(
+    above: Sequence[Sequence[float]],
+    below: Sequence[Sequence[float]],
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """Ratio of two lower medians over the same clusters, with a bootstrap over the clusters.
+
+    Args:
+        above: the positive values of each task, in one order of tasks.
+        below: likewise.
+        seed: of the bootstrap.
+        resamples: of the bootstrap.
+
+    Raises:
+        ValueError: no clusters, one without values, or other clusters above than below.
+    """
+    if len(above) != len(below):
+        raise ValueError("both sides need the same clusters")
+    sides = [_resampled(side, seed, resamples) for side in (above, below)]
+    (over, under), (drawn_over, drawn_under) = (
+        [_medians(values, np.ones((1, len(values))))[0] for values, _ in sides],
+        [_medians(values, weights) for values, weights in sides],
+    )
+    return _interval(float(over / under), drawn_over / drawn_under)
+
+
+def _resampled(
+    clusters: Sequence[Sequence[float]], seed: int, resamples: int
+) -> tuple[Floats, Floats]:
+    """All values in ascending order, and how often each is drawn: shape (resamples, values).
+
+    Equal seeds draw equal clusters, so that a ratio compares both sides on the same tasks.
+    """
+    if not clusters or not all(len(cluster) for cluster in clusters):
+        raise ValueError("every cluster needs a value")
     rng = np.random.default_rng(seed)
-    parts = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
-    drawn = [part[rng.integers(len(part), size=(resamples, len(part)))] for part in parts]
-    means = _trimmed(np.concatenate(drawn, axis=1))
+    drawn = rng.multinomial(len(clusters), [1 / len(clusters)] * len(clusters), size=resamples)
+    values = np.concatenate([np.asarray(c, dtype=np.float64) for c in clusters])
+    owners = np.repeat(np.arange(len(clusters)), [len(c) for c in clusters])
+    order = np.argsort(values, kind="stable")
+    return values[order], drawn[:, owners[order]].astype(np.float64)
+
+
+def _medians(ordered: Floats, weights: Floats) -> Floats:
+    """The lower median of ascending values under each row of weights."""
+    share = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
+    found: Floats = ordered[(share >= 0.5 - 1e-12).argmax(axis=1)]
+    return found
+
+
+def _interval(value: float, drawn: Floats) -> Interval:
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    value = interquartile_mean(np.concatenate(parts))
+    low, high = np.quantile(drawn, (tail, 1 - tail))
     return Interval(value=value, low=float(low), high=float(high))
 
 
@@ -182,12 +245,14 @@ def _signed_rank_sum(difference: Floats) -> float:
     return float((np.sign(difference) * stats.rankdata(np.abs(difference))).sum())
 
 
-def _trimmed(rows: Floats) -> Floats:
-    """The 25 % trimmed mean of each row."""
+def _trimmed(rows: Floats, weights: Floats | None = None) -> Floats:
+    """The 25 % trimmed mean of each row, or of one ascending row under each row of weights."""
     if rows.shape[1] == 0:
         raise ValueError("at least one value is needed")
     ordered = np.sort(rows, axis=1)
-    places = np.arange(rows.shape[1] + 1) / rows.shape[1]
-    weights = np.clip(np.minimum(places[1:], 0.75) - np.maximum(places[:-1], 0.25), 0, None)
-    mean: Floats = (ordered * weights).sum(axis=1) / weights.sum()
+    mass = np.ones_like(ordered) if weights is None else weights
+    ends = np.cumsum(mass, axis=1) / mass.sum(axis=1, keepdims=True)
+    starts = ends - mass / mass.sum(axis=1, keepdims=True)
+    kept = np.clip(np.minimum(ends, 0.75) - np.maximum(starts, 0.25), 0, None)
+    mean: Floats = (ordered * kept).sum(axis=1) / kept.sum(axis=1)
     return mean

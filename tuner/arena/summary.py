@@ -16,9 +16,11 @@ from tilewright.tuner.arena.prices import PRICES, Price, break_even
 from tilewright.tuner.arena.records import TARGETS, Record
 from tilewright.tuner.arena.runner import SMALL_BUDGETS
 from tilewright.tuner.arena.statistics import (
+    clustered_mean,
+    clustered_median,
+    clustered_ratio,
     compare_pairs,
     kaplan_meier_median,
-    stratified_interval,
 )
 from tilewright.tuner.arena.tasks import parts_of
 
@@ -26,6 +28,12 @@ REFERENCE: Final = "autotvm"
 """What the seeds compare themselves with."""
 
 BASELINE: Final = "random"
+
+OWN, OWN_BLACK_BOX = "tilewright", "tilewright:no-prior"
+"""The default tuner, and without the prior that other tuners lack."""
+
+COMPARED: Final = (OWN, OWN_BLACK_BOX, "dcoc")
+"""Tuners whose ratios and tests against all others are told, as far as they took part."""
 
 COMPILE_TARGET: Final = "1pct"
 """Compile time is the time to this target, or of the whole budget when it is not reached."""
@@ -67,6 +75,8 @@ def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
     return {
         "headline_tasks": len({r["task"] for r in records}),
         **{f"trials_to_{name}": trials_to(records, name) for name in TARGETS},
+        **{f"interval_to_{name}": intervals(records, name) for name in TARGETS},
+        **{f"ratio_to_{name}": ratios(records, name) for name in TARGETS},
         "log_regret": regrets(records),
         "longest": longest(records),
         "tests": tests(records),
@@ -164,12 +174,12 @@ def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]
 
 
 def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]:
-    """Log-regret by budget and tuner: interquartile mean with its bootstrap interval."""
+    """Log-regret by budget and tuner: interquartile mean with its interval, clustered by task."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for tuner, rows in _by(records, "tuner").items():
         for budget in sorted(set.intersection(*(set(r["regret"]) for r in rows)), key=int):
             strata = [[r["regret"][budget] for r in task] for task in _by(rows, "task").values()]
-            found.setdefault(budget, {})[tuner] = asdict(stratified_interval(strata))
+            found.setdefault(budget, {})[tuner] = asdict(clustered_mean(strata))
     return {budget: found[budget] for budget in sorted(found, key=int)}
 
 
@@ -203,26 +213,84 @@ def longest(records: Sequence[Record]) -> dict[str, Any] | None:
     }
 
 
-def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
-    """Every pair of tuners on the measurements to 1 %, paired by task and seed.
+def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, float]]:
+    """The median measurements to a target with its interval, clustered by task, by tuner.
 
-    A run that does not reach the target counts as one more than the smaller budget of the two.
-    Names are ``first < second``: ``better`` says that the first needs fewer.
+    Runs are followed to the tuner's smallest budget; a bound above it says that the target was not
+    reached there.
+    """
+    return {
+        tuner: asdict(clustered_median(_needed(rows, target, min(r["budget"] for r in rows))))
+        for tuner, rows in _by(records, "tuner").items()
+    }
+
+
+def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """How many times fewer measurements each of `COMPARED`, and all need than `BASELINE`.
+
+    Returns:
+        By tuner and other: ``value``, ``low``, ``high`` (median of the other over that of the
+        tuner, the interval clustered by task), ``tasks`` and ``budget`` that both have, and
+        ``verdict`` on the tuner: ``better`` and ``worse`` when the interval leaves 1 out, else
+        ``tie``. A median that is censored counts as one more than the budget; ``bound`` says that
+        the other's is, so that the ratio is a lower bound.
+    """
+    runs = {tuner: _by_run(rows) for tuner, rows in _by(records, "tuner").items()}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for own, other in itertools.permutations(runs, 2):
+        keys = [key for key in runs[own] if key in runs[other]]
+        if not keys or (own not in COMPARED and other != BASELINE):
+            continue
+        sides = [[runs[name][key] for key in keys] for name in (other, own)]
+        budget = min(r["budget"] for side in sides for r in side)
+        needed = [_needed(side, target, budget) for side in sides]
+        interval = clustered_ratio(needed[0], needed[1])
+        verdict = "better" if interval.low > 1 else "worse" if interval.high < 1 else "tie"
+        found.setdefault(own, {})[other] = {
+            **asdict(interval),
+            "tasks": len({task for task, _ in keys}),
+            "budget": budget,
+            "verdict": verdict,
+            "bound": plain.median_low(n for task in needed[0] for n in task) > budget,
+        }
+    return found
+
+
+def _needed(records: Sequence[Record], target: str, budget: int) -> list[list[float]]:
+    """Measurements to a target by task; a run that misses it counts as one more than the budget."""
+    return [
+        [min(budget + 1, r[f"trials_to_{target}"] or budget + 1) for r in rows]
+        for rows in _by(records, "task").values()
+    ]
+
+
+def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
+    """Every pair of tuners on the measurements to 1 %.
+
+    Two tests a pair: of all runs, paired by task and seed, and in ``tasks`` of the task medians,
+    one pair a task, which speaks of tasks like these and not of these tasks' seeds alone. A run
+    that does not reach the target counts as one more than the smaller budget of the two. Names are
+    ``first < second``: ``better`` says that the first needs fewer.
     """
     tuners = _by(records, "tuner")
-    pairs = {}
+    pairs, medians = {}, {}
     for first, second in itertools.combinations(tuners, 2):
         ours, theirs = (_by_run(tuners[name]) for name in (first, second))
         common = [key for key in ours if key in theirs]
         if not common:
             continue
-        cap = 1 + min(r["budget"] for key in common for r in (ours[key], theirs[key]))
-        values = [
-            [min(cap, side[key]["trials_to_1pct"] or cap) for key in common]
-            for side in (ours, theirs)
-        ]
-        pairs[f"{first} < {second}"] = (values[0], values[1])
-    return {name: asdict(comparison) for name, comparison in compare_pairs(pairs).items()}
+        sides = [[side[key] for key in common] for side in (ours, theirs)]
+        budget = min(r["budget"] for side in sides for r in side)
+        needed = [_needed(side, "1pct", budget) for side in sides]
+        name = f"{first} < {second}"
+        flat = [[value for task in side for value in task] for side in needed]
+        middle = [[plain.median(task) for task in side] for side in needed]
+        pairs[name], medians[name] = (flat[0], flat[1]), (middle[0], middle[1])
+    by_task = compare_pairs(medians)
+    return {
+        name: {**asdict(comparison), "tasks": asdict(by_task[name])}
+        for name, comparison in compare_pairs(pairs).items()
+    }
 
 
 def overheads(records: Iterable[Record]) -> dict[str, float]:

@@ -40,6 +40,7 @@ from tilewright.tuner.search.metaschedule_task import (
     StepOneKnob,
     task_module,
 )
+from tilewright.tuner.search.random_share import RandomShare
 from tilewright.tuner.space import Index, Space
 
 P = TypeVar("P")
@@ -50,6 +51,9 @@ LOGGER.addHandler(logging.NullHandler())  # what TVM has to say is shown to thos
 PLAN: Final = 64
 POPULATION: Final = 512
 WARM_UP: Final = 100
+
+RANDOM_SHARE: Final = 0.05
+"""TVM's own, of which it gives each round the whole points."""
 
 SECONDS: Final = 1e-9
 """A cost of 1, in the seconds that TVM records."""
@@ -110,7 +114,9 @@ class MetaScheduleTuner(Tuner[P]):
             self._model,
         )
         self._workload: Final = self._database.commit_workload(self._module)
-        self._plan: list[Index] = []
+        self._plan_size: Final = plan
+        self._random: Final = RandomShare(RANDOM_SHARE)
+        self._plan: list[Index | None] = []
         self._candidates: dict[Index, Any] = {}
         self._told: list[Result] = []
         self._ended = False
@@ -119,7 +125,7 @@ class MetaScheduleTuner(Tuner[P]):
         while True:
             while self._plan:
                 index = self._plan.pop(0)
-                if self.is_new(index):
+                if index is None or self.is_new(index):
                     return index
             if self._ended:
                 return None
@@ -141,6 +147,10 @@ class MetaScheduleTuner(Tuner[P]):
             if index is not None:
                 self._candidates[index] = candidate
                 self._plan.append(index)
+        # TVM cuts 5 % of a round to whole points: what is due beyond them takes the last places.
+        missing = self._random.of(self._plan_size) - int(RANDOM_SHARE * self._plan_size)
+        if missing:
+            self._plan[-missing:] = [None] * missing
 
     def _teach(self) -> None:
         """Results to strategy, database and cost model."""

@@ -4,8 +4,10 @@
 Source: TVM's `model_based_tuner.py`, which CHAMELEON shares. Points are random until `plan` of
 them are measured. Then the model is fitted to everything measured, an explorer looks for the
 points that it scores highest, and these are measured, except for the last 5 % of each plan, which
-are random (epsilon-greedy). What differs between the tuners is the explorer, the model's
-objective, and what is made of the explorer's points before they are measured.
+are random (epsilon-greedy). 5 % of a plan of 16 is less than a point: what a plan leaves of it is
+carried to the next, so that every size of plan has its share. What differs between the tuners is
+the explorer, the model's objective, and what is made of the explorer's points before they are
+measured.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tilewright.tuner.search._base import Result, Tuner, TunerError
 from tilewright.tuner.search.cost_model import CostModel, Objective, Scores
 from tilewright.tuner.search.experience import Experience, costs_of
 from tilewright.tuner.search.features import FeatureEncoder
+from tilewright.tuner.search.random_share import RandomShare
 from tilewright.tuner.space import Index, Space
 
 P = TypeVar("P")
@@ -115,6 +118,8 @@ class ModelBasedTuner(Tuner[P]):
         )
         self._results: list[Result] = []
         self._plan: list[Index] = []
+        self._random: Final = RandomShare(RANDOM_SHARE)
+        self._random_tail = 0
         self._next_fit = 0 if self._model.ready else plan
 
     # -- what a tuner of this kind defines --------------------------------------------------
@@ -132,7 +137,7 @@ class ModelBasedTuner(Tuner[P]):
     def _propose(self) -> Index | None:
         if len(self._results) >= self._next_fit:
             self._make_plan()
-        while len(self._plan) > int(RANDOM_SHARE * self._plan_size):
+        while len(self._plan) > self._random_tail:
             index = self._plan.pop(0)
             if self.is_new(index):
                 return index
@@ -150,6 +155,7 @@ class ModelBasedTuner(Tuner[P]):
             leaders = Leaders(self._plan_size, self.is_new)
             self._explorer().maximise(self._score, leaders)
             self._plan = self._select(leaders.ranked())
+            self._random_tail = self._random.of(self._plan_size)
         self._next_fit = len(self._results) + (len(self._plan) or self._plan_size)
 
     def _score(self, points: Sequence[Index]) -> Scores:
