@@ -59,6 +59,8 @@ def systemverilog_package() -> str:
         f"  localparam logic [31:0] DeviceId = 32'h{registers.DEVICE_ID:08x};",
         f"  localparam logic [31:0] IsaVersion = 32'd{hwconfig.ISA_VERSION};",
         f"  localparam int unsigned MaxShift = {isa.MAX_SHIFT};",
+        "  // Of an instruction in its program, as wide as INSN_COUNT.",
+        "  typedef logic [31:0] index_t;",
         f"  localparam int unsigned ResidualShift = {isa.RESIDUAL_SHIFT};",
         "",
     ]
@@ -280,6 +282,24 @@ def docs_reference() -> str:
     lines += _markdown_table(
         ("code", "name", "meaning"),
         ((c.value, c.name, registers.ERROR_TEXT[c]) for c in registers.ErrorCode),
+    )
+    lines += [
+        "",
+        "ERROR_INSN counts from 0 and has 32 bits, as INSN_COUNT. It names the instruction that",
+        "the error belongs to, whatever the unit does at that moment. Some errors need a rule:",
+        "",
+    ]
+    lines += _markdown_table(
+        ("error", "ERROR_INSN"),
+        (
+            ("AXI_READ of load", "the LOAD whose burst the wrong beat belongs to"),
+            ("AXI_WRITE of store", "the STORE whose burst was refused, whichever of its bursts"),
+            ("AXI_READ of fetch", "the instruction in the wrong beat; of a beat of two the first"),
+            ("DRAM_RANGE of fetch", "the first instruction of the burst that leaves the memory"),
+            ("TOKEN_OVERFLOW", "the instruction that pushed the token"),
+            ("NO_FINISH", "INSN_COUNT: the place of the missing instruction"),
+            ("WATCHDOG", "0: no single instruction is to blame, see WAIT_STATE"),
+        ),
     )
     return "\n".join(lines)
 

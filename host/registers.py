@@ -32,7 +32,12 @@ REGISTERS: Final = (
     _r("CTRL", 0x00C, "rw", "bit 0: start (when idle), bit 1: soft reset; reads as 0"),
     _r("STATUS", 0x010, "ro", "bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting"),
     _r("ERROR", 0x014, "ro", "bits 7:0 ErrorCode, bits 11:8 ErrorUnit"),
-    _r("ERROR_INSN", 0x018, "ro", "index of the instruction that failed"),
+    _r(
+        "ERROR_INSN",
+        0x018,
+        "ro",
+        "index of the instruction that failed: the one whose data, answer or token was wrong",
+    ),
     _r("WAIT_STATE", 0x01C, "ro", "4 bits a unit: WaitState when the error was taken"),
     _r("IRQ_ENABLE", 0x020, "rw", "bit 0: done, bit 1: error"),
     _r("IRQ_STATUS", 0x024, "w1c", "bit 0: done, bit 1: error"),

@@ -110,7 +110,7 @@ module tilewright_top #(
   localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
   localparam int unsigned Parts = OutTile / Lanes;
   localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
-  localparam int unsigned QueueBits = tw_pkg::InsnBits + 24;
+  localparam int unsigned QueueBits = tw_pkg::InsnBits + $bits(tw_pkg::index_t);
 
   tw_legal #(
       .Batch           (Batch),
@@ -145,7 +145,7 @@ module tilewright_top #(
   logic [63:0] counter_value;
   logic [4:0] error_valid;
   tw_pkg::error_e error_code[5];
-  logic [23:0] error_index[5];
+  tw_pkg::index_t error_index[5];
   tw_pkg::wait_e state[4];
   logic [3:0] retire, unit_idle;
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
@@ -252,10 +252,11 @@ module tilewright_top #(
   logic [BeatBytes*8-1:0] beat_data;
   logic [3:0] queue_push, queue_full, queue_valid, queue_pop;
   logic [tw_pkg::InsnBits-1:0] fetched, queue_insn[4];
-  logic [23:0] fetched_index, queue_index[4];
+  tw_pkg::index_t fetched_index, queue_index[4];
   logic fetch_error_valid, load_error_valid;
   tw_pkg::error_e fetch_error_code, load_error_code;
-  logic [23:0] load_error_index, load_issue_index;
+  tw_pkg::index_t load_error_index, load_issue_index, load_beat_index, fetch_bus_index;
+  tw_pkg::index_t retire_index[4];
 
   tw_fetch #(
       .BeatBytes (BeatBytes),
@@ -273,6 +274,7 @@ module tilewright_top #(
       .req_len_o    (req_len[0]),
       .beat_valid_i (beat_valid[0]),
       .beat_data_i  (beat_data),
+      .beat_error_i (resp_err[0]),
       .push_o       (queue_push),
       .insn_o       (fetched),
       .index_o      (fetched_index),
@@ -280,7 +282,8 @@ module tilewright_top #(
       .all_idle_i   (all_idle),
       .finish_o     (finish),
       .error_valid_o(fetch_error_valid),
-      .error_code_o (fetch_error_code)
+      .error_code_o (fetch_error_code),
+      .bus_index_o  (fetch_bus_index)
   );
 
   for (genvar u = 0; u < 4; u++) begin : gen_queue
@@ -325,8 +328,10 @@ module tilewright_top #(
       .req_ready_o (req_ready),
       .req_addr_i  (req_addr),
       .req_len_i   (req_len),
+      .load_index_i(load_issue_index),
       .beat_valid_o(beat_valid),
       .beat_data_o (beat_data),
+      .load_index_o(load_beat_index),
       .idle_o      (read_idle),
       .burst_o     (read_burst),
       .range_err_o (range_err),
@@ -403,7 +408,8 @@ module tilewright_top #(
       .error_valid_o(load_error_valid),
       .error_code_o (load_error_code),
       .error_index_o(load_error_index),
-      .issue_index_o(load_issue_index)
+      .issue_index_o(load_issue_index),
+      .retire_index_o(retire_index[tw_pkg::UnitLoad])
   );
 
   logic uop_read, inp_read, wgt_read;
@@ -418,7 +424,7 @@ module tilewright_top #(
   logic [AccTile*8-1:0] gemm_acc_read_data, gemm_acc_write_data;
   logic gemm_error_valid;
   tw_pkg::error_e gemm_error_code;
-  logic [23:0] gemm_error_index;
+  tw_pkg::index_t gemm_error_index;
 
   tw_gemm #(
       .Batch        (Rows),
@@ -469,7 +475,8 @@ module tilewright_top #(
       .state_o         (state[tw_pkg::UnitGemm]),
       .error_valid_o   (gemm_error_valid),
       .error_code_o    (gemm_error_code),
-      .error_index_o   (gemm_error_index)
+      .error_index_o   (gemm_error_index),
+      .retire_index_o  (retire_index[tw_pkg::UnitGemm])
   );
 
   logic par_read, res_read, vec_acc_read, vec_acc_write, out_write;
@@ -485,7 +492,7 @@ module tilewright_top #(
   logic [Lanes*8-1:0] out_write_data;
   logic vector_error_valid;
   tw_pkg::error_e vector_error_code;
-  logic [23:0] vector_error_index;
+  tw_pkg::index_t vector_error_index;
 
   tw_vector #(
       .Batch       (Rows),
@@ -534,7 +541,8 @@ module tilewright_top #(
       .state_o         (state[tw_pkg::UnitVector]),
       .error_valid_o   (vector_error_valid),
       .error_code_o    (vector_error_code),
-      .error_index_o   (vector_error_index)
+      .error_index_o   (vector_error_index),
+      .retire_index_o  (retire_index[tw_pkg::UnitVector])
   );
 
   logic out_read;
@@ -543,7 +551,7 @@ module tilewright_top #(
   logic [BeatBytes*8-1:0] out_read_data;
   logic store_error_valid;
   tw_pkg::error_e store_error_code;
-  logic [23:0] store_error_index;
+  tw_pkg::index_t store_error_index;
 
   tw_store #(
       .BeatBytes  (BeatBytes),
@@ -588,7 +596,8 @@ module tilewright_top #(
       .state_o      (state[tw_pkg::UnitStore]),
       .error_valid_o(store_error_valid),
       .error_code_o (store_error_code),
-      .error_index_o(store_error_index)
+      .error_index_o(store_error_index),
+      .retire_index_o(retire_index[tw_pkg::UnitStore])
   );
 
   // ---------------------------------------------------------------------------------------
@@ -759,16 +768,18 @@ module tilewright_top #(
       if (token_overflow[u] && !error_valid[u]) begin
         error_valid[u] = 1'b1;
         error_code[u]  = tw_pkg::ErrTokenOverflow;
+        error_index[u] = retire_index[u];
       end
     end
     if ((range_err[1] || resp_err[1]) && !load_error_valid) begin
       error_valid[0] = 1'b1;
       error_code[0]  = resp_err[1] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
-      error_index[0] = load_issue_index;
+      error_index[0] = resp_err[1] ? load_beat_index : load_issue_index;
     end
     if ((range_err[0] || resp_err[0]) && !fetch_error_valid) begin
       error_valid[4] = 1'b1;
       error_code[4]  = resp_err[0] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
+      error_index[4] = fetch_bus_index;
     end
   end
 

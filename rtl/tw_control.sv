@@ -11,7 +11,7 @@ module tw_control (
     input  logic           [31:0] watchdog_i,        // limit in cycles; 0: never
     input  logic           [ 4:0] error_valid_i,     // by unit, fetch last
     input  tw_pkg::error_e        error_code_i [5],
-    input  logic           [23:0] error_index_i[5],
+    input  tw_pkg::index_t        error_index_i[5],
     input  tw_pkg::wait_e         state_i      [4],
     output logic                  unit_reset_o,      // clears every unit
     output logic                  fetch_start_o,
@@ -37,7 +37,7 @@ module tw_control (
   logic [31:0] quiet_q;
   tw_pkg::error_e code_q, code;
   tw_pkg::error_unit_e from_q, from;
-  logic [23:0] index_q, index;
+  tw_pkg::index_t index_q, index;
   logic [15:0] waits_q;
   logic enter_error;
   logic started_q;  // the program's first cycle is over

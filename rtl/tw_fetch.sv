@@ -17,17 +17,20 @@ module tw_fetch #(
     output logic [                  7:0] req_len_o,
     input  logic                         beat_valid_i,
     input  logic [      BeatBytes*8-1:0] beat_data_i,
+    input  logic                         beat_error_i,   // of the beat that arrives
     // dispatch
     output logic [                  3:0] push_o,         // by unit
     output logic [ tw_pkg::InsnBits-1:0] insn_o,
-    output logic [                 23:0] index_o,
+    output tw_pkg::index_t               index_o,
     input  logic [                  3:0] full_i,
     // end of program
     input  logic                         all_idle_i,     // queues empty, units idle, writes done
     output logic                         finish_o,       // FINISH retires
     // errors
     output logic                         error_valid_o,
-    output tw_pkg::error_e               error_code_o
+    output tw_pkg::error_e               error_code_o,
+    output tw_pkg::index_t               bus_index_o     // (first) instruction in a wrong beat, or in
+                                                         // the burst on offer
 );
   localparam int unsigned InsnBytes = tw_pkg::InsnBits / 8;
   // A fetch burst: up to 4 instructions, limited by the longest burst; a power of two of bytes,
@@ -44,10 +47,10 @@ module tw_fetch #(
   logic [39:0] fetch_q, end_q;               // next byte to ask for, end of the program
   logic [CountBits-1:0] reserved_q;          // beats asked for that are still in the FIFO or in flight
   logic [31:0] left_q;                       // instructions left to dispatch
-  logic [23:0] index_q;
+  tw_pkg::index_t index_q;
   logic [BeatBytes*8-1:0] beat;
   logic beat_valid, beat_pop, unused_full;
-  logic [CountBits-1:0] unused_count;
+  logic [CountBits-1:0] beats, ahead;        // beats in the FIFO; those before what bus_index_o names
   logic insn_valid, insn_pop;
   logic [tw_pkg::InsnBits-1:0] insn;
   tw_pkg::header_t header;
@@ -71,8 +74,10 @@ module tw_fetch #(
       .data_o (beat),
       .valid_o(beat_valid),
       .full_o (unused_full),
-      .count_o(unused_count)
+      .count_o(beats)
   );
+
+  assign ahead = beat_error_i ? beats : reserved_q;
 
   if (BeatBytes < InsnBytes) begin : gen_gather
     localparam int unsigned Beats = InsnBytes / BeatBytes;
@@ -81,6 +86,7 @@ module tw_fetch #(
     assign insn_valid = have_q == ($clog2(Beats) + 1)'(Beats);
     assign insn = word_q;
     assign beat_pop = beat_valid && (!insn_valid || insn_pop);
+    assign bus_index_o = index_q + 32'((32'(ahead) + 32'(have_q)) >> $clog2(Beats));
     always_ff @(posedge clk_i) begin
       if (beat_pop) word_q <= {beat, word_q[tw_pkg::InsnBits-1:BeatBytes*8]};
       if (rst_i) have_q <= '0;
@@ -91,12 +97,14 @@ module tw_fetch #(
     assign insn_valid = beat_valid;
     assign insn = beat;
     assign beat_pop = insn_pop;
+    assign bus_index_o = index_q + 32'(ahead);
   end else begin : gen_split
     localparam int unsigned Parts = BeatBytes / InsnBytes;
     logic [$clog2(Parts)-1:0] part_q;
     assign insn_valid = beat_valid;
     assign insn = beat[part_q*tw_pkg::InsnBits+:tw_pkg::InsnBits];
     assign beat_pop = insn_pop && (&part_q);
+    assign bus_index_o = index_q + 32'(ahead) * Parts - 32'(part_q);
     always_ff @(posedge clk_i) begin
       if (rst_i) part_q <= '0;
       else if (insn_pop) part_q <= part_q + 1'b1;

@@ -31,7 +31,7 @@ module tw_gemm #(
     // instruction queue
     input  logic                                  insn_valid_i,
     input  logic          [ tw_pkg::InsnBits-1:0] insn_i,
-    input  logic          [                 23:0] index_i,
+    input  tw_pkg::index_t                         index_i,
     output logic                                  insn_pop_o,
     // tokens
     input  logic          [                  3:0] token_i,
@@ -64,7 +64,8 @@ module tw_gemm #(
     output tw_pkg::wait_e                         state_o,
     output logic                                  error_valid_o,
     output tw_pkg::error_e                        error_code_o,
-    output logic          [                 23:0] error_index_o
+    output tw_pkg::index_t                         error_index_o,
+    output tw_pkg::index_t                         retire_index_o  // instruction that retires
 );
   // Stages from the operand address to the write: operands, array, add.
   localparam int unsigned Tail = MacPipeline + 2;
@@ -82,7 +83,7 @@ module tw_gemm #(
   // Stage 0: take instructions, step the loops
   tw_pkg::gemm_t head, cur_q;
   logic cur_valid_q;
-  logic [23:0] index_q;
+  tw_pkg::index_t index_q;
   logic [17:0] uop_q;  // micro-ops done in this inner iteration
   logic [15:0] inner_q, outer_q;
   offset_t acc_q, inp_q, wgt_q;                    // offsets of this iteration
@@ -159,7 +160,7 @@ module tw_gemm #(
     logic                        last;   // last product of its instruction
     logic [3:0]                  push;
     logic [tw_pkg::AccBanks-1:0] banks;
-    logic [23:0]                 index;
+    tw_pkg::index_t              index;
   } tag_t;
 
   tag_t tag1_q, tag2_q;
@@ -290,6 +291,24 @@ module tw_gemm #(
   assign acc_write_data_o = result_q;
   assign retire_o         = valid_q[Tail] && last_q[Tail];
   assign token_push_o     = (retire_o && !halt_i) ? push_q[Tail] : '0;
+
+  // Instructions between take and retirement, which is in order: fewer than the depth.
+  logic unused_taken_valid, unused_taken_full;
+  logic [4:0] unused_taken_count;
+  tw_fifo #(
+      .Width($bits(tw_pkg::index_t)),
+      .Depth(16)
+  ) u_taken (
+      .clk_i,
+      .rst_i,
+      .push_i (take),
+      .data_i (index_i),
+      .pop_i  (retire_o),
+      .data_o (retire_index_o),
+      .valid_o(unused_taken_valid),
+      .full_o (unused_taken_full),
+      .count_o(unused_taken_count)
+  );
 
   // ---------------------------------------------------------------------------------------
   // Locks and state

@@ -28,7 +28,7 @@ module tw_load #(
     // instruction queue
     input  logic                               insn_valid_i,
     input  logic        [tw_pkg::InsnBits-1:0] insn_i,
-    input  logic        [                23:0] index_i,
+    input  tw_pkg::index_t                      index_i,
     output logic                               insn_pop_o,
     // tokens
     input  logic        [                 3:0] token_i,       // available, by producer
@@ -60,8 +60,9 @@ module tw_load #(
     output tw_pkg::wait_e                      state_o,
     output logic                               error_valid_o,
     output tw_pkg::error_e                     error_code_o,
-    output logic        [                23:0] error_index_o,
-    output logic        [                23:0] issue_index_o  // instruction that asks for data
+    output tw_pkg::index_t                      error_index_o,
+    output tw_pkg::index_t                      issue_index_o,  // instruction that asks for data
+    output tw_pkg::index_t                      retire_index_o  // instruction that retires
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and retirement
@@ -108,7 +109,7 @@ module tw_load #(
 
   // What the data stage needs to know.
   typedef struct packed {
-    logic [23:0]          index;
+    tw_pkg::index_t       index;
     logic [3:0]           push;
     logic [3:0]           acc_banks;
     logic [2:0]           memory;
@@ -127,7 +128,7 @@ module tw_load #(
 
   issue_e issue_q, issue_d;
   tw_pkg::load_t head, cur_q;
-  logic [23:0] index_q;
+  tw_pkg::index_t index_q;
   logic has_data, has_pad, tokens_ok, banks_ok, fields_ok, aligned, take;
   logic [3:0] shift;
   logic [39:0] y_step, z_step;
@@ -470,6 +471,7 @@ module tw_load #(
   // ---------------------------------------------------------------------------------------
   // Retirement, locks, errors, state
   assign retire_o = retire_data || (pad_only_retire && !halt_i);
+  assign retire_index_o = retire_data ? act_q.index : index_q;
   assign token_push_o = halt_i ? '0 : retire_data ? act_q.push :
                         pad_only_retire ? cur_q.push : '0;
 

@@ -15,9 +15,11 @@ module tw_read #(
     output logic [            1:0] req_ready_o,
     input  logic [      1:0][39:0] req_addr_i,  // offset, aligned to a beat
     input  logic [      1:0][ 7:0] req_len_i,   // beats minus 1
+    input  tw_pkg::index_t         load_index_i,  // instruction that request 1 belongs to
     // data
     output logic [            1:0] beat_valid_o,
     output logic [BeatBytes*8-1:0] beat_data_o,
+    output tw_pkg::index_t         load_index_o,  // instruction that a beat for 1 belongs to
     // status
     output logic                   idle_o,      // nothing in flight
     output logic                   burst_o,     // a burst was accepted by the bus
@@ -76,15 +78,15 @@ module tw_read #(
 
   // Who gets the data of each burst in flight.
   tw_fifo #(
-      .Width(1),
+      .Width($bits(tw_pkg::index_t) + 1),
       .Depth(16)
   ) u_owner (
       .clk_i,
       .rst_i,
       .push_i (accept),
-      .data_i (pick),
+      .data_i ({load_index_i, pick}),
       .pop_i  (retire),
-      .data_o (owner),
+      .data_o ({load_index_o, owner}),
       .valid_o(owner_valid),
       .full_o (unused_full),
       .count_o(unused_count)

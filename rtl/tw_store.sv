@@ -20,7 +20,7 @@ module tw_store #(
     // instruction queue
     input  logic                               insn_valid_i,
     input  logic        [tw_pkg::InsnBits-1:0] insn_i,
-    input  logic        [                23:0] index_i,
+    input  tw_pkg::index_t                      index_i,
     output logic                               insn_pop_o,
     // tokens
     input  logic        [                 3:0] token_i,
@@ -53,7 +53,8 @@ module tw_store #(
     output tw_pkg::wait_e                      state_o,
     output logic                               error_valid_o,
     output tw_pkg::error_e                     error_code_o,
-    output logic        [                23:0] error_index_o
+    output tw_pkg::index_t                      error_index_o,
+    output tw_pkg::index_t                      retire_index_o  // instruction that retires
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and their last beat
@@ -79,7 +80,7 @@ module tw_store #(
   } issue_e;
 
   typedef struct packed {
-    logic [23:0]          index;
+    tw_pkg::index_t       index;
     tile_t                sram_base;
     logic [BeatShift-1:0] base;
     logic [BeatShift-1:0] y_step;
@@ -90,14 +91,14 @@ module tw_store #(
   } flight_t;
 
   typedef struct packed {  // a burst in flight
-    logic        last;  // last of its instruction
-    logic [3:0]  push;
-    logic [23:0] index;
+    logic           last;  // last of its instruction
+    logic [3:0]     push;
+    tw_pkg::index_t index;
   } tag_t;
 
   issue_e issue_q, issue_d;
   tw_pkg::store_t head, cur_q;
-  logic [23:0] index_q;
+  tw_pkg::index_t index_q;
   logic tokens_ok, fields_ok, aligned, take;
   logic [39:0] y_step, z_step;
   logic burst_valid, burst_ready, burst_last, bursts_done;
@@ -371,6 +372,7 @@ module tw_store #(
   // ---------------------------------------------------------------------------------------
   // Retirement, errors, state
   assign retire_o     = bvalid_i && tag_out.last && tag_valid;
+  assign retire_index_o = tag_out.index;
   assign token_push_o = (retire_o && !halt_i) ? tag_out.push : '0;
   assign bus_idle_o   = !aw_valid_q && !tag_valid && !fifo_valid && !read1_q;
   assign idle_o       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;

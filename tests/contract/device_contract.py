@@ -357,7 +357,7 @@ class DeviceContract:
         program = build(tiny.hw, legal_steps(tiny.hw)["inp"], finish=False)
         with pytest.raises(DeviceStatusError) as caught:
             tiny.run(program, data_image(program))
-        assert caught.value.code == ErrorCode.NO_FINISH
+        assert (caught.value.code, caught.value.instruction) == (ErrorCode.NO_FINISH, 1)
         self.assert_works(tiny, 9)
 
     def test_a_token_that_never_comes_is_an_error(self, tiny: Device) -> None:
@@ -379,7 +379,7 @@ class DeviceContract:
         )
         with pytest.raises(DeviceStatusError) as caught:
             tiny.run(program, data_image(program))
-        assert caught.value.code == ErrorCode.DRAM_RANGE
+        assert (caught.value.code, caught.value.instruction) == (ErrorCode.DRAM_RANGE, 0)
 
     def test_runs_a_program_of_finish_alone(self, tiny: Device) -> None:
         program = build(tiny.hw)

@@ -126,7 +126,7 @@ def test_a_bus_error_is_reported_and_recovered_from(device, response):
     device.inject_fault(8192, 64, response=response)
     with pytest.raises(DeviceStatusError) as error:
         device.run(LOADS, LOADS.image())
-    assert error.value.code is ErrorCode.AXI_READ
+    assert (error.value.code, error.value.instruction) == (ErrorCode.AXI_READ, 1)
     device.inject_fault(0, 0)
     assert device.run(LOADS, LOADS.image()).counters == wanted
 
@@ -135,7 +135,7 @@ def test_the_watchdog_names_what_waits():
     device = VerilatorDevice(TINY, IDEAL, watchdog_cycles=500)
     with pytest.raises(DeviceStatusError, match="load waits for a token from gemm") as error:
         device.run(STUCK, STUCK.image())
-    assert error.value.code is ErrorCode.WATCHDOG
+    assert (error.value.code, error.value.instruction) == (ErrorCode.WATCHDOG, 0)
     device.run(LOADS, LOADS.image())
 
 

@@ -107,7 +107,6 @@ module formal_bursts #(
 
   always_comb begin
     if (!started_q) assume (rst_i);
-    else assume (!rst_i);
     assume (!start_i || done);
     if (start_i) assume (row_bytes_i != '0 && y_size_i != '0 && z_size_i != '0);
     // A row ends below 2^40.
@@ -163,6 +162,9 @@ module formal_bursts #(
         if (age_q == 2'd3) assert (dut.next_valid_q || last);
         if (taken_q == '0 && valid) assert (starts_q);
       end
+      cover (valid && ready_i && last && taken_q == 2'd3);
+      cover (valid && len != '0 && 11'(len) + 11'd1 == page_left && !ends);  // ends with its page
+      cover (rst_i && valid && dut.next_valid_q && taken_q != '0);
     end
   end
 endmodule

@@ -61,6 +61,8 @@ module formal_fifo #(
       for (int unsigned i = 0; i < Depth; i++) begin
         if ((Bits + 1)'(i) < size_q) assert (dut.mem[Bits'(dut.head_q+Bits'(i))] == queue_q[i]);
       end
+      cover (full && pop_i && dut.head_q != '0);
+      cover (rst_i && count > (Bits + 1)'(1));
     end
   end
 endmodule

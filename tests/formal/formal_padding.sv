@@ -102,7 +102,6 @@ module formal_padding #(
 
   always_comb begin
     if (!started_q) assume (rst_i);
-    else assume (!rst_i);
     assume (!start_i || done);
     if (start_i) begin
       assume (x_size_i != '0 && y_size_i != '0 && z_size_i != '0);
@@ -125,6 +124,11 @@ module formal_padding #(
   initial was_busy_q = 1'b0;
   always_ff @(posedge clk_i) was_busy_q <= !done && !rst_i;
   always_comb begin
-    if (started_q && was_busy_q && done && !start_i) assert (end_plane == z_size_q);
+    if (started_q && was_busy_q && done && !start_i) begin
+      assert (end_plane == z_size_q);
+      cover (z_size_q == 16'd2 && left_q != '0 && top_q == '0);
+    end
+    cover (started_q && rst_i && valid && plane_q != '0);
+    cover (started_q && valid && !ready_i && width > 17'd4);
   end
 endmodule

@@ -13,6 +13,7 @@ module formal_read #(
     input logic [            1:0] req_valid_i,
     input logic [      1:0][39:0] req_addr_i,
     input logic [      1:0][ 7:0] req_len_i,
+    input tw_pkg::index_t         load_index_i,
     input logic                   arready_i,
     input logic [BeatBytes*8-1:0] rdata_i,
     input logic [            1:0] rresp_i,
@@ -21,6 +22,7 @@ module formal_read #(
 );
   logic [1:0] req_ready, beat_valid, range_err, resp_err;
   logic [BeatBytes*8-1:0] beat_data;
+  tw_pkg::index_t load_index;
   logic idle, burst, arvalid, started_q, ar_wait_q;
   logic [39:0] araddr, araddr_q, end_q, base_q, size_q;
   logic [7:0] arlen, arlen_q;
@@ -38,8 +40,10 @@ module formal_read #(
       .req_ready_o (req_ready),
       .req_addr_i,
       .req_len_i,
+      .load_index_i,
       .beat_valid_o(beat_valid),
       .beat_data_o (beat_data),
+      .load_index_o(load_index),
       .idle_o      (idle),
       .burst_o     (burst),
       .range_err_o (range_err),
@@ -56,6 +60,7 @@ module formal_read #(
 
   // Owners of the bursts in flight, oldest at place 0; the last of them may not be issued yet.
   logic [16:0] owner_q;
+  tw_pkg::index_t index_q[17];  // instructions of the bursts
   logic [4:0] count_q, after_q;
   logic accept, retire, who;
   assign accept = |(req_ready & ~range_err);  // the others are dropped
@@ -76,8 +81,14 @@ module formal_read #(
     if (rst_i) count_q <= '0;
     else begin
       count_q <= after_q + 5'(accept);
-      if (retire) owner_q <= owner_q >> 1;
-      if (accept) owner_q[after_q] <= who;
+      if (retire) begin
+        owner_q <= owner_q >> 1;
+        for (int i = 0; i < 16; i++) index_q[i] <= index_q[i+1];
+      end
+      if (accept) begin
+        owner_q[after_q] <= who;
+        index_q[after_q] <= load_index_i;
+      end
     end
     if (accept) begin
       end_q <= base_q + req_addr_i[who];
@@ -87,7 +98,6 @@ module formal_read #(
   always_comb begin
     if (!started_q) assume (rst_i);
     else begin
-      assume (!rst_i);
       // The memory answers issued bursts only; requesters keep requests inside a page.
       assume (!rvalid_i || count_q > 5'(arvalid));
       for (int r = 0; r < 2; r++) begin
@@ -123,12 +133,19 @@ module formal_read #(
       assert (beat_valid == (rvalid_i ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
       assert (resp_err == (beat_valid & {2{rresp_i[1]}}));
       assert (beat_data == rdata_i);
+      if (beat_valid[1]) assert (load_index == index_q[0]);
       // What makes the above inductive.
       assert (base_q[11:0] == '0 && size_q[11:0] == '0);
       assert (dut.in_flight_q == count_q && dut.u_owner.count_q == count_q);
       assert (dut.u_owner.tail_q - dut.u_owner.head_q == count_q[3:0]);
       for (int unsigned i = 0; i < Outstanding; i++)
-        if (5'(i) < count_q) assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == owner_q[i]);
+        if (5'(i) < count_q)
+          assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == {index_q[i], owner_q[i]});
+      // The interesting states can be reached, and a reset in the middle of them.
+      cover (count_q == 5'(Outstanding) && retire && req_valid_i == 2'b11);
+      cover (resp_err[1] && load_index == 32'hFFFF_FFFF && count_q > 5'd1);
+      cover (range_err[0] && arvalid);
+      cover (rst_i && arvalid && count_q > 5'd1 && rvalid_i);
     end
   end
 endmodule

@@ -9,6 +9,7 @@ module formal_store #(
     input logic                        halt_i,
     input logic                        insn_valid_i,
     input logic [tw_pkg::InsnBits-1:0] insn_i,
+    input tw_pkg::index_t              index_i,
     input logic [                 3:0] token_i,
     input logic [                31:0] out_data_i,
     input logic                        awready_i,
@@ -16,6 +17,8 @@ module formal_store #(
     input logic [                 1:0] bresp_i,
     input logic                        bvalid_i
 );
+  tw_pkg::index_t error_index, retire_index;
+  tw_pkg::error_e error_code;
   logic pop, awvalid, wvalid, wlast, idle, bus_idle, burst, beat, retire, error;
   logic [39:0] awaddr, awaddr_q;
   logic [7:0] awlen, awlen_q;
@@ -39,7 +42,7 @@ module formal_store #(
       .mem_size_i   (40'h2000),
       .insn_valid_i,
       .insn_i,
-      .index_i      (24'd0),
+      .index_i      (index_i),
       .insn_pop_o   (pop),
       .token_i,
       .token_pop_o  (),
@@ -67,8 +70,9 @@ module formal_store #(
       .retire_o     (retire),
       .state_o      (),
       .error_valid_o(error),
-      .error_code_o (),
-      .error_index_o()
+      .error_code_o (error_code),
+      .error_index_o(error_index),
+      .retire_index_o(retire_index)
   );
 
   // Offered bursts whose data have not ended, oldest at place 0.
@@ -76,6 +80,10 @@ module formal_store #(
   logic [2:0] open_q, open_after;
   logic [7:0] beat_q;
   logic [4:0] address_q, data_q;
+  // Instruction taken last, and those of the bursts without an answer, oldest at place 0.
+  tw_pkg::index_t taken_q, index_q[4];
+  logic [2:0] unanswered_q, unanswered_after;
+  assign unanswered_after = unanswered_q - 3'(bvalid_i);
   logic offer, w_end;
   assign offer = awvalid && !aw_wait_q;
   assign w_end = wvalid && wready_i && wlast;
@@ -88,11 +96,13 @@ module formal_store #(
     w_wait_q  <= wvalid && !wready_i && !rst_i;
     {awaddr_q, awlen_q} <= {awaddr, awlen};
     {wdata_q, wstrb_q, wlast_q} <= {wdata, wstrb, wlast};
+    if (pop) taken_q <= index_i;
     if (rst_i) begin
       open_q <= '0;
       beat_q <= '0;
       address_q <= '0;
       data_q <= '0;
+      unanswered_q <= '0;
     end else begin
       if (w_end) for (int i = 0; i < 3; i++) len_q[i] <= len_q[i+1];
       if (offer) len_q[open_after[1:0]] <= awlen;
@@ -100,13 +110,15 @@ module formal_store #(
       if (wvalid && wready_i) beat_q <= wlast ? '0 : beat_q + 8'd1;
       address_q <= address_q + 5'(awvalid && awready_i) - 5'(bvalid_i);
       data_q <= data_q + 5'(w_end) - 5'(bvalid_i);
+      if (bvalid_i) for (int i = 0; i < 3; i++) index_q[i] <= index_q[i+1];
+      if (dut.announce) index_q[unanswered_after[1:0]] <= taken_q;
+      unanswered_q <= unanswered_after + 3'(dut.announce);
     end
   end
 
   always_comb begin
     if (!started_q) assume (rst_i);
     else begin
-      assume (!rst_i);
       assume (!bvalid_i || (address_q != '0 && data_q != '0));
       // Size 0 is refused with an error that halts the unit.
       assume (insn.x_size != '0 && insn.y_size != '0 && insn.z_size != '0);
@@ -128,6 +140,18 @@ module formal_store #(
       end
       assert (address_q + 5'(awvalid) <= 5'(Outstanding));
       if (bus_idle) assert (!awvalid && !wvalid && address_q == '0 && data_q == '0);
+      // Every wrong answer is an error of the instruction that its burst belongs to.
+      if (bvalid_i && bresp_i[1] && !halt_i) begin
+        assert (error);
+        if (error_code == tw_pkg::ErrAxiWrite) assert (error_index == index_q[0]);
+      end
+      if (error && error_code == tw_pkg::ErrAxiWrite) assert (bvalid_i && bresp_i[1]);
+      if (error && error_code == tw_pkg::ErrDramRange) assert (error_index == taken_q);
+      if (retire) assert (retire_index == index_q[0]);
+      cover (retire && address_q == 5'(Outstanding));
+      cover (error && error_code == tw_pkg::ErrAxiWrite && error_index != taken_q && !retire);
+      cover (awvalid && 11'(awaddr[11:2]) + 11'(awlen) == 11'd1023 && awlen != '0);
+      cover (rst_i && awvalid && wvalid && !bus_idle);
     end
   end
 endmodule

@@ -53,6 +53,8 @@ module formal_tokens #(
         assert (available[c][p] == (sum_q != '0));
         if (push_i[p][c] && !pop_i[c][p] && (&sum_q[CountBits-1:0])) assert (overflow[p]);
         if (overflow[p]) assert (push_i[p] != '0);
+        cover (pair_q == 4'b0111 && overflow[p]);
+        cover (rst_i && sum_q > (CountBits + 1)'(2) && pop_i[c][p]);
       end
     end
   end

@@ -26,13 +26,14 @@ from contract.device_contract import (
     legal_steps,
     tokens_that_nobody_takes,
 )
+from support.bus_faults import index_of_failure
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, RunResult
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Instruction
+from tilewright.host.isa import Instruction, Opcode
 from tilewright.host.program import Program
 from tilewright.host.registers import (
     COUNTER_BASE,
@@ -365,8 +366,9 @@ def bus_errors(model: Model) -> None:
         device = model.device(memory)
         wanted = device.run(case.program, case.image).counters
         for response in AxiResponseCode:
-            for region, code, unit in _BUS_ERRORS:
+            for region, code, unit, opcode in _BUS_ERRORS:
                 place = case.program.regions[region]
+                bad = range(place.offset, place.offset + place.nbytes)
                 write = code is ErrorCode.AXI_WRITE
                 device.inject_fault(
                     place.offset,
@@ -377,16 +379,19 @@ def bus_errors(model: Model) -> None:
                 )
                 with expect(code) as error:
                     device.run(case.program, case.image, max_cycles=MAX_CYCLES)
-                assert error.value.unit.name == unit, error.value
+                wrong = index_of_failure(case.program, model.hw, bad, opcode)
+                assert (error.value.unit.name, error.value.instruction) == (unit, wrong), (
+                    error.value
+                )
                 device.inject_fault(0, 0)
                 assert device.run(case.program, case.image).counters == wanted
         device.close()
 
 
 _BUS_ERRORS: Final = (
-    ("insn", ErrorCode.AXI_READ, "FETCH"),
-    ("data", ErrorCode.AXI_READ, "LOAD"),
-    ("result", ErrorCode.AXI_WRITE, "STORE"),
+    ("insn", ErrorCode.AXI_READ, "FETCH", None),
+    ("data", ErrorCode.AXI_READ, "LOAD", Opcode.LOAD),
+    ("result", ErrorCode.AXI_WRITE, "STORE", Opcode.STORE),
 )
 
 

@@ -74,11 +74,11 @@ async def the_first_error_is_kept_until_soft_reset(dut: Any, knob: str) -> None:
     for _ in range(20):
         await start(dut)
         codes = [int(n) for n in rng.integers(1, 12, 5)]
-        indices = [int(n) for n in rng.integers(0, 2**24, 5)]
+        indices = [int(n) for n in rng.integers(0, 2**32, 5)]
         states = int(rng.integers(2**16))
         valid = int(rng.integers(1, 32))
         dut.error_code_i.value = sum(code << (8 * u) for u, code in enumerate(codes))
-        dut.error_index_i.value = sum(index << (24 * u) for u, index in enumerate(indices))
+        dut.error_index_i.value = sum(index << (32 * u) for u, index in enumerate(indices))
         dut.state_i.value = states
         dut.error_valid_i.value = valid
         dut.bus_idle_i.value = 0

@@ -26,11 +26,22 @@ class Engine:
         self._rng = rng
         self._beats: deque[int] = deque()
         self._ready = 0
-        dut.beat_valid_i.value = dut.req_ready_i.value = 0
+        self._arriving: int | None = None
+        dut.beat_valid_i.value = dut.req_ready_i.value = dut.beat_error_i.value = 0
+
+    def _check_bus_index(self) -> None:
+        """Of a wrong beat its first instruction; else the first one of the burst on offer."""
+        dut = self._dut
+        if int(dut.beat_error_i.value):
+            assert int(dut.bus_index_o.value) == self._arriving
+        elif int(dut.req_valid_o.value):
+            asked = (int(dut.req_addr_o.value) - _BASE) // 32
+            assert int(dut.bus_index_o.value) == asked
 
     def step(self) -> None:
         """One clock edge."""
         dut, width = self._dut, parameters()["BeatBytes"]
+        self._check_bus_index()
         if int(dut.req_valid_o.value) and self._ready:
             start, beats = int(dut.req_addr_o.value) - _BASE, int(dut.req_len_o.value) + 1
             assert 0 <= start < len(self._stream), "request outside the program"
@@ -39,8 +50,12 @@ class Engine:
             self._beats.extend(start + i * width for i in range(beats))
         offer = bool(self._beats) and not self._flow.source_pauses()
         dut.beat_valid_i.value = int(offer)
+        self._arriving = None
+        # Without a beat the unit says where the burst on offer begins; nothing acts on it here.
+        dut.beat_error_i.value = int(offer and self._rng.random() < 0.5)
         if offer:
             start = self._beats.popleft()
+            self._arriving = start // 32
             beat = self._stream[start : start + width].ljust(width, b"\0")
             dut.beat_data_i.value = int.from_bytes(beat, "little")
         self._ready = int(not self._flow.sink_pauses())
@@ -50,7 +65,7 @@ class Engine:
 async def begin(dut: Any, count: int) -> None:
     """Reset and start."""
     dut.halt_i.value = dut.start_i.value = dut.full_i.value = dut.all_idle_i.value = 0
-    dut.beat_valid_i.value = dut.req_ready_i.value = 0
+    dut.beat_valid_i.value = dut.req_ready_i.value = dut.beat_error_i.value = 0
     dut.insn_base_i.value, dut.insn_count_i.value = _BASE, count
     await reset(dut)
     dut.start_i.value = 1

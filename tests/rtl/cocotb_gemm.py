@@ -9,7 +9,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import Surroundings, pack, random_tokens, unpack
+from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack
 
 from tilewright.host.isa import Instruction, Opcode, encode_uop
 from tilewright.host.registers import ErrorCode
@@ -190,7 +190,8 @@ async def a_bad_field_is_reported_with_its_instruction(
     for _ in range(400):
         await RisingEdge(dut.clk_i)
         if int(dut.error_valid_o.value):
-            assert (int(dut.error_code_o.value), int(dut.error_index_o.value)) == (code, 2)
+            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+            assert found == (code, FIRST_INDEX + 2)
             return
         around.step()
         memories.step()

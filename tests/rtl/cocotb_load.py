@@ -10,7 +10,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import Surroundings, random_tokens
+from units import FIRST_INDEX, Surroundings, random_tokens
 
 from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.registers import ErrorCode
@@ -283,7 +283,8 @@ async def a_bad_field_is_reported_with_its_instruction(
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
         if int(dut.error_valid_o.value):
-            assert (int(dut.error_code_o.value), int(dut.error_index_o.value)) == (code, 2)
+            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+            assert found == (code, FIRST_INDEX + 2)
             return
         around.step()
         world.step()

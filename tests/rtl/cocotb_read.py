@@ -14,8 +14,8 @@ _BASE = 0x7_0000_0000
 _SIZE = 1 << 20
 
 
-def _drive(dut: Any, pending: list[tuple[int, int] | None]) -> None:
-    """Offer the requests that are there."""
+def _drive(dut: Any, pending: list[tuple[int, int] | None], index: int = 0) -> None:
+    """Offer the requests that are there; ``index`` is the instruction of request 1."""
     address = length = valid = 0
     for who, request in enumerate(pending):
         if request is not None:
@@ -23,6 +23,7 @@ def _drive(dut: Any, pending: list[tuple[int, int] | None]) -> None:
             address |= request[0] << (40 * who)
             length |= request[1] << (8 * who)
     dut.req_valid_i.value, dut.req_addr_i.value, dut.req_len_i.value = valid, address, length
+    dut.load_index_i.value = index
 
 
 async def prepare(dut: Any) -> None:
@@ -30,7 +31,7 @@ async def prepare(dut: Any) -> None:
     await start_clock(dut)
     for name in ("halt_i", "req_valid_i", "req_addr_i", "req_len_i", "arready_i", "rvalid_i"):
         getattr(dut, name).value = 0
-    dut.rresp_i.value = dut.rlast_i.value = 0
+    dut.rresp_i.value = dut.rlast_i.value = dut.load_index_i.value = 0
     dut.mem_base_i.value, dut.mem_size_i.value = _BASE, _SIZE
     await reset(dut)
 
@@ -43,8 +44,9 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
     width, limit = p["BeatBytes"], p["Outstanding"]
     await prepare(dut)
     pending: list[tuple[int, int] | None] = [None, None]
-    accepted: deque[tuple[int, int, int]] = deque()  # not yet on the bus
-    flying: deque[tuple[int, int]] = deque()  # owner, beats left
+    accepted: deque[tuple[int, int, int, int]] = deque()  # not yet on the bus
+    flying: deque[tuple[int, int, int]] = deque()  # owner, beats left, instruction
+    index = 0
     offered: tuple[int, int, bool] | None = None
     arready = errors = done = 0
     most = 0
@@ -60,20 +62,21 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
             assert seen == 1 << owner, f"beat for {owner} goes to {seen:#b}"
             assert int(dut.beat_data_o.value) == data
             assert int(dut.resp_err_o.value) == (errors << owner)
-            left = flying[0][1] - 1
+            left, asked = flying[0][1] - 1, flying[0][2]
+            assert int(dut.load_index_o.value) == asked, "the instruction of another burst"
             if last:
                 flying.popleft()
                 done += 1
             else:
-                flying[0] = (owner, left)
+                flying[0] = (owner, left, asked)
         else:
             assert seen == 0
         if int(dut.arvalid_o.value) and arready:
-            owner, address, length = accepted.popleft()
+            owner, address, length, asked = accepted.popleft()
             assert int(dut.araddr_o.value) == _BASE + address
             assert int(dut.arlen_o.value) == length
             assert int(dut.burst_o.value)
-            flying.append((owner, length + 1))
+            flying.append((owner, length + 1, asked))
         else:
             assert not int(dut.burst_o.value)
         for who in (0, 1):
@@ -81,7 +84,7 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
                 request = pending[who]
                 assert request is not None
                 assert who == 0 or pending[0] is None, "load served before fetch"
-                accepted.append((who, *request))
+                accepted.append((who, *request, index))
                 pending[who] = None
         most = max(most, len(accepted) + len(flying))
         assert len(accepted) + len(flying) <= limit, "too many bursts in flight"
@@ -90,12 +93,13 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
                 length = int(rng.integers(8))
                 beats = _SIZE // width - length
                 pending[who] = (int(rng.integers(beats)) * width, length)
-        _drive(dut, pending)
+        index = int(rng.integers(2**32))
+        _drive(dut, pending, index)
         arready = int(not flow.sink_pauses())
         dut.arready_i.value = arready
         offered = None
         if flying and not flow.source_pauses():
-            owner, left = flying[0]
+            owner, left, _ = flying[0]
             offered = (owner, random_bits(rng, 8 * width), left == 1)
             errors = int(rng.random() < 0.05)
             dut.rdata_i.value, dut.rlast_i.value = offered[1], int(left == 1)

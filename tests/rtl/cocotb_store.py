@@ -10,7 +10,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import Surroundings, random_tokens
+from units import FIRST_INDEX, Surroundings, random_tokens
 
 from tilewright.host.isa import Instruction, Opcode
 from tilewright.host.registers import ErrorCode
@@ -236,7 +236,8 @@ async def a_bad_field_or_response_is_reported(
         await RisingEdge(dut.clk_i)
         slave.fail = code == ErrorCode.AXI_WRITE and around.retired == 2
         if int(dut.error_valid_o.value):
-            assert (int(dut.error_code_o.value), int(dut.error_index_o.value)) == (code, 2)
+            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+            assert found == (code, FIRST_INDEX + 2)
             return
         around.step()
         slave.step()

@@ -15,6 +15,7 @@ from axi import Accelerator
 from bench import KNOBS, Knob, generator
 from cocotb.triggers import RisingEdge
 from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
+from support.bus_faults import decode, index_of_failure
 
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.isa import Instruction, Memory, Opcode
@@ -95,7 +96,7 @@ async def describe(device: Accelerator, status: Status) -> str:
 
 
 async def check_error(
-    device: Accelerator, code: ErrorCode, unit: ErrorUnit, instruction: int | None
+    device: Accelerator, code: ErrorCode, unit: ErrorUnit, instruction: int
 ) -> None:
     """The run must have ended with this error."""
     status = await device.wait(limit=2000)
@@ -103,8 +104,7 @@ async def check_error(
     assert status == Status.ERROR, text
     error = await device.read("ERROR")
     assert (error & 0xFF, error >> 8) == (code, unit), f"{text}; not {code.name}, {unit.name}"
-    if instruction is not None:
-        assert await device.read("ERROR_INSN") == instruction, f"{text}; not {instruction}"
+    assert await device.read("ERROR_INSN") == instruction, f"{text}; not {instruction}"
 
 
 @cocotb.test()
@@ -233,12 +233,6 @@ FAULTS = (
 )
 
 
-def decode(program: Program) -> list[Instruction]:
-    """The instructions of a program."""
-    data = program.instructions
-    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
-
-
 def with_instructions(
     program: Program, image: np.ndarray, stream: list[bytes]
 ) -> tuple[Program, np.ndarray]:
@@ -350,10 +344,10 @@ async def bus_errors_are_reported_and_soft_reset_recovers(dut: Any, knob: str) -
     rng = generator("bus errors" + knob)
     device = await prepare(dut, knob, rng)
     program, image = program_using_every_region(rng)
-    for region, code, unit in (
-        ("insn", ErrorCode.AXI_READ, ErrorUnit.FETCH),
-        ("param", ErrorCode.AXI_READ, ErrorUnit.LOAD),
-        ("result", ErrorCode.AXI_WRITE, ErrorUnit.STORE),
+    for region, code, unit, opcode in (
+        ("insn", ErrorCode.AXI_READ, ErrorUnit.FETCH, None),
+        ("param", ErrorCode.AXI_READ, ErrorUnit.LOAD, Opcode.LOAD),
+        ("result", ErrorCode.AXI_WRITE, ErrorUnit.STORE, Opcode.STORE),
     ):
         place = program.regions[region]
         bad = range(place.offset, place.offset + place.nbytes)
@@ -363,7 +357,7 @@ async def bus_errors_are_reported_and_soft_reset_recovers(dut: Any, knob: str) -
         else:
             device.dram.bad_reads = bad
         await device.launch(program, image)
-        await check_error(device, code, unit, None)
+        await check_error(device, code, unit, index_of_failure(program, hardware(), bad, opcode))
         device.dram.bad_reads = device.dram.bad_writes = range(0)
         await device.soft_reset()
         await check_run(device, program, image)
@@ -405,7 +399,7 @@ async def watchdog_names_the_unit_that_waits_for_a_token(
     waiting = Instruction(opcode, {"pop": pop, **dict.fromkeys(legal, 1)})
     program = _program([waiting, Instruction(Opcode.FINISH, {})])
     await device.launch(program, program.image(), watchdog=200)
-    await check_error(device, ErrorCode.WATCHDOG, ErrorUnit.WATCHDOG, None)
+    await check_error(device, ErrorCode.WATCHDOG, ErrorUnit.WATCHDOG, 0)
     assert await device.read("WAIT_STATE") == wait << (4 * (opcode_unit(opcode)))
     await device.soft_reset()
     good, image = random_program(hardware(), rng, instructions=5)

@@ -11,6 +11,9 @@ from bench import Knob
 
 from tilewright.host.isa import Instruction, Unit
 
+FIRST_INDEX = 0xA5C3_96F0
+"""Index of a bench's first instruction: every bit of it has to reach the error registers."""
+
 
 class Surroundings:
     """Feeds instructions and tokens and keeps the books; call `step` once a clock edge.
@@ -87,6 +90,8 @@ class Surroundings:
         if int(dut.retire_o.value):
             expected = self._instructions[self.retired].values.get("push", 0)
             assert pushed == expected, f"instruction {self.retired} pushes {pushed:#x}"
+            index = int(dut.retire_index_o.value) - FIRST_INDEX
+            assert index == self.retired, f"instruction {self.retired} retires as {index}"
             self.retired += 1
         else:
             assert not pushed, "token pushed without retirement"
@@ -135,7 +140,7 @@ class Surroundings:
         if self._offered:
             encoded = self._instructions[self._next].encode()
             dut.insn_i.value = int.from_bytes(encoded, "little")
-            dut.index_i.value = self._next
+            dut.index_i.value = FIRST_INDEX + self._next
 
 
 def random_tokens(rng: np.random.Generator, unit: int) -> dict[str, int]:

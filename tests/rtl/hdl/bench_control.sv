@@ -11,7 +11,7 @@ module bench_control (
     input  logic [ 31:0] watchdog_i,
     input  logic [  4:0] error_valid_i,
     input  logic [ 39:0] error_code_i,
-    input  logic [119:0] error_index_i,
+    input  logic [159:0] error_index_i,
     input  logic [ 15:0] state_i,
     output logic         unit_reset_o,
     output logic         fetch_start_o,
@@ -25,10 +25,10 @@ module bench_control (
 );
   tw_pkg::error_e code[5];
   tw_pkg::wait_e state[4];
-  logic [23:0] index[5];
+  tw_pkg::index_t index[5];
   for (genvar u = 0; u < 5; u++) begin : gen_error
     assign code[u]  = tw_pkg::error_e'(error_code_i[u*8+:8]);
-    assign index[u] = error_index_i[u*24+:24];
+    assign index[u] = error_index_i[u*32+:32];
   end
   for (genvar u = 0; u < 4; u++) begin : gen_state
     assign state[u] = tw_pkg::wait_e'(state_i[u*4+:4]);
