@@ -112,7 +112,7 @@ _VERILATOR_FLAGS: Final = (
     "--x-assign",
     "fast",
     "--x-initial",
-    "fast",
+    "unique",  # zeros, or random bits when a simulation asks for them
 )
 
 _COVERAGE_FLAGS: Final = ("--coverage-line", "--coverage-toggle")

@@ -18,7 +18,7 @@ from tilewright.host.board import MemoryModel
 from tilewright.host.errors import BuildError, DeviceError
 from tilewright.sim.build_cache import load_library
 
-ABI_VERSION: Final = 2
+ABI_VERSION: Final = 3
 
 _MAX_COUNT: Final = 2**32 - 1
 
@@ -147,6 +147,8 @@ class Simulation:
         max_burst_beats: longest AXI burst that the design may issue.
         memory: DRAM timing.
         sizes: of the configuration (`sim.fidelity.geometry`), for a library that serves all.
+        initial_seed: of the random bits that registers and memories hold before the reset, as on
+            a device; 0: zeros.
 
     Raises:
         BuildError: the library cannot be loaded or has another ABI.
@@ -160,6 +162,7 @@ class Simulation:
         max_burst_beats: int,
         memory: MemoryModel,
         sizes: Mapping[str, int] | None = None,
+        initial_seed: int = 0,
     ) -> None:
         self._handle = ctypes.c_void_p()
         self._image: npt.NDArray[np.uint8] | None = None
@@ -169,6 +172,7 @@ class Simulation:
             max_burst_beats,
             ctypes.byref(timing),
             (ctypes.c_uint32 * len(sizes))(*sizes.values()) if sizes else None,
+            initial_seed,
             ctypes.byref(self._handle),
         )
         if status != Status.OK:
@@ -298,7 +302,7 @@ def _load(path: Path) -> ctypes.CDLL:
         )
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[list[Any], Any]] = {
-        "tw_create": ([u32, handle, handle, handle], ctypes.c_int32),
+        "tw_create": ([u32, handle, handle, u32, handle], ctypes.c_int32),
         "tw_destroy": ([handle], None),
         "tw_error_text": ([handle], ctypes.c_char_p),
         "tw_violation": ([handle], u32),

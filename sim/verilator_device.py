@@ -54,6 +54,8 @@ class VerilatorDevice:
         watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
         max_seconds: longest run in seconds of this machine, to one slice of it; 0: no limit.
         library: simulate this library instead of building one.
+        initial_seed: registers and memories hold random bits of this seed before the reset, as on
+            a device; 0: zeros.
 
     Raises:
         BuildError: the model cannot be built.
@@ -72,6 +74,7 @@ class VerilatorDevice:
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
         max_seconds: float = 0,
         library: Path | None = None,
+        initial_seed: int = 0,
     ) -> None:
         if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
             raise ConfigError(
@@ -82,6 +85,7 @@ class VerilatorDevice:
         self._watchdog_cycles = watchdog_cycles
         self._max_seconds = max_seconds
         self._fidelity = fidelity
+        self._initial_seed = initial_seed
         self._given_up = threading.Event()
         self._library = library or build_model(
             hw, waves=waves is not None, exact_mac=exact_mac, fidelity=fidelity
@@ -210,6 +214,7 @@ class VerilatorDevice:
             max_burst_beats=self._hw.axi_burst_beats,
             memory=self._memory,
             sizes=geometry(self._hw) if self._fidelity.general else None,
+            initial_seed=self._initial_seed,
         )
 
     def _open_simulation(self) -> Simulation:

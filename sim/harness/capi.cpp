@@ -15,7 +15,7 @@ struct tw_simulation {
 
 namespace {
 
-constexpr uint32_t kAbiVersion = 2;
+constexpr uint32_t kAbiVersion = 3;
 
 // Calls `operation` on the simulation; keeps the error text where C can read it.
 template <typename Operation>
@@ -39,13 +39,15 @@ int32_t Call(tw_simulation* handle, Operation operation) {
 uint32_t tw_abi_version() { return kAbiVersion; }
 
 int32_t tw_create(uint32_t max_burst_beats, const tilewright::MemoryTiming* timing,
-                  const tilewright::Geometry* geometry, tw_simulation** handle) {
+                  const tilewright::Geometry* geometry, uint32_t initial_seed,
+                  tw_simulation** handle) {
   if (timing == nullptr || handle == nullptr) return static_cast<int32_t>(Status::kBadArgument);
   *handle = nullptr;
   try {
     auto created = std::make_unique<tw_simulation>();
     *handle = created.release();
-    (*handle)->simulation = tilewright::CreateSimulation(max_burst_beats, *timing, geometry);
+    (*handle)->simulation =
+        tilewright::CreateSimulation(max_burst_beats, *timing, geometry, initial_seed);
     return static_cast<int32_t>(Status::kOk);
   } catch (const tilewright::ResetError& error) {
     (*handle)->error = error.what();

@@ -18,10 +18,12 @@ struct tw_simulation;
 TW_API uint32_t tw_abi_version();
 
 // Creates a simulation that has been reset, in *handle. geometry may be null for a model of one
-// configuration. On failure the handle may still be set: it
-// then carries the error text and must be destroyed like any other.
+// configuration. Registers and memories start with 0, or, with an initial_seed, with random bits.
+// On failure the handle may still be set: it then carries the error text and must be destroyed like
+// any other.
 TW_API int32_t tw_create(uint32_t max_burst_beats, const tilewright::MemoryTiming* timing,
-                         const tilewright::Geometry* geometry, tw_simulation** handle);
+                         const tilewright::Geometry* geometry, uint32_t initial_seed,
+                         tw_simulation** handle);
 TW_API void tw_destroy(tw_simulation* handle);
 
 // Text of the last failure; valid until the next call on the handle.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The top that Yosys wrote with write_cxxrtl as a model of BusSimulation.
 #include <cstring>
+#include <stdexcept>
 
 #include "bus_simulation.h"
 #include "cxxrtl_top.h"
@@ -177,7 +178,8 @@ class CxxrtlModel {
 }  // namespace
 
 std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
-                                             const Geometry*) {
+                                             const Geometry*, uint32_t initial_seed) {
+  if (initial_seed != 0) throw std::invalid_argument("CXXRTL models start with zeros");
   return std::make_unique<BusSimulation<CxxrtlModel>>(max_burst_beats, timing);
 }
 

@@ -75,11 +75,14 @@ class VerilatedModel {
 #endif
 
   // A model of one configuration takes no geometry.
-  explicit VerilatedModel(const Geometry* geometry)
+  VerilatedModel(const Geometry* geometry, uint32_t initial_seed)
       : context_(std::make_unique<VerilatedContext>()) {
     context_->traceEverOn(kHasWaves);
     context_->timeunit(-9);
     context_->timeprecision(-9);
+    // What --x-initial unique asks for: zeros, or random bits.
+    context_->randReset(initial_seed != 0 ? 2 : 0);
+    context_->randSeed(static_cast<int>(initial_seed));
     top_ = std::make_unique<Vtilewright_top>(context_.get());
     Elaborate(geometry);
   }
@@ -307,8 +310,9 @@ class VerilatedModel {
 }  // namespace
 
 std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
-                                             const Geometry* geometry) {
-  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing, geometry);
+                                             const Geometry* geometry, uint32_t initial_seed) {
+  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing, geometry,
+                                                         initial_seed);
 }
 
 }  // namespace tilewright

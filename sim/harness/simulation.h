@@ -95,10 +95,11 @@ class ResetError : public std::runtime_error {
 // The sizes of a configuration (geometry.h).
 struct Geometry;
 
-// geometry: for models that serve every configuration; others do not look at it. Throws
+// geometry: for models that serve every configuration; others do not look at it. initial_seed: of
+// the bits that registers and memories hold before the reset; 0: all are 0. Throws
 // std::invalid_argument on a bad limit, timing or geometry, and ResetError.
 std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
-                                             const Geometry* geometry);
+                                             const Geometry* geometry, uint32_t initial_seed);
 
 }  // namespace tilewright
 
