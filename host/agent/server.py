@@ -20,6 +20,7 @@ from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.door import Door
 from tilewright.host.agent.lease import Lease
 from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.log_limit import LimitedLog
 from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError
 from tilewright.host.agent.session import LOG, Service, Session
 from tilewright.host.agent.tls import Identity, TlsError
@@ -31,6 +32,8 @@ _END_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted: a client beyond them is lost."""
 _SHORTAGE_PAUSE: Final = 0.1
+GUEST_LINES: Final = 30
+"""What those who did not prove to know the token cause, in lines of the log each minute."""
 
 
 class AgentServer:
@@ -103,6 +106,7 @@ class _Server(socketserver.TCPServer):
         self._token = token
         self._identity = identity
         self._door = Door()
+        self._guest_log = LimitedLog(LOG, lines=GUEST_LINES, seconds=60.0)
         self._places = threading.BoundedSemaphore(service.limits.connections)
         self._clients: dict[Channel, threading.Thread] = {}
         super().__init__(address, socketserver.BaseRequestHandler)
@@ -118,7 +122,7 @@ class _Server(socketserver.TCPServer):
         """Let a connection in; runs where connections are accepted, and must not wait."""
         channel = Channel(request, seconds=HANDSHAKE_SECONDS)
         for _ in self._door.enter(channel, client_address[0]):
-            LOG.warning("too many connections without proof of the token: the oldest is closed")
+            self._guest_log.info("too many connections without proof of the token: one is closed")
         thread = threading.Thread(
             target=self._accompany, args=(channel, name_of(client_address)), daemon=True
         )
@@ -140,20 +144,31 @@ class _Server(socketserver.TCPServer):
     def _accompany(self, channel: Channel, client: str) -> None:
         """Serve a client from its first byte to its last."""
         try:
-            self._converse(channel, client)
-        except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
+            proof = self._identify(channel, client)
+            if proof:
+                self._converse(channel, client, proof)
+        except (ProtocolError, ConnectionLostError) as error:
             LOG.info("%s: %s", client, error)
             channel.farewell(str(error))
-        except TlsError as error:  # what it would be told, it could not read
-            LOG.info("%s: %s", client, error)
         except Exception:
             LOG.exception("%s: the session failed", client)
         finally:
             self._forget(channel)
 
-    def _converse(self, channel: Channel, client: str) -> None:
-        channel.accept_tls(self._identity)
-        proof = admit(channel, self._token)
+    def _identify(self, channel: Channel, client: str) -> str:
+        """The agent's proof for a client that knows the token; empty: it does not, and was told."""
+        try:
+            channel.accept_tls(self._identity)
+            return admit(channel, self._token)
+        except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
+            self._guest_log.info("%s: %s", client, error)
+            channel.farewell(str(error))
+        except TlsError as error:  # what it would be told, it could not read
+            self._guest_log.info("%s: %s", client, error)
+        return ""
+
+    def _converse(self, channel: Channel, client: str, proof: str) -> None:
+        """Serve a client that knows the token, if there is a place."""
         if not self._places.acquire(blocking=False):
             LOG.warning("%s: too many clients", client)
             channel.send("full", mac=proof)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`LimitedLog`: what strangers cause may be logged, but not without end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+
+class LimitedLog:
+    """Writes so many lines a period, and then how many it left out.
+
+    Args:
+        log: where to.
+        lines: most lines of a period.
+        seconds: length of a period.
+    """
+
+    def __init__(self, log: logging.Logger, *, lines: int, seconds: float) -> None:
+        self._log: Final = log
+        self._lines: Final = lines
+        self._seconds: Final = seconds
+        self._lock: Final = threading.Lock()
+        self._begin = -seconds
+        self._written = self._left_out = 0
+
+    def info(self, text: str, *arguments: object) -> None:
+        """Write a line, if the period has one left."""
+        now = time.monotonic()
+        with self._lock:
+            left_out = 0
+            if now - self._begin >= self._seconds:
+                left_out, self._left_out, self._written, self._begin = self._left_out, 0, 0, now
+            is_shown = self._written < self._lines
+            self._written += is_shown
+            self._left_out += not is_shown
+        if left_out:
+            self._log.info("%d more lines of this kind were left out", left_out)
+        if is_shown:
+            self._log.info(text, *arguments)
