@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TLS costs between an agent and its client, on loopback, side by side in one run.
+
+The agent is a process of its own, with a device that does nothing but change every byte of its
+memory. Told, without and with TLS and as their ratio: bytes per second of runs whose image and
+result differ in every page (each run sends the memory there and back), empty messages and their
+answers per second, and connections per second, lease included.
+
+    python bench/agent.py --json build/bench/agent.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.host.agent.client import RemoteDevice
+from tilewright.host.agent.server import AgentServer
+from tilewright.host.agent.tls import make_identity
+from tilewright.host.device import Bytes, Counters, RunResult
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.program import Program, Region
+from tilewright.host.registers import COUNTERS
+
+TOKEN = b"a secret of the bench"
+HW = load_hwconfig("tiny-4x4")
+
+
+class ChangingDevice:
+    """Changes every byte of a memory."""
+
+    @property
+    def hw(self) -> HwConfig:
+        """A small one."""
+        return HW
+
+    def run(self, _program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Every byte with its lowest bit turned."""
+        counters = Counters(values={name: max_cycles for name, _ in COUNTERS})
+        return RunResult(memory=memory ^ 1, counters=counters, host_seconds=0.0)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def serve(secure: bool, pipe: Connection) -> None:
+    """Serve until the process is ended; says where."""
+    server = AgentServer(
+        ChangingDevice(),
+        listen="127.0.0.1:0",
+        token=TOKEN,
+        identity=make_identity() if secure else None,
+    )
+    pipe.send(server.address)
+    server.serve()
+
+
+def blank_program(nbytes: int) -> Program:
+    """A program of no instruction, with a memory of a size."""
+    return Program(
+        config_hash=HW.config_hash,
+        instructions=b"",
+        regions={"insn": Region(offset=0, nbytes=0)},
+        constants={},
+        memory_bytes=nbytes,
+    )
+
+
+def per_second(count: float, action: Callable[[], object]) -> float:
+    """How many of something an action does in a second."""
+    started = time.perf_counter()
+    action()
+    return count / (time.perf_counter() - started)
+
+
+def measure(
+    device: RemoteDevice, connect: Callable[[], RemoteDevice], mib: int
+) -> dict[str, float]:
+    """One sample of every figure; the device is given back."""
+    program = blank_program(mib << 20)
+    image = np.ones(program.memory_bytes, dtype=np.uint8)
+    device.run(program, image)
+    found = {
+        "bytes": per_second(2.0 * image.size, lambda: device.run(program, image)),
+        "messages": per_second(500, lambda: [device.beat() for _ in range(500)]),
+    }
+    device.close()
+    found["connections"] = per_second(30, lambda: [connect().close() for _ in range(30)])
+    return found
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--mib", type=int, default=64, help="memory of a run")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    addresses, processes = {}, []
+    for kind in ("plain", "tls"):
+        ours, theirs = multiprocessing.Pipe()
+        processes.append(multiprocessing.Process(target=serve, args=(kind == "tls", theirs)))
+        processes[-1].start()
+        addresses[kind] = ours.recv()
+    samples: dict[str, list[dict[str, float]]] = {kind: [] for kind in addresses}
+    try:
+        for _ in range(given.repeats):
+            for kind, address in addresses.items():
+
+                def connect(address: str = address, kind: str = kind) -> RemoteDevice:
+                    return RemoteDevice(address, TOKEN, wait_seconds=30, plain=kind == "plain")
+
+                samples[kind].append(measure(connect(), connect, given.mib))
+    finally:
+        for process in processes:
+            process.terminate()
+    report: dict[str, Any] = {"mib": given.mib, "repeats": given.repeats}
+    for name, unit, scale in (
+        ("bytes", "MB/s", 1e6), ("messages", "messages/s", 1), ("connections", "connections/s", 1),
+    ):  # fmt: skip
+        values = {kind: sorted(s[name] / scale for s in found) for kind, found in samples.items()}
+        median = {kind: statistics.median(found) for kind, found in values.items()}
+        ratio = median["plain"] / median["tls"]
+        report[name] = {"unit": unit, "samples": values, "median": median, "plain_per_tls": ratio}
+        spread = ", ".join(
+            f"{k} {median[k]:.0f} ({v[0]:.0f} to {v[-1]:.0f})" for k, v in values.items()
+        )
+        print(f"{unit}: {spread}; TLS takes {ratio:.2f} times as long")
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
