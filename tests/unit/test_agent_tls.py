@@ -30,7 +30,7 @@ from tilewright.host.agent import authentication, tls
 from tilewright.host.agent.authentication import AuthenticationError
 from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.client import RemoteDevice
-from tilewright.host.agent.protocol import ConnectionLostError
+from tilewright.host.agent.protocol import ConnectionLostError, pack
 from tilewright.host.agent.server import AgentServer
 from tilewright.host.agent.tls import load_identity, make_identity
 from tilewright.host.errors import ConfigError, DeviceError, ToolError
