@@ -54,6 +54,8 @@ from tilewright.tuner.fidelity import identity_of
 from tilewright.tuner.search import TUNERS
 
 REPORT_SECONDS = 15.0
+TRACED = 256
+"""Measurements of the run whose configurations are shown before and after confidence sampling."""
 QUICK_LAYERS = ("C7", "C10")
 """Hard layers of ResNet-18 (on one configuration) whose tables take a minute from nothing."""
 
@@ -205,7 +207,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--confirm", action="store_true", help="winners of 5 seeds on the full RTL")
     parser.add_argument(
         "--selections", type=int, default=0, metavar="SEEDS",
-        help="compare confidence sampling with other selections on identical candidates",
+        help="compare confidence sampling with other selections on identical candidates, and "
+        "show one run's configurations over time before and after it",
     )  # fmt: skip
     parser.add_argument("--note", default="", help="what a reader must know; goes into the page")
     parser.add_argument("--workers", type=int, default=2)
@@ -237,10 +240,14 @@ def main() -> int:
         return 1
     records += runs
     if options.selections:
-        from tilewright.tuner.arena.sampling import compare_selections  # noqa: PLC0415  (needs torch)
+        from tilewright.tuner.arena.sampling import (  # noqa: PLC0415  (needs torch)
+            compare_selections,
+            trace_sampling,
+        )
 
         for table in tables.values():
             records += compare_selections(table, range(options.selections))
+            records += trace_sampling(table, 0, min(options.budget, TRACED))
     if options.confirm:
         exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
         for row in confirm(exact, tables, workers=options.workers):

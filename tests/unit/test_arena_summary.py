@@ -23,6 +23,7 @@ from tilewright.tuner.arena.summary import (
     compile_reductions,
     coverage,
     headline,
+    readings,
     summarise,
     throughput_gains,
     trials_to,
@@ -379,6 +380,35 @@ def test_the_page_holds_the_default_tuner_to_its_aim():
     assert "times fewer: met, with a prior that the baselines lack" in document(a_study(few))
     alone = [r for r in some_records() if r["tuner"] == "tilewright"]
     assert "best baseline" not in document(a_study(alone))
+
+
+def test_a_thousand_measurements_are_read_both_ways():
+    each = 1000 // len(PARTS)
+    curves = {
+        "dcoc": [[1, 4000], [each, 2000], [each + 1, 1500], [1000, 1000]],
+        "autotvm": [[1, 5000], [each - 1, 3000], [1000, 1100]],
+    }
+    rows = [
+        a_record(tuner, part.task, seed, 9, budget=1000, trials=1000, curve=curve)
+        for tuner, curve in curves.items()
+        for part in PARTS
+        for seed in range(2)
+    ]
+    found = readings(rows, [NETWORK, "alexnet"], "per-layer")
+    assert found == {
+        NETWORK: {
+            "tasks": len(PARTS), "of": len(PARTS), "each": each,
+            "per_task": pytest.approx([10.0, 10.0]), "per_network": pytest.approx([50.0, 50.0]),
+        }
+    }  # fmt: skip
+    assert readings([r for r in rows if r["tuner"] == "dcoc"], [NETWORK], "per-layer") == {}
+    assert readings([{**r, "budget": 999} for r in rows], [NETWORK], "per-layer") == {}
+    few = readings([r for r in rows if r["task"] != PARTS[0].task], [NETWORK], "per-layer")
+    assert (few[NETWORK]["tasks"], few[NETWORK]["each"]) == (len(PARTS) - 1, each)
+    page = document(a_study(rows))
+    gains = f"+10.0 (+10.0 to +10.0) | +50.0 (+50.0 to +50.0); {each} each |"
+    assert f"| {NETWORK} | {len(PARTS)} of {len(PARTS)} | 100 % | 2 | {gains}" in page
+    assert "both readings" not in document(a_study(some_records()))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "task": ("task",),
     "run": ("task", "tuner", "seed", "arm", "noise"),
     "selection": ("task", "seed", "selection"),
+    "sampling": ("task", "seed", "trial"),
     "confirmation": ("task", "hw", "schedule"),
 }
 """What makes two records of a kind the same."""

@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 from plotly.colors import qualitative
+from plotly.subplots import make_subplots
 
 from tilewright.host.errors import StoreError
-from tilewright.tuner.arena.records import Record
+from tilewright.tuner.arena.records import Record, incumbent_at
 from tilewright.tuner.arena.replay import BUDGETS, INITIAL
 from tilewright.tuner.arena.statistics import clustered_mean
 from tilewright.tuner.arena.summary import common, headline, longest_runs
@@ -25,6 +26,9 @@ CURVE_POINTS: Final = 40
 
 CURVE_RESAMPLES: Final = 300
 
+SAMPLING_POINTS: Final = 60
+"""Visited configurations of a plan that are drawn."""
+
 _STYLE: Final = """
 body { font-family: sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 .note { color: #555 }
@@ -33,12 +37,18 @@ pre { max-height: 20rem; overflow: auto; white-space: pre-wrap }
 
 _CURVE_NOTE: Final = (
     "Cycles of the incumbent over the optimum of the table: interquartile mean over tasks and "
-    "seeds, with the 95 % interval of a bootstrap within tasks. Hard tasks, legal points only, no "
+    "seeds, with the 95 % interval of a bootstrap over tasks. Hard tasks, legal points only, no "
     "noise. Click a name to hide a line."
 )
 _SELECTION_NOTE: Final = (
     "Cycles over optimum of DCOC's candidates after 32 measurements, and of the eight that each "
     "selection takes from the same candidates. Boxes: quartiles; whiskers: 5 % and 95 %."
+)
+_SAMPLING_NOTE: Final = (
+    "One run of DCOC a task: at each plan the configurations that its agents visited and nobody "
+    "had measured, and the eight at most that confidence sampling leaves to be measured. Above: "
+    "how many. Below: their cycles over the optimum; of the visited ones at most "
+    f"{SAMPLING_POINTS} a plan are drawn, evenly by rank, and lines are medians."
 )
 
 
@@ -75,6 +85,9 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
                 selection_boxes(selections),
             )
         )
+    if samplings := [r for r in study["records"] if r["what"] == "sampling"]:
+        title = "Configurations over time, before and after confidence sampling"
+        figures.append((title, _SAMPLING_NOTE, sampling_course(samplings)))
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>Tuners</title><style>{_STYLE}</style></head><body><h1>Tuners</h1>",
@@ -131,7 +144,7 @@ def curves(records: Sequence[Record]) -> Any:
         for place in places:
             strata: dict[str, list[float]] = {}
             for r in rows:
-                ratio = _incumbent(r["curve"], int(place)) / r["optimum"]
+                ratio = incumbent_at(r["curve"], int(place)) / r["optimum"]
                 strata.setdefault(r["task"], []).append(ratio)
             intervals.append(clustered_mean(list(strata.values()), resamples=CURVE_RESAMPLES))
         colour = _colour(number)
@@ -210,21 +223,61 @@ def selection_boxes(rows: Sequence[Mapping[str, Any]]) -> Any:
     return _layout(figure)
 
 
+def sampling_course(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Configurations over time, before and after confidence sampling, a column a task.
+
+    Args:
+        rows: of `sampling.trace_sampling`, of one seed a task.
+    """
+    tasks = list(dict.fromkeys(r["task"] for r in rows))
+    names = {r["task"]: r["layer"] for r in rows}
+    figure = make_subplots(
+        rows=2, cols=len(tasks), shared_xaxes=True, shared_yaxes=True, vertical_spacing=0.06,
+        horizontal_spacing=0.02, row_heights=[0.35, 0.65],
+        column_titles=[names[task] for task in tasks],
+    )  # fmt: skip
+    for column, task in enumerate(tasks, start=1):
+        own = sorted((r for r in rows if r["task"] == task), key=lambda r: r["trial"])
+        trials = [r["trial"] for r in own]
+        for side, colour in (("before", "#9aa0a6"), ("after", "#d62728")):
+            label = {"name": f"{side} the sampling", "legendgroup": side}
+            figure.add_scatter(
+                x=trials, y=[len(r[side]) for r in own], mode="lines+markers", **label,
+                line={"color": colour}, marker={"size": 5}, showlegend=column == 1,
+                row=1, col=column,
+            )  # fmt: skip
+            drawn = [(r["trial"], ratio) for r in own for ratio in _evenly(r[side])]
+            figure.add_scatter(
+                x=[x for x, _ in drawn], y=[y for _, y in drawn], mode="markers", **label,
+                marker={"color": colour, "size": 4, "opacity": 0.35 if side == "before" else 0.9},
+                showlegend=False, row=2, col=column,
+            )  # fmt: skip
+            figure.add_scatter(
+                x=trials, y=[float(np.median(r[side])) if r[side] else None for r in own],
+                mode="lines", line={"color": colour, "width": 2}, **label, showlegend=False,
+                row=2, col=column,
+            )  # fmt: skip
+    figure.update_yaxes(type="log")
+    figure.update_yaxes(title="configurations", row=1, col=1)
+    figure.update_yaxes(title="cycles / optimum", row=2, col=1)
+    figure.update_xaxes(title="measurements made", row=2)
+    _layout(figure).update_layout(height=640, margin={"t": 50}, legend={"y": -0.12})
+    return figure
+
+
+def _evenly(ratios: Sequence[float]) -> list[float]:
+    """At most `SAMPLING_POINTS` of ascending values, the least and the largest among them."""
+    if len(ratios) <= SAMPLING_POINTS:
+        return list(ratios)
+    places = np.linspace(0, len(ratios) - 1, SAMPLING_POINTS).round().astype(int)
+    return [ratios[place] for place in places]
+
+
 def _tuners(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
     groups: dict[str, list[Record]] = {}
     for r in records:
         groups.setdefault(r["tuner"], []).append(r)
     return list(groups.items())
-
-
-def _incumbent(curve: Sequence[Sequence[int]], trial: int) -> int:
-    """Cycles of the incumbent after some measurements; the first one stands for those before."""
-    cycles = curve[0][1]
-    for at, value in curve:
-        if at > trial:
-            break
-        cycles = value
-    return cycles
 
 
 def _measurements_axis(figure: Any) -> None:

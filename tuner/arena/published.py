@@ -28,7 +28,7 @@ class Published:
 
 _DCO = (
     "VTA++ simulator, 1,000 measurements (not said whether a task or a network), mean and best of "
-    "AlexNet, VGG-11/13/16/19, ResNet-18/34; slides and abstract only"
+    "AlexNet, VGG-11/13/16/19, ResNet-18/34; from slides and abstract"
 )
 
 PUBLISHED: Final = (

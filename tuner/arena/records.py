@@ -96,6 +96,16 @@ def state_at(events: Sequence[Event], table: Table, budget: int) -> dict[str, An
     }
 
 
+def incumbent_at(curve: Sequence[Sequence[int]], trial: int) -> int:
+    """Cycles of the incumbent after some measurements; the first one stands for those before."""
+    cycles = curve[0][1]
+    for at, value in curve:
+        if at > trial:
+            break
+        cycles = value
+    return cycles
+
+
 def records_of(
     runs: Sequence[Run], tables: Mapping[str, Table], contestants: Sequence[Contestant]
 ) -> list[Record]:

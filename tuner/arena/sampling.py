@@ -3,6 +3,9 @@
 
 DCOC is driven by a table for some measurements; then the points that its agents visited next are
 given to every selection, and the table tells what each of them would have measured.
+
+`trace_sampling` shows a whole run instead: at every plan the configurations before confidence
+sampling, and those that it leaves (the plot of DCO-Comp's slides).
 """
 
 from __future__ import annotations
@@ -74,13 +77,64 @@ def compare_selections(table: Table, seeds: Sequence[int]) -> Iterator[dict[str,
             yield _row(table, seed, str(kind), chosen)
 
 
-def _row(table: Table, seed: int, name: str, points: Sequence[Index]) -> dict[str, Any]:
+class TracedDcoc(DcocTuner[Any]):
+    """DCOC that notes the candidates of each plan and what it takes of them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.trace: list[tuple[int, tuple[Index, ...], tuple[Index, ...]]] = []
+        """Measurements so far, configurations before and after the sampling, of each plan."""
+
+    def _chosen(self, pool: Pool) -> list[Index]:
+        chosen = super()._chosen(pool)
+        self.trace.append((len(self._costs), tuple(pool.indices), tuple(chosen)))
+        return chosen
+
+
+def trace_sampling(table: Table, seed: int, measurements: int) -> Iterator[dict[str, Any]]:
+    """Configurations over time, before and after confidence sampling, in one run of DCOC.
+
+    Args:
+        table: of a task.
+        seed: of DCOC.
+        measurements: of the run.
+
+    Yields:
+        One mapping a plan: ``trial``, the measurements made before it; ``before`` and ``after``,
+        cycles over the optimum of the configurations visited and of those chosen, ascending.
+    """
+    space: TableSpace[Any] = TableSpace(table.task.space, table.legal)
+    initial = initial_points(space, table.task.id, seed)
+    tuner = TracedDcoc(space, seed=seed, initial=initial)
+    while tuner.asked < measurements:
+        batch = tuner.ask(min(COUNT, measurements - tuner.asked))
+        if not batch:
+            break
+        tuner.tell([Result(index=c.index, value=table.measure(c.index)) for c in batch])
+    for trial, before, after in tuner.trace:
+        yield {
+            "what": "sampling",
+            "task": table.task.id,
+            "layer": table.task.workload.name,
+            "seed": seed,
+            "trial": trial,
+            "before": _ratios(table, before),
+            "after": _ratios(table, after),
+        }
+
+
+def _ratios(table: Table, points: Sequence[Index]) -> list[float]:
+    """Cycles over the optimum, ascending."""
     ratios = sorted((table.measure(index) or 0) / table.optimum for index in points)
+    return [round(ratio, 5) for ratio in ratios]
+
+
+def _row(table: Table, seed: int, name: str, points: Sequence[Index]) -> dict[str, Any]:
     return {
         "what": "selection",
         "task": table.task.id,
         "layer": table.task.workload.name,
         "seed": seed,
         "selection": name,
-        "ratios": [round(ratio, 5) for ratio in ratios],
+        "ratios": _ratios(table, points),
     }

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.host.networks import load_network
 from tilewright.tuner.arena.prices import PRICES, Price, break_even
-from tilewright.tuner.arena.records import TARGETS, Record
+from tilewright.tuner.arena.records import TARGETS, Record, incumbent_at
 from tilewright.tuner.arena.runner import SMALL_BUDGETS
 from tilewright.tuner.arena.statistics import (
     clustered_mean,
@@ -34,6 +34,10 @@ OWN, OWN_BLACK_BOX = "tilewright", "tilewright:no-prior"
 
 COMPARED: Final = (OWN, OWN_BLACK_BOX, "dcoc")
 """Tuners whose ratios and tests against all others are told, as far as they took part."""
+
+READ: Final = ("dcoc", REFERENCE)
+PUBLISHED_BUDGET: Final = 1000
+"""What DCO-Comp was judged with; whether a task or a network is not said."""
 
 COMPILE_TARGET: Final = "1pct"
 """Compile time is the time to this target, or of the whole budget when it is not reached."""
@@ -66,6 +70,7 @@ def summarise(
     summary["common"] = (
         {**_search_figures(shared), **_network_figures(shared, networks, track)} if shared else None
     )
+    summary["readings"] = readings(exact, networks, track)
     summary["arms"] = arms([r for r in records if r["track"] == track])
     return summary
 
@@ -360,6 +365,57 @@ def compile_reductions(
     return _medians(
         _over_reference(able, networks, track, compile_time, lambda own, ref: 1 - own / ref)
     )
+
+
+def readings(
+    records: Sequence[Record], networks: Iterable[str], track: str
+) -> dict[str, dict[str, Any]]:
+    """DCOC against AutoTVM at the published 1,000 measurements, read both ways.
+
+    *Per task* gives every layer `PUBLISHED_BUDGET` measurements, *per network* an equal part of
+    them to each of the network's layers. Both are read from the same runs.
+
+    Returns:
+        By network: ``tasks`` (layers that were run), ``of`` (layers that it has), ``each`` (the
+        measurements of a layer under the second reading), ``per_task`` and ``per_network``: by seed
+        the throughput over AutoTVM's in percent. Networks without such runs are left out.
+    """
+    long = [r for r in records if r["budget"] >= PUBLISHED_BUDGET and r["tuner"] in READ]
+    runs = {name: _by_run(r for r in long if r["tuner"] == name) for name in READ}
+    ours, theirs = (runs[name] for name in READ)
+    both = {task for task, _ in ours} & {task for task, _ in theirs}
+    found: dict[str, dict[str, Any]] = {}
+    for network in networks:
+        parts = parts_of(track, load_network(network))
+        counts = {part.task: part.count for part in parts if part.task in both}
+        seeds = [
+            seed
+            for seed in sorted({seed for _, seed in ours})
+            if counts and all((task, seed) in side for task in counts for side in (ours, theirs))
+        ]
+        if not seeds:
+            continue
+        layers = len({part.task for part in parts})
+        each = PUBLISHED_BUDGET // layers
+        found[network] = {"tasks": len(counts), "of": layers, "each": each} | {
+            name: [
+                100
+                * (
+                    sum(
+                        n * incumbent_at(theirs[task, seed]["curve"], at)
+                        for task, n in counts.items()
+                    )
+                    / sum(
+                        n * incumbent_at(ours[task, seed]["curve"], at)
+                        for task, n in counts.items()
+                    )
+                    - 1
+                )
+                for seed in seeds
+            ]
+            for name, at in (("per_task", PUBLISHED_BUDGET), ("per_network", each))
+        }
+    return found
 
 
 def coverage(records: Iterable[Record], networks: Iterable[str], track: str) -> dict[str, float]:

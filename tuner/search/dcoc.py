@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DCOC: three agents co-design hardware and schedule; confidence sampling picks measurements.
 
-Source: DCO-Comp (also ARCO), "co-optimisation of hardware and software by multi-agent
-reinforcement learning". Neither its equations nor its sampler are public: this is a
-re-implementation from slides and abstract; docs/dcoc.md names every choice that had to be made.
+Source: DCO-Comp (also ARCO), Fayyazi, Kamal and Pedram, ASP-DAC 2025 (arXiv 2407.08192): this is a
+re-implementation from its slides and abstract, not from the paper's text; docs/dcoc.md names every
+choice that had to be made.
 
 - Agents: *scheduling* owns the threadings (and loop order and fusion), *mapping* the spatial
   tiles, *hardware* the batch and channel tiles and, in a joint space, the configuration.

@@ -122,9 +122,11 @@ class PlannedTuner(Tuner[P]):
             scores=scores,
             values=self._confidence(features, scores.mean(axis=0)),
         )
-        self._plan = deque(
-            select(self._selection, pool, self._batch, accept=self.is_new, rng=self.rng)
-        )
+        self._plan = deque(self._chosen(pool))
+
+    def _chosen(self, pool: Pool) -> list[Index]:
+        """The next points to measure, of the candidates that were visited."""
+        return select(self._selection, pool, self._batch, accept=self.is_new, rng=self.rng)
 
     def _starts(self, count: int) -> list[Index]:
         """Where walkers start: half at the best measured points, half at random legal ones."""
