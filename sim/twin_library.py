@@ -26,6 +26,7 @@ RULES: Final = (
     "tile_ci_extent",
     "tile_ci_interleave",
     "depthwise_loop_order",
+    "program_length",
     "field_pad_rows",
     "field_input_rows",
     "field_pad_columns",

@@ -10,6 +10,7 @@ from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
+from tilewright.host.lowering.plan import Legality, make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
 from tilewright.host.schedule import LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload
@@ -63,8 +64,10 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
             return best
     least = min(shape.tile_ci_unit, shape.reduce_blocks)
     smallest = Schedule(tile_h=1, tile_w=1, tile_ci=least, tile_co=1)
+    lacks = make_plan(hw, workload, smallest, any_length=True)
+    verdict = lacks if isinstance(lacks, Legality) else legal(hw, workload, smallest)
     raise ScheduleError(
-        f"no default schedule is legal; the smallest tile: {legal(hw, workload, smallest).detail}",
+        f"no default schedule is legal; the smallest tile: {verdict.detail}",
         field=f"{workload.name} on {hw.name}",
         remedy="enlarge the buffers or run this operator on the CPU",
     )

@@ -208,7 +208,11 @@ def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | 
         raise ScheduleError(
             plan.detail,
             field=f"{workload.name} on {hw.name} ({plan.rule})",
-            remedy="choose smaller tiles, less threading or larger buffers",
+            remedy=(
+                "choose larger tiles"
+                if plan.rule == "program_length"
+                else "choose smaller tiles, less threading or larger buffers"
+            ),
         )
     return plan
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tilewright.host.hwconfig import HwConfig
+from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.layout import blocks_of, diagonal_bytes
 from tilewright.host.lowering.geometry import (
     ChannelTiles,
@@ -32,6 +32,9 @@ from tilewright.host.workload import Workload
 
 MEMORY_MAX = 1 << 40
 """Bytes that an instruction's DRAM offset can address."""
+
+INSTRUCTIONS_MAX = (128 << 20) // INSTRUCTION_BYTES
+"""Instructions of a program: 128 MiB of them, all contiguous memory of the smallest board."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,10 +189,21 @@ class Plan:
         return sizes
 
 
-def make_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | Legality:
-    """Check a schedule; a plan when it is legal, otherwise the reason."""
+def make_plan(
+    hw: HwConfig, workload: Workload, schedule: Schedule, *, any_length: bool = False
+) -> Plan | Legality:
+    """Check a schedule; a plan when it is legal, otherwise the reason.
+
+    Args:
+        hw: the configuration to lower for.
+        workload: what to compute.
+        schedule: how.
+        any_length: do not refuse a long program: what else does the schedule lack?
+    """
     shape = geometry(hw, workload)
     refusal = _check_tiles(shape, schedule)
+    if refusal is None and not any_length:
+        refusal = _check_length(shape, schedule)
     if refusal is not None:
         return refusal
     plan = _place(hw, workload, schedule, shape)
@@ -228,6 +242,32 @@ def _check_tiles(shape: Geometry, schedule: Schedule) -> Legality | None:
             "would repeat the output-stationary program",
         )
     return None
+
+
+def refuse_long(least: int) -> Legality | None:
+    """A refusal when a program would have ``least`` instructions or more, and that is too many."""
+    if least <= INSTRUCTIONS_MAX:
+        return None
+    nbytes = least * INSTRUCTION_BYTES
+    detail = f"instructions of the program, at least ({nbytes >> 20} MiB of them)"
+    return _refuse("program_length", detail, least, INSTRUCTIONS_MAX)
+
+
+def _check_length(shape: Geometry, schedule: Schedule) -> Legality | None:
+    """A program that can be made in reasonable time and memory, before anything is counted out.
+
+    What it must hold at least: a GEMM for each reduction step, a VECTOR and a STORE for each output
+    tile.
+    """
+    tiles = (
+        blocks_of(shape.batches, schedule.tile_b)
+        * blocks_of(shape.out_height, schedule.tile_h)
+        * blocks_of(shape.out_width, schedule.tile_w)
+    )
+    channels = blocks_of(shape.out_blocks, schedule.tile_co)
+    steps = 1 if shape.depthwise else blocks_of(shape.reduce_blocks, schedule.tile_ci)
+    runs = shape.out_blocks if schedule.fusion is Fusion.BLOCK else channels
+    return refuse_long(tiles * (steps * runs + 2 * channels))
 
 
 def _place(hw: HwConfig, workload: Workload, schedule: Schedule, shape: Geometry) -> Plan:

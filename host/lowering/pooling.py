@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.layout import blocks_of, output_block
 from tilewright.host.lowering.geometry import Span, Spans, even_tiles, spans
-from tilewright.host.lowering.plan import MEMORY_MAX, Legality
+from tilewright.host.lowering.plan import MEMORY_MAX, Legality, refuse_long
 from tilewright.host.lowering.pooling_gather import Window
 from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
@@ -135,11 +135,21 @@ class PoolPlan:
 
 def make_pool_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan | Legality:
     """Check a schedule of a max pool; a plan when it is legal, otherwise the reason."""
-    refusal = _check_tiles(hw, workload, schedule) or _check_choices(schedule)
+    refusal = (
+        _check_tiles(hw, workload, schedule)
+        or _check_choices(schedule)
+        or _check_length(hw, workload, schedule)
+    )
     if refusal is not None:
         return refusal
     plan = _place(hw, workload, schedule)
-    return _check_repeats(plan) or _check_fields(plan) or _check_capacity(plan) or plan
+    return (
+        _check_pieces(plan)
+        or _check_repeats(plan)
+        or _check_fields(plan)
+        or _check_capacity(plan)
+        or plan
+    )
 
 
 def _refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
@@ -188,6 +198,28 @@ def _check_choices(schedule: Schedule) -> Legality | None:
         why = "threads over channels would repeat the program of threads over rows"
         return _repeats("pool_threading", f"oc_threading: {why}")
     return None
+
+
+def _tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> int:
+    """Output tiles of a row of tiles down the image, over columns, batches and channels."""
+    return (
+        blocks_of(blocks_of(workload.n, hw.batch), schedule.tile_b)
+        * blocks_of(workload.out_width, schedule.tile_w)
+        * blocks_of(blocks_of(workload.channels_out, hw.block_out), schedule.tile_co)
+    )
+
+
+def _check_length(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality | None:
+    """At least two VECTORs and a STORE for each output tile, before anything is counted out."""
+    rows = blocks_of(workload.out_height, schedule.tile_h)
+    return refuse_long(3 * rows * _tiles(hw, workload, schedule))
+
+
+def _check_pieces(plan: PoolPlan) -> Legality | None:
+    """At least a VECTOR for each piece of a tile, and a VECTOR and a STORE for each tile."""
+    pieces = sum(map(len, plan.pieces))
+    tiles = _tiles(plan.hw, plan.workload, plan.schedule)
+    return refuse_long((pieces + 2 * len(plan.rows.tiles)) * tiles)
 
 
 def _repeats(rule: str, detail: str) -> Legality:

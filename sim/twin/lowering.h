@@ -91,6 +91,7 @@ enum class Rule : int32_t {
   kTileCiExtent,
   kTileCiInterleave,
   kDepthwiseLoopOrder,
+  kProgramLength,
   kFieldPadRows,
   kFieldInputRows,
   kFieldPadColumns,

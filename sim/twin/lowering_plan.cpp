@@ -7,6 +7,7 @@ namespace {
 using Wide = __int128;  // products of tile counts, before a rule bounds them
 
 constexpr int64_t kMemoryMax = int64_t{1} << isa::load::kDramOffset.bits;  // bytes
+constexpr int64_t kInstructionsMax = (int64_t{128} << 20) / isa::kInstructionBytes;
 
 int64_t UpTo2(int64_t count) { return std::min<int64_t>(count, 2); }
 
@@ -85,6 +86,18 @@ Rule Plan::CheckTiles() const {
   if (layer.depthwise && schedule.loop_order == LoopOrder::kInputStationary) {
     return Rule::kDepthwiseLoopOrder;
   }
+  return CheckLength();
+}
+
+// A program that can be made in reasonable time and memory: what it must hold at least.
+Rule Plan::CheckLength() const {
+  const Wide tiles = Wide{BlocksOf(layer.batches, schedule.tile_b)} *
+                     BlocksOf(layer.out_height, schedule.tile_h) *
+                     BlocksOf(layer.out_width, schedule.tile_w);
+  const int64_t channels = BlocksOf(layer.out_blocks, schedule.tile_co);
+  const int64_t steps = layer.depthwise ? 1 : BlocksOf(layer.reduce_blocks, schedule.tile_ci);
+  const int64_t runs = schedule.fusion == Fusion::kBlock ? layer.out_blocks : channels;
+  if (tiles * (Wide{steps} * runs + 2 * channels) > kInstructionsMax) return Rule::kProgramLength;
   return Rule::kLegal;
 }
 

@@ -217,6 +217,7 @@ class Plan {
 
   int64_t InpTileBlocks() const;  // input blocks of one operand tile, whole stored blocks
   Rule CheckTiles() const;
+  Rule CheckLength() const;
   void Place();
   void FindKinds();
   Rule CheckFields();

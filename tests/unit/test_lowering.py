@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from e2e.drawing import any_hwconfig, any_layer, generator, where
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from tilewright.host.errors import ProgramError, ScheduleError, WorkloadError
 from tilewright.host.golden import conv2d_int8, random_tensors
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
-from tilewright.host.lowering import default_schedule, legal, lower
+from tilewright.host.lowering import default_schedule, legal, lower, plan
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload, conv2d, dense, depthwise
@@ -360,6 +361,10 @@ CASES = {
         depthwise("d", 8, 16, 3, 1, 1),
         replace(SCHEDULE, tile_ci=1, loop_order=LoopOrder.INPUT_STATIONARY),
     ),
+    "program_length": (
+        TINY, conv2d("w", 4000, 64, 64, 3, 1, 1),
+        Schedule(tile_h=2, tile_w=2, tile_ci=1, tile_co=1),
+    ),
     "inp_capacity": (TINY, BIG, Schedule(tile_h=1, tile_w=64, tile_ci=16, tile_co=1)),
     "wgt_capacity": (TINY, BIG, Schedule(tile_h=1, tile_w=1, tile_ci=4, tile_co=16)),
     "acc_capacity": (TINY, BIG, Schedule(tile_h=8, tile_w=8, tile_ci=1, tile_co=5)),
@@ -424,11 +429,11 @@ CASES = {
     ),
     "field_image_stride": (
         TINY, replace(conv2d("w", 2**8, 4, 4 * 2**9, 1, 0, 1), n=2),
-        Schedule(tile_b=2, tile_h=1, tile_w=1, tile_ci=1, tile_co=1),
+        Schedule(tile_b=2, tile_h=16, tile_w=16, tile_ci=1, tile_co=1),
     ),
     "memory": (
         TINY, replace(conv2d("w", 2**11, 4, 4, 1, 0, 2**7), n=2**16),
-        Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1),
+        Schedule(tile_h=16, tile_w=16, tile_ci=1, tile_co=1),
     ),
 }  # fmt: skip
 
@@ -444,6 +449,16 @@ def test_refuses_with_the_rule_and_both_figures(rule):
     with pytest.raises(ScheduleError) as refusal:
         lower(hw, workload, schedule)
     assert verdict.detail in str(refusal.value)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_no_program_is_shorter_than_the_length_that_refuses_it(number, monkeypatch):
+    rng = generator(f"program length {number}")
+    hw = any_hwconfig(rng)
+    workload, schedule = any_layer(rng, hw)
+    count = lower(hw, workload, schedule).program.instruction_count
+    monkeypatch.setattr(plan, "INSTRUCTIONS_MAX", count)
+    assert legal(hw, workload, schedule).ok, where(workload=workload, schedule=schedule)
 
 
 def test_refuses_parameters_with_another_clip():

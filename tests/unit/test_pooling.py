@@ -289,6 +289,7 @@ CASES = {
     "tile_co_extent": (TINY, POOL, replace(SCHEDULE, tile_co=5)),
     "tile_ci_extent": (TINY, POOL, replace(SCHEDULE, tile_ci=2)),
     "tile_co_interleave": (HARDWARE["wide in"], maxpool("p", 8, 32, 2, 0, 2), SCHEDULE),
+    "program_length": (TINY, maxpool("p", 4000, 64, 2, 0, 1), replace(ONE, tile_h=2)),
     "res_capacity": (TINY, maxpool("p", 64, 4, 64, 0, 1), replace(ONE, loop_order=WHOLE)),
     "acc_capacity": (
         TINY.with_(acc_bytes=1024), maxpool("p", 16, 4, 2, 0, 1), replace(ONE, tile_h=15, tile_w=9),
@@ -334,10 +335,12 @@ CASES = {
     ),
     "field_plane_stride": (TINY, maxpool("p", 2**13, 4, 1, 0, 2**7), ONE),
     "field_image_stride": (
-        TINY, replace(maxpool("p", 2**8, 4 * 2**9, 1, 0, 1), n=2), replace(ONE, tile_b=2),
+        TINY, replace(maxpool("p", 2**8, 4 * 2**9, 1, 0, 1), n=2),
+        replace(ONE, tile_b=2, tile_h=16, tile_w=16),
     ),
     "memory": (
-        TINY, replace(maxpool("p", 2**11, 4, 1, 0, 2**7), n=2**18), replace(ONE, tile_h=1),
+        TINY, replace(maxpool("p", 2**11, 4, 1, 0, 2**7), n=2**18),
+        replace(ONE, tile_b=16, tile_h=16, tile_w=16),
     ),
 }  # fmt: skip
 REPEATS = {
@@ -390,6 +393,13 @@ def test_a_buffer_holds_exactly_what_it_has_room_for(rule, hw, workload, schedul
     run_and_check(hw, workload, schedule)
     verdict = refused(hw, workload, replace(schedule, **{knob: getattr(schedule, knob) + 1}), rule)
     assert verdict.needed - verdict.available in (1, 2)
+
+
+def test_pieces_of_streamed_rows_count_for_the_length_of_a_program():
+    streamed = replace(ONE, tile_h=2000)
+    roomy = ROOMY.with_(acc_bytes=1 << 20, out_bytes=1 << 20)
+    verdict = refused(roomy, maxpool("p", 4000, 4, 2, 0, 1), streamed, "program_length")
+    assert verdict.needed > 4000 * 4000
 
 
 @pytest.mark.parametrize("name", list(REPEATS))
