@@ -136,17 +136,17 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 
 lock: ## resolve the locks of requirements/ anew (ARGS=--upgrade takes the newest versions)
 	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && \
-		$(VENV)-lock/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/lock-tool.txt; }
+		$(VENV)-lock/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCKS)/lock-tool.txt; }
 	@$(VENV)-lock/bin/python $(LOCKS)/lock.py --uv $(VENV)-lock/bin/uv $(ARGS)
 
 release: ## build wheel, source distribution and software bill of materials (CycloneDX) into dist/
 	@test -x $(VENV)-release/bin/cyclonedx-py || { $(PYTHON) -m venv $(VENV)-release && \
-		$(VENV)-release/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/release.txt; }
+		$(VENV)-release/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCKS)/release.txt; }
 	@rm -rf dist
 	@$(VENV)-release/bin/python -m build --no-isolation --outdir dist . > build-release.log 2>&1 || { cat build-release.log; exit 1; }
 	@rm build-release.log
-	@$(VENV)-release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
-		-o dist/tilewright-run.cdx.json $(LOCKS)/run.txt
+	@cat $(LOCKS)/run.txt $(LOCKS)/bare-run.txt | $(VENV)-release/bin/python -W ignore::UserWarning -m cyclonedx_py \
+		requirements --pyproject pyproject.toml --output-reproducible -o dist/tilewright-run.cdx.json -
 	@ls -l dist
 
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)

