@@ -88,7 +88,10 @@ def systemverilog_package() -> str:
             f"  localparam logic [11:0] Reg{_camel(register.name)} = 12'h{register.offset:03x};"
             f"  // {register.access}: {register.meaning}"
         )
+    attributes = next(r for r in registers.REGISTERS if r.name == "AXI_ATTRIBUTES")
     lines += [
+        "  // What AXI_ATTRIBUTES reads after a reset.",
+        f"  localparam logic [11:0] AxiAttributesReset = 12'h{attributes.reset:03x};",
         f"  localparam logic [11:0] RegCounters = 12'h{registers.COUNTER_BASE:03x};",
         "",
         "  // Counter indices; each is 64 bits at RegCounters + 8 * index.",
@@ -295,7 +298,7 @@ def docs_reference() -> str:
             ("AXI_READ of load", "the LOAD whose burst the wrong beat belongs to"),
             ("AXI_WRITE of store", "the STORE whose burst was refused, whichever of its bursts"),
             ("AXI_READ of fetch", "the instruction in the wrong beat; of a beat of two the first"),
-            ("DRAM_RANGE of fetch", "the first instruction of the burst that leaves the memory"),
+            ("SETTINGS", "0: nothing was read"),
             ("TOKEN_OVERFLOW", "the instruction that pushed the token"),
             ("NO_FINISH", "INSN_COUNT: the place of the missing instruction"),
             ("WATCHDOG", "0: no single instruction is to blame, see WAIT_STATE"),

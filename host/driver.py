@@ -16,10 +16,15 @@ from tilewright.host.errors import DeviceError, ProgramError
 from tilewright.host.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.program import Program
 from tilewright.host.registers import (
+    ADDRESS_BITS,
+    COHERENT,
     COUNTER_BASE,
     COUNTERS,
     DEVICE_ID,
+    NOT_COHERENT,
+    PAGE_BYTES,
     REGISTERS,
+    SIZE_BITS,
     Ctrl,
     Status,
 )
@@ -84,6 +89,10 @@ class Driver:
                     remedy=remedy,
                 )
 
+    def set_coherent(self, *, coherent: bool) -> None:
+        """Say whether the memory port snoops the CPU's caches; it lasts until a hardware reset."""
+        self._write("AXI_ATTRIBUTES", COHERENT if coherent else NOT_COHERENT)
+
     def start(self, program: Program, base: int, *, watchdog_cycles: int) -> None:
         """Start a program; interrupts are acknowledged and enabled.
 
@@ -91,7 +100,11 @@ class Driver:
             program: its instructions and constants are in memory.
             base: physical address of the program's memory, a multiple of 4 KiB.
             watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
+
+        Raises:
+            ProgramError: the registers cannot say where the memory or the program lies.
         """
+        _check_places(program, base)
         self._write64("INSN_BASE", program.regions["insn"].offset)
         self._write64("MEM_BASE", base)
         self._write64("MEM_SIZE", program.memory_bytes)
@@ -160,6 +173,32 @@ class Driver:
     def _write64(self, name: str, value: int) -> None:
         self._write(f"{name}_LO", value & _WORD)
         self._write(f"{name}_HI", value >> 32)
+
+
+def _check_places(program: Program, base: int) -> None:
+    """Refuse what the address registers would cut off (see their meaning in `REGISTERS`)."""
+    insn = program.regions["insn"].offset
+    for field, value, limit in (
+        ("MEM_BASE", base, 1 << ADDRESS_BITS),
+        ("MEM_SIZE", program.memory_bytes, 1 << SIZE_BITS),
+        ("INSN_BASE", insn, program.memory_bytes),
+        ("MEM_BASE + MEM_SIZE", base + program.memory_bytes, (1 << ADDRESS_BITS) + PAGE_BYTES),
+    ):
+        if value % PAGE_BYTES or not 0 <= value < limit:
+            raise ProgramError(
+                f"must be a multiple of {PAGE_BYTES} from 0 to {limit - PAGE_BYTES:#x}",
+                field=field,
+                value=f"{value:#x}",
+                remedy="lay memory and regions out in whole pages (layout_regions)",
+            )
+    end = insn + len(program.instructions)
+    if end > program.memory_bytes:
+        raise ProgramError(
+            f"the program must lie in its memory of {program.memory_bytes:#x} bytes",
+            field="insn",
+            value=f"{end:#x}",
+            remedy="make the region hold every instruction",
+        )
 
 
 def check_run(hw: HwConfig, program: Program, memory: Bytes, max_cycles: int) -> None:

@@ -243,6 +243,9 @@ FORMATS: Final[Mapping[Opcode, tuple[Field, ...]]] = {
     Opcode.FINISH: FINISH_FIELDS,
 }
 
+OPCODE_MASK: Final = 0xF
+"""Of an instruction's first byte."""
+
 UNIT_OF: Final[Mapping[Opcode, Unit]] = {
     Opcode.LOAD: Unit.LOAD,
     Opcode.GEMM: Unit.GEMM,

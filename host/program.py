@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.errors import ProgramError
 from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.isa import OPCODE_MASK, Opcode
 
 REGION_ALIGNMENT = 4096
 """Regions start on 4 KiB boundaries: aligned for every tile and every AXI beat."""
@@ -60,6 +61,15 @@ class Program:
     def instruction_count(self) -> int:
         """Number of instructions."""
         return len(self.instructions) // INSTRUCTION_BYTES
+
+    def executed(self) -> list[bytes]:
+        """The instructions before the first FINISH, encoded: no device runs what follows it."""
+        found = []
+        for start in range(0, len(self.instructions), INSTRUCTION_BYTES):
+            if self.instructions[start] & OPCODE_MASK == Opcode.FINISH:
+                break
+            found.append(self.instructions[start : start + INSTRUCTION_BYTES])
+        return found
 
     def image(self) -> npt.NDArray[np.uint8]:
         """A fresh memory image (uint8, ``memory_bytes``) with instructions and constants."""

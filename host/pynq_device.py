@@ -58,7 +58,7 @@ class PynqDevice:
             type says tilewright, or else the one of no Xilinx catalogue whose ID register does.
         target: pynq device to load the file to; by default pynq's active one.
         coherent: the accelerator's memory port snoops the CPU's caches (`Board.coherent`): nothing
-            is flushed or invalidated.
+            is flushed or invalidated, and every burst says that it may be cached.
         memory_limit: largest program memory in bytes (`CpuModel.contiguous_bytes`); 0: whatever
             can be allocated.
         max_seconds: longest run.
@@ -119,6 +119,7 @@ class PynqDevice:
         self._stuck = False
         self._driver.check_identity(hw)
         self._reset()  # a run of a process that was killed may be under way
+        self._driver.set_coherent(coherent=coherent)
 
     @property
     def hw(self) -> HwConfig:

@@ -13,23 +13,65 @@ DEVICE_ID: Final = 0x54575231
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """One 32-bit register: name, byte offset, access (``ro``, ``rw``, ``w1c``) and meaning."""
+    """One 32-bit register.
+
+    Attributes:
+        name: in capitals.
+        offset: in bytes.
+        access: ``ro``, ``rw`` or ``w1c``.
+        meaning: of its bits.
+        kept: bits of a ``rw`` register that keep what is written; the others read as 0.
+        reset: what it reads after a hardware reset.
+    """
 
     name: str
     offset: int
     access: str
     meaning: str
+    kept: int = 0
+    reset: int = 0
 
 
-def _r(name: str, offset: int, access: str, meaning: str) -> Register:
-    return Register(name=name, offset=offset, access=access, meaning=meaning)
+def _r(
+    name: str, offset: int, access: str, meaning: str, *, kept: int = 0, reset: int = 0
+) -> Register:
+    return Register(
+        name=name, offset=offset, access=access, meaning=meaning, kept=kept, reset=reset
+    )
+
+
+ADDRESS_BITS: Final = 40
+"""Of an address on the DRAM port."""
+
+SIZE_BITS: Final = 39
+"""Of MEM_SIZE: an offset inside of it plus a stride of an instruction cannot wrap."""
+
+PAGE_BYTES: Final = 4096
+"""Bases and sizes of memory are multiples of it."""
+
+_WORD: Final = 0xFFFF_FFFF
+_PAGES: Final = _WORD & -PAGE_BYTES
+_HIGH_ADDRESS: Final = (1 << ADDRESS_BITS - 32) - 1
+_HIGH_SIZE: Final = (1 << SIZE_BITS - 32) - 1
+
+NOT_COHERENT: Final = 0x003
+"""AXI_ATTRIBUTES for a memory port that snoops nothing: bufferable, modifiable."""
+
+COHERENT: Final = 0x00F
+"""AXI_ATTRIBUTES for a port that snoops the CPU's caches: write-back, allocate."""
 
 
 REGISTERS: Final = (
     _r("ID", 0x000, "ro", "0x54575231, ASCII TWR1"),
     _r("ISA", 0x004, "ro", "instruction set version"),
     _r("CONFIG_HASH", 0x008, "ro", "hash of the configuration that was elaborated"),
-    _r("CTRL", 0x00C, "rw", "bit 0: start (when idle), bit 1: soft reset; reads as 0"),
+    _r(
+        "CTRL",
+        0x00C,
+        "rw",
+        "bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); "
+        "reads as 0",
+    ),
     _r("STATUS", 0x010, "ro", "bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting"),
     _r("ERROR", 0x014, "ro", "bits 7:0 ErrorCode, bits 11:8 ErrorUnit"),
     _r(
@@ -39,24 +81,61 @@ REGISTERS: Final = (
         "index of the instruction that failed: the one whose data, answer or token was wrong",
     ),
     _r("WAIT_STATE", 0x01C, "ro", "4 bits a unit: WaitState when the error was taken"),
-    _r("IRQ_ENABLE", 0x020, "rw", "bit 0: done, bit 1: error"),
+    _r("IRQ_ENABLE", 0x020, "rw", "bit 0: done, bit 1: error", kept=0b11),
     _r("IRQ_STATUS", 0x024, "w1c", "bit 0: done, bit 1: error"),
-    _r("INSN_BASE_LO", 0x028, "rw", "offset of the first instruction from MEM_BASE, 4 KiB aligned"),
-    _r("INSN_BASE_HI", 0x02C, "rw", "upper half"),
-    _r("INSN_COUNT", 0x030, "rw", "instructions in the program"),
-    _r("MEM_BASE_LO", 0x034, "rw", "physical address of the program's memory, 4 KiB aligned"),
-    _r("MEM_BASE_HI", 0x038, "rw", "upper half"),
+    _r(
+        "INSN_BASE_LO",
+        0x028,
+        "rw",
+        "offset of the first instruction from MEM_BASE, 4 KiB aligned",
+        kept=_PAGES,
+    ),
+    _r("INSN_BASE_HI", 0x02C, "rw", "bits 39:32", kept=_HIGH_ADDRESS),
+    _r(
+        "INSN_COUNT",
+        0x030,
+        "rw",
+        "instructions in the program, all inside MEM_SIZE",
+        kept=_WORD,
+    ),
+    _r(
+        "MEM_BASE_LO",
+        0x034,
+        "rw",
+        "physical address of the program's memory, 4 KiB aligned",
+        kept=_PAGES,
+    ),
+    _r("MEM_BASE_HI", 0x038, "rw", "bits 39:32", kept=_HIGH_ADDRESS),
     _r(
         "MEM_SIZE_LO",
         0x03C,
         "rw",
-        "bytes of the memory, a multiple of 4 KiB; no access beyond",
+        "bytes of the memory, a multiple of 4 KiB, MEM_BASE + MEM_SIZE at most 2^40; "
+        "no access beyond",
+        kept=_PAGES,
     ),
-    _r("MEM_SIZE_HI", 0x040, "rw", "upper half"),
-    _r("WATCHDOG", 0x044, "rw", "cycles without progress before the watchdog fires; 0: never"),
+    _r("MEM_SIZE_HI", 0x040, "rw", "bits 38:32", kept=_HIGH_SIZE),
+    _r(
+        "WATCHDOG",
+        0x044,
+        "rw",
+        "cycles without progress before the watchdog fires; 0: never",
+        kept=_WORD,
+    ),
     _r("SNAPSHOT", 0x048, "rw", "any write copies all counters to the readable copies"),
+    _r(
+        "AXI_ATTRIBUTES",
+        0x04C,
+        "rw",
+        "of every burst on the DRAM port: bits 3:0 AxCACHE, 6:4 AxPROT, 11:8 AxQOS",
+        kept=0xF7F,
+        reset=NOT_COHERENT,
+    ),
 )
-"""Control registers; counters follow at `COUNTER_BASE`."""
+"""Control registers; counters follow at `COUNTER_BASE`.
+
+A run takes what is kept from INSN_BASE_LO on when its start is accepted: a later write is for the
+next run."""
 
 COUNTER_BASE: Final = 0x100
 """Byte offset of the first counter; each reads as 64 bits, low word first.
@@ -142,6 +221,7 @@ class ErrorCode(IntEnum):
     WATCHDOG = 9
     ACC_BANK = 10
     NO_FINISH = 11
+    SETTINGS = 12
 
 
 ERROR_TEXT: Final = {
@@ -157,6 +237,7 @@ ERROR_TEXT: Final = {
     ErrorCode.WATCHDOG: "no progress within the watchdog limit",
     ErrorCode.ACC_BANK: "ACC access outside the declared banks",
     ErrorCode.NO_FINISH: "program ended without FINISH",
+    ErrorCode.SETTINGS: "MEM_BASE + MEM_SIZE beyond 2^40, or the program not inside MEM_SIZE",
 }
 
 

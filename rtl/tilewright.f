@@ -21,5 +21,6 @@ tw_vector.sv
 tw_store.sv
 tw_counters.sv
 tw_regs.sv
+tw_settings.sv
 tw_control.sv
 tilewright_top.sv

@@ -55,6 +55,7 @@ module tilewright_top #(
     output logic [              0:0] m_axi_awlock,
     output logic [              3:0] m_axi_awcache,
     output logic [              2:0] m_axi_awprot,
+    output logic [              3:0] m_axi_awqos,
     output logic                     m_axi_awvalid,
     input  logic                     m_axi_awready,
     output logic [  AxiDataBits-1:0] m_axi_wdata,
@@ -74,6 +75,7 @@ module tilewright_top #(
     output logic [              0:0] m_axi_arlock,
     output logic [              3:0] m_axi_arcache,
     output logic [              2:0] m_axi_arprot,
+    output logic [              3:0] m_axi_arqos,
     output logic                     m_axi_arvalid,
     input  logic                     m_axi_arready,
     input  logic [              0:0] m_axi_rid,
@@ -137,8 +139,11 @@ module tilewright_top #(
   // Control and registers
   logic clk, rst, unit_rst, halt, running, start, soft_reset, fetch_start, finish, snapshot;
   logic progress, bus_idle, all_idle, read_idle, write_idle;
-  logic [39:0] insn_base, mem_base, mem_size;
-  logic [31:0] insn_count, watchdog, error, error_insn, wait_state;
+  logic accept, refuse;
+  logic [39:0] set_insn_base, insn_base, set_mem_base, mem_base, mem_size;
+  logic [38:0] set_mem_size;
+  logic [31:0] set_insn_count, insn_count, set_watchdog, watchdog, error, error_insn, wait_state;
+  logic [10:0] set_attributes, attributes;
   logic [3:0] status;
   logic [1:0] events;
   logic [$clog2(tw_pkg::NumCounters)-1:0] counter_index;
@@ -176,11 +181,12 @@ module tilewright_top #(
       .rready_i       (s_axil_rready),
       .start_o        (start),
       .soft_reset_o   (soft_reset),
-      .insn_base_o    (insn_base),
-      .insn_count_o   (insn_count),
-      .mem_base_o     (mem_base),
-      .mem_size_o     (mem_size),
-      .watchdog_o     (watchdog),
+      .insn_base_o    (set_insn_base),
+      .insn_count_o   (set_insn_count),
+      .mem_base_o     (set_mem_base),
+      .mem_size_o     (set_mem_size),
+      .watchdog_o     (set_watchdog),
+      .attributes_o   (set_attributes),
       .snapshot_o     (snapshot),
       .status_i       (status),
       .error_i        (error),
@@ -193,6 +199,24 @@ module tilewright_top #(
   );
   assign s_axil_bresp = '0;
   assign s_axil_rresp = '0;
+
+  tw_settings u_settings (
+      .clk_i       (clk),
+      .accept_i    (accept),
+      .insn_base_i (set_insn_base),
+      .insn_count_i(set_insn_count),
+      .mem_base_i  (set_mem_base),
+      .mem_size_i  (set_mem_size),
+      .watchdog_i  (set_watchdog),
+      .attributes_i(set_attributes),
+      .insn_base_o (insn_base),
+      .insn_count_o(insn_count),
+      .mem_base_o  (mem_base),
+      .mem_size_o  (mem_size),
+      .watchdog_o  (watchdog),
+      .attributes_o(attributes),
+      .refuse_o    (refuse)
+  );
 
   tw_control u_control (
       .clk_i        (clk),
@@ -207,6 +231,7 @@ module tilewright_top #(
       .error_code_i (error_code),
       .error_index_i(error_index),
       .state_i      (state),
+      .accept_o     (accept),
       .unit_reset_o (unit_rst),
       .fetch_start_o(fetch_start),
       .halt_o       (halt),
@@ -222,7 +247,7 @@ module tilewright_top #(
       .BeatBytes(BeatBytes)
   ) u_counters (
       .clk_i        (clk),
-      .clear_i      (rst || (start && !running)),
+      .clear_i      (rst || accept),
       .running_i    (running),
       .snapshot_i   (snapshot),
       .state_i      (state),
@@ -268,13 +293,13 @@ module tilewright_top #(
       .halt_i       (halt),
       .insn_base_i  (insn_base),
       .insn_count_i (insn_count),
+      .refuse_i     (refuse),
       .req_valid_o  (req_valid[0]),
       .req_ready_i  (req_ready[0]),
       .req_addr_o   (req_addr[0]),
       .req_len_o    (req_len[0]),
       .beat_valid_i (beat_valid[0]),
       .beat_data_i  (beat_data),
-      .beat_error_i (resp_err[0]),
       .push_o       (queue_push),
       .insn_o       (fetched),
       .index_o      (fetched_index),
@@ -790,20 +815,18 @@ module tilewright_top #(
                     (queue_push != '0) || finish;
 
   // ---------------------------------------------------------------------------------------
-  // Constant AXI attributes
+  // AXI attributes: constant, but for those that the run's settings give
   assign m_axi_awid    = '0;
   assign m_axi_awsize  = 3'($clog2(BeatBytes));
   assign m_axi_awburst = 2'b01;
   assign m_axi_awlock  = '0;
-  assign m_axi_awcache = 4'b0011;
-  assign m_axi_awprot  = '0;
+  assign {m_axi_awqos, m_axi_awprot, m_axi_awcache} = attributes;
   assign m_axi_bready  = 1'b1;
   assign m_axi_arid    = '0;
   assign m_axi_arsize  = 3'($clog2(BeatBytes));
   assign m_axi_arburst = 2'b01;
   assign m_axi_arlock  = '0;
-  assign m_axi_arcache = 4'b0011;
-  assign m_axi_arprot  = '0;
+  assign {m_axi_arqos, m_axi_arprot, m_axi_arcache} = attributes;
   assign m_axi_rready  = 1'b1;
 
   logic unused;

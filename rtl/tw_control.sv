@@ -3,8 +3,8 @@
 module tw_control (
     input  logic                  clk_i,
     input  logic                  rst_i,
-    input  logic                  start_i,
-    input  logic                  soft_reset_i,
+    input  logic                  start_i,           // taken when idle, else without any effect
+    input  logic                  soft_reset_i,      // goes before a start in the same cycle
     input  logic                  finish_i,          // FINISH retired
     input  logic                  bus_idle_i,        // nothing in flight on AXI
     input  logic                  progress_i,        // any unit advanced
@@ -13,6 +13,7 @@ module tw_control (
     input  tw_pkg::error_e        error_code_i [5],
     input  tw_pkg::index_t        error_index_i[5],
     input  tw_pkg::wait_e         state_i      [4],
+    output logic                  accept_o,          // start_i is taken
     output logic                  unit_reset_o,      // clears every unit
     output logic                  fetch_start_o,
     output logic                  halt_o,            // stop issuing, let the bus drain
@@ -24,8 +25,8 @@ module tw_control (
     output logic           [ 1:0] event_o            // done, error
 );
   typedef enum logic [2:0] {
-    Idle,    // ready, or done
-    Clear,   // reset the units before a run
+    Idle,    // ready, or done; nothing is in flight
+    Clear,   // reset the units before a run, once the bus is idle
     Run,     // a program runs
     Halt,    // error: the bus drains
     Failed,  // error: waits for a soft reset
@@ -62,7 +63,7 @@ module tw_control (
     state_d = state_q;
     unique case (state_q)
       Idle: if (start_i) state_d = Clear;
-      Clear: state_d = Run;
+      Clear: if (bus_idle_i) state_d = Run;
       Run: begin
         if (any_error) state_d = Halt;
         else if (finish_i) state_d = Idle;
@@ -75,10 +76,12 @@ module tw_control (
     if (soft_reset_i) state_d = Reset;
   end
 
-  assign enter_error   = (state_q == Run) && any_error;
+  // A soft reset in the same cycle leaves no trace of the run's end.
+  assign accept_o      = (state_q == Idle) && start_i && !soft_reset_i;
+  assign enter_error   = (state_q == Run) && any_error && !soft_reset_i;
   assign halt_o        = (state_q == Halt) || (state_q == Failed) || (state_q == Reset);
   assign running_o     = state_q == Run;
-  assign unit_reset_o  = rst_i || (state_q == Clear) || (state_q == Reset && bus_idle_i);
+  assign unit_reset_o  = rst_i || ((state_q == Clear || state_q == Reset) && bus_idle_i);
   assign fetch_start_o = (state_q == Run) && !started_q;
   assign status_o      = {
     state_q == Reset, code_q != tw_pkg::ErrNone, done_q,
@@ -87,7 +90,7 @@ module tw_control (
   assign error_o      = {20'd0, from_q, code_q};
   assign error_insn_o = 32'(index_q);
   assign wait_state_o = 32'(waits_q);
-  assign event_o      = {enter_error, (state_q == Run) && finish_i && !any_error};
+  assign event_o      = {enter_error, (state_q == Run) && finish_i && !any_error && !soft_reset_i};
 
   always_ff @(posedge clk_i) begin
     started_q <= state_q == Run;

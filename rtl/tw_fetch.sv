@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefetches the instruction stream and hands each instruction to its unit's queue, in order.
+// FINISH ends the program, whatever follows it: from the cycle in which it is next, nothing more is
+// asked for, so that what all_idle_i says of the bus stays true when it retires.
 module tw_fetch #(
     parameter int unsigned BeatBytes  = 8,  // bytes of an AXI beat
     parameter int unsigned BurstBeats = 16  // longest burst
@@ -10,6 +12,7 @@ module tw_fetch #(
     input  logic                         halt_i,
     input  logic [                 39:0] insn_base_i,    // offset of the program, 4 KiB aligned
     input  logic [                 31:0] insn_count_i,
+    input  logic                         refuse_i,       // the settings are wrong: run nothing
     // read engine
     output logic                         req_valid_o,
     input  logic                         req_ready_i,
@@ -17,7 +20,6 @@ module tw_fetch #(
     output logic [                  7:0] req_len_o,
     input  logic                         beat_valid_i,
     input  logic [      BeatBytes*8-1:0] beat_data_i,
-    input  logic                         beat_error_i,   // of the beat that arrives
     // dispatch
     output logic [                  3:0] push_o,         // by unit
     output logic [ tw_pkg::InsnBits-1:0] insn_o,
@@ -29,8 +31,7 @@ module tw_fetch #(
     // errors
     output logic                         error_valid_o,
     output tw_pkg::error_e               error_code_o,
-    output tw_pkg::index_t               bus_index_o     // (first) instruction in a wrong beat, or in
-                                                         // the burst on offer
+    output tw_pkg::index_t               bus_index_o     // (first) instruction in the beat that comes
 );
   localparam int unsigned InsnBytes = tw_pkg::InsnBits / 8;
   // A fetch burst: up to 4 instructions, limited by the longest burst; a power of two of bytes,
@@ -50,13 +51,14 @@ module tw_fetch #(
   tw_pkg::index_t index_q;
   logic [BeatBytes*8-1:0] beat;
   logic beat_valid, beat_pop, unused_full;
-  logic [CountBits-1:0] beats, ahead;        // beats in the FIFO; those before what bus_index_o names
+  logic [CountBits-1:0] beats;  // in the FIFO
   logic insn_valid, insn_pop;
   logic [tw_pkg::InsnBits-1:0] insn;
   tw_pkg::header_t header;
-  logic req_fire;
+  logic req_fire, at_finish;
 
-  assign req_valid_o = active_q && (fetch_q < end_q) &&
+  assign at_finish = insn_valid && header.opcode == tw_pkg::OpFinish;
+  assign req_valid_o = active_q && !refuse_i && !at_finish && (fetch_q < end_q) &&
                        (reserved_q <= CountBits'(FifoBeats - chunk_beats));
   assign req_addr_o = fetch_q;
   assign req_len_o = 8'(chunk_beats - 32'd1);
@@ -77,7 +79,6 @@ module tw_fetch #(
       .count_o(beats)
   );
 
-  assign ahead = beat_error_i ? beats : reserved_q;
 
   if (BeatBytes < InsnBytes) begin : gen_gather
     localparam int unsigned Beats = InsnBytes / BeatBytes;
@@ -86,7 +87,7 @@ module tw_fetch #(
     assign insn_valid = have_q == ($clog2(Beats) + 1)'(Beats);
     assign insn = word_q;
     assign beat_pop = beat_valid && (!insn_valid || insn_pop);
-    assign bus_index_o = index_q + 32'((32'(ahead) + 32'(have_q)) >> $clog2(Beats));
+    assign bus_index_o = index_q + 32'((32'(beats) + 32'(have_q)) >> $clog2(Beats));
     always_ff @(posedge clk_i) begin
       if (beat_pop) word_q <= {beat, word_q[tw_pkg::InsnBits-1:BeatBytes*8]};
       if (rst_i) have_q <= '0;
@@ -97,14 +98,14 @@ module tw_fetch #(
     assign insn_valid = beat_valid;
     assign insn = beat;
     assign beat_pop = insn_pop;
-    assign bus_index_o = index_q + 32'(ahead);
+    assign bus_index_o = index_q + 32'(beats);
   end else begin : gen_split
     localparam int unsigned Parts = BeatBytes / InsnBytes;
     logic [$clog2(Parts)-1:0] part_q;
     assign insn_valid = beat_valid;
     assign insn = beat[part_q*tw_pkg::InsnBits+:tw_pkg::InsnBits];
     assign beat_pop = insn_pop && (&part_q);
-    assign bus_index_o = index_q + 32'(ahead) * Parts - 32'(part_q);
+    assign bus_index_o = index_q + 32'(beats) * Parts - 32'(part_q);
     always_ff @(posedge clk_i) begin
       if (rst_i) part_q <= '0;
       else if (insn_pop) part_q <= part_q + 1'b1;
@@ -122,7 +123,10 @@ module tw_fetch #(
     error_valid_o = 1'b0;
     error_code_o  = tw_pkg::ErrNone;
     if (active_q && !halt_i) begin
-      if (left_q == '0) begin
+      if (refuse_i) begin
+        error_valid_o = 1'b1;
+        error_code_o  = tw_pkg::ErrSettings;
+      end else if (left_q == '0) begin
         error_valid_o = 1'b1;
         error_code_o  = tw_pkg::ErrNoFinish;
       end else if (insn_valid) begin

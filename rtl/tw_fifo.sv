@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // First-word-fall-through FIFO in distributed memory; a push is visible one cycle later.
+// Whoever pushes knows that there is room: sim/checks/fifo_checks.sv asserts it of every instance.
 module tw_fifo #(
     parameter int unsigned Width = 8,  // bits of an entry
     parameter int unsigned Depth = 4,  // entries, a power of two, at least 2
@@ -7,7 +8,7 @@ module tw_fifo #(
 ) (
     input  logic               clk_i,
     input  logic               rst_i,    // synchronous, empties the FIFO
-    input  logic               push_i,   // ignored when full
+    input  logic               push_i,   // never when full: it would be lost
     input  logic [Width-1:0]   data_i,
     input  logic               pop_i,    // ignored when empty
     output logic [Width-1:0]   data_o,   // oldest entry, valid when valid_o

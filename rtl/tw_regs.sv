@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4-Lite registers: identity, control, status, addresses and counters.
+//
+// No input reaches an output within a cycle: a channel is ready while no response waits. Of a write,
+// whichever of address and data comes first is held until the other is there; then it is done at
+// once, and answered in the next cycle.
 module tw_regs #(
     parameter logic [31:0] ConfigHash = 32'd0  // what the CONFIG_HASH register reads
 ) (
@@ -27,8 +31,9 @@ module tw_regs #(
     output logic [39:0] insn_base_o,
     output logic [31:0] insn_count_o,
     output logic [39:0] mem_base_o,
-    output logic [39:0] mem_size_o,
+    output logic [38:0] mem_size_o,
     output logic [31:0] watchdog_o,
+    output logic [10:0] attributes_o,   // AxQOS, AxPROT, AxCACHE
     output logic        snapshot_o,     // one cycle
     // status
     input  logic [ 3:0] status_i,       // busy, done, error, resetting from bit 0
@@ -36,84 +41,102 @@ module tw_regs #(
     input  logic [31:0] error_insn_i,
     input  logic [31:0] wait_state_i,
     input  logic [ 1:0] event_i,        // one cycle: done, error
-    output logic        irq_o,          // level
+    output logic        irq_o,          // level, one cycle after its cause
     // counters, as snapshot
     output logic [$clog2(tw_pkg::NumCounters)-1:0] counter_index_o,
     input  logic [63:0] counter_i
 );
+  localparam int unsigned PageBits = 12;  // of 4 KiB
+
   logic write, read;
-  logic [31:0] mask, count_q, watchdog_q;
-  logic [63:0] insn_base_q, mem_base_q, mem_size_q;
+  logic [31:0] wdata_q, wdata, count_q, watchdog_q;
+  logic [3:0] wstrb_q, wstrb;
+  logic [39:0] insn_base_q, mem_base_q;
+  logic [38:0] mem_size_q;
+  logic [3:0] cache_q, qos_q;
+  logic [2:0] prot_q;
   logic [1:0] irq_enable_q, irq_status_q;
-  logic bvalid_q, rvalid_q;
+  logic irq_q, awheld_q, wheld_q, bvalid_q, rvalid_q;
   logic [31:0] rdata_q, value;
+  logic [11:2] awaddr_q;  // registers are words
   logic [11:0] counter_offset, write_word, read_word;
 
-  // Registers are words: the two low address bits do not select anything.
-  assign write_word = {awaddr_i[11:2], 2'b00};
-  assign read_word  = {araddr_i[11:2], 2'b00};
-
-  // A write is taken when address and data are both there and the response can be held.
-  assign write = awvalid_i && wvalid_i && (!bvalid_q || bready_i);
-  assign awready_o = write;
-  assign wready_o = write;
+  assign awready_o = !awheld_q && !bvalid_q;
+  assign wready_o = !wheld_q && !bvalid_q;
+  assign arready_o = !rvalid_q;
   assign bvalid_o = bvalid_q;
-  assign read = arvalid_i && (!rvalid_q || rready_i);
-  assign arready_o = read;
   assign rvalid_o = rvalid_q;
   assign rdata_o = rdata_q;
-  assign mask = {{8{wstrb_i[3]}}, {8{wstrb_i[2]}}, {8{wstrb_i[1]}}, {8{wstrb_i[0]}}};
+  assign write_word = {awheld_q ? awaddr_q : awaddr_i[11:2], 2'b00};
+  assign {wstrb, wdata} = wheld_q ? {wstrb_q, wdata_q} : {wstrb_i, wdata_i};
+  assign write = (awvalid_i || awheld_q) && (wvalid_i || wheld_q) && !bvalid_q;
+  assign read_word = {araddr_i[11:2], 2'b00};
+  assign read = arvalid_i && !rvalid_q;
 
-  function automatic logic [31:0] merge(logic [31:0] old, logic [31:0] data, logic [31:0] bits);
-    return (old & ~bits) | (data & bits);
-  endfunction
-
-  assign start_o = write && write_word == tw_pkg::RegCtrl && wdata_i[0] && wstrb_i[0];
-  assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata_i[1] && wstrb_i[0];
+  assign start_o = write && write_word == tw_pkg::RegCtrl && wdata[0] && wstrb[0];
+  assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata[1] && wstrb[0];
   assign snapshot_o = write && write_word == tw_pkg::RegSnapshot;
-  // Page-aligned fields ignore their low bits.
-  assign insn_base_o = {insn_base_q[39:12], 12'd0};
-  assign mem_base_o = {mem_base_q[39:12], 12'd0};
-  assign mem_size_o = {mem_size_q[39:12], 12'd0};
+  assign insn_base_o = insn_base_q;
+  assign mem_base_o = mem_base_q;
+  assign mem_size_o = mem_size_q;
   assign insn_count_o = count_q;
   assign watchdog_o = watchdog_q;
-  assign irq_o = |(irq_status_q & irq_enable_q);
+  assign attributes_o = {qos_q, prot_q, cache_q};
+  assign irq_o = irq_q;
 
   always_ff @(posedge clk_i) begin
-    if (write) begin
-      unique case (write_word)
-        tw_pkg::RegIrqEnable: irq_enable_q <= 2'(merge(32'(irq_enable_q), wdata_i, mask));
-        tw_pkg::RegInsnBaseLo: insn_base_q[31:0] <= merge(insn_base_q[31:0], wdata_i, mask);
-        tw_pkg::RegInsnBaseHi: insn_base_q[63:32] <= merge(insn_base_q[63:32], wdata_i, mask);
-        tw_pkg::RegInsnCount: count_q <= merge(count_q, wdata_i, mask);
-        tw_pkg::RegMemBaseLo: mem_base_q[31:0] <= merge(mem_base_q[31:0], wdata_i, mask);
-        tw_pkg::RegMemBaseHi: mem_base_q[63:32] <= merge(mem_base_q[63:32], wdata_i, mask);
-        tw_pkg::RegMemSizeLo: mem_size_q[31:0] <= merge(mem_size_q[31:0], wdata_i, mask);
-        tw_pkg::RegMemSizeHi: mem_size_q[63:32] <= merge(mem_size_q[63:32], wdata_i, mask);
-        tw_pkg::RegWatchdog: watchdog_q <= merge(watchdog_q, wdata_i, mask);
-        default: ;
-      endcase
+    if (awready_o) awaddr_q <= awaddr_i[11:2];
+    if (wready_o) {wstrb_q, wdata_q} <= {wstrb_i, wdata_i};
+    for (int unsigned b = 0; b < 4; b++) begin
+      if (write && wstrb[b]) begin
+        unique case (write_word)
+          tw_pkg::RegIrqEnable: if (b == 0) irq_enable_q <= wdata[1:0];
+          tw_pkg::RegInsnBaseLo: insn_base_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegInsnBaseHi: if (b == 0) insn_base_q[39:32] <= wdata[7:0];
+          tw_pkg::RegInsnCount: count_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegMemBaseLo: mem_base_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegMemBaseHi: if (b == 0) mem_base_q[39:32] <= wdata[7:0];
+          tw_pkg::RegMemSizeLo: mem_size_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegMemSizeHi: if (b == 0) mem_size_q[38:32] <= wdata[6:0];
+          tw_pkg::RegWatchdog: watchdog_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegAxiAttributes: begin
+            if (b == 0) {prot_q, cache_q} <= wdata[6:0];
+            if (b == 1) qos_q <= wdata[11:8];
+          end
+          default: ;
+        endcase
+      end
     end
+    // Bases and sizes are whole pages.
+    insn_base_q[PageBits-1:0] <= '0;
+    mem_base_q[PageBits-1:0]  <= '0;
+    mem_size_q[PageBits-1:0]  <= '0;
+    // An event in the cycle of its own acknowledgement stays.
     irq_status_q <= (irq_status_q &
-                     ~((write && write_word == tw_pkg::RegIrqStatus) ? 2'(wdata_i & mask) : 2'd0)) |
+                     ~((write && write_word == tw_pkg::RegIrqStatus) ? wdata[1:0] & {2{wstrb[0]}} : 2'd0)) |
                     event_i;
+    irq_q <= |(irq_status_q & irq_enable_q);
+    if (read) rdata_q <= value;
     if (rst_i) begin
       irq_enable_q <= '0;
       irq_status_q <= '0;
+      irq_q        <= 1'b0;
       insn_base_q  <= '0;
       count_q      <= '0;
       mem_base_q   <= '0;
       mem_size_q   <= '0;
       watchdog_q   <= '0;
+      {qos_q, prot_q, cache_q} <= {tw_pkg::AxiAttributesReset[11:8], tw_pkg::AxiAttributesReset[6:0]};
+      awheld_q     <= 1'b0;
+      wheld_q      <= 1'b0;
       bvalid_q     <= 1'b0;
       rvalid_q     <= 1'b0;
     end else begin
-      if (write) bvalid_q <= 1'b1;
-      else if (bready_i) bvalid_q <= 1'b0;
-      if (read) rvalid_q <= 1'b1;
-      else if (rready_i) rvalid_q <= 1'b0;
+      awheld_q <= (awheld_q || (awvalid_i && awready_o)) && !write;
+      wheld_q  <= (wheld_q || (wvalid_i && wready_o)) && !write;
+      bvalid_q <= bvalid_q ? !bready_i : write;
+      rvalid_q <= rvalid_q ? !rready_i : read;
     end
-    if (read) rdata_q <= value;
   end
 
   assign counter_offset = read_word - tw_pkg::RegCounters;
@@ -131,13 +154,14 @@ module tw_regs #(
       tw_pkg::RegIrqEnable: value = 32'(irq_enable_q);
       tw_pkg::RegIrqStatus: value = 32'(irq_status_q);
       tw_pkg::RegInsnBaseLo: value = insn_base_q[31:0];
-      tw_pkg::RegInsnBaseHi: value = insn_base_q[63:32];
+      tw_pkg::RegInsnBaseHi: value = 32'(insn_base_q[39:32]);
       tw_pkg::RegInsnCount: value = count_q;
       tw_pkg::RegMemBaseLo: value = mem_base_q[31:0];
-      tw_pkg::RegMemBaseHi: value = mem_base_q[63:32];
+      tw_pkg::RegMemBaseHi: value = 32'(mem_base_q[39:32]);
       tw_pkg::RegMemSizeLo: value = mem_size_q[31:0];
-      tw_pkg::RegMemSizeHi: value = mem_size_q[63:32];
+      tw_pkg::RegMemSizeHi: value = 32'(mem_size_q[38:32]);
       tw_pkg::RegWatchdog: value = watchdog_q;
+      tw_pkg::RegAxiAttributes: value = 32'({qos_q, 1'b0, prot_q, cache_q});
       default: begin
         value = '0;
         if (read_word >= tw_pkg::RegCounters && 32'(counter_offset >> 3) < tw_pkg::NumCounters)
@@ -147,5 +171,5 @@ module tw_regs #(
   end
 
   logic unused;
-  assign unused = ^{awaddr_i[1:0], araddr_i[1:0], insn_base_q, mem_base_q, mem_size_q, counter_offset};
+  assign unused = ^{awaddr_i[1:0], araddr_i[1:0], counter_offset};
 endmodule

@@ -70,9 +70,17 @@ HARNESS_DIR: Final = Path(__file__).resolve().parent / "harness"
 LINT_WAIVERS: Final = Path(__file__).resolve().parent / "lint.vlt"
 CHECKS: Final = tuple(
     Path(__file__).resolve().parent / "checks" / f"{name}.sv"
-    for name in ("axi_protocol", "axil_protocol", "bind_protocol")
+    for name in (
+        "axi_protocol",
+        "axil_protocol",
+        "bind_protocol",
+        "control_checks",
+        "fifo_checks",
+        "bind_boundary",
+    )
 )
-"""Protocol assertions, bound to both ports of the accelerator in every simulation of it."""
+"""Assertions of every simulation of the RTL: the protocols of both ports of the accelerator, no
+push into a full queue, an idle bus between runs."""
 TOP: Final = "tilewright_top"
 
 _STANDARD: Final = "-std=gnu++17"
@@ -168,7 +176,7 @@ def build_model(
             simulation is used: it gives the same results in the same cycles and runs faster.
         coverage: count executed lines, branches and toggles; each simulation
             writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see `sim.coverage`).
-        checks: assert the AXI rules on both ports (see `CHECKS`); only ``rtl`` can.
+        checks: assert what `CHECKS` holds; only ``rtl`` can.
         fidelity: what the model computes; all but ``rtl`` give a library that serves every
             configuration with the bus width of ``hw``.
         manifest: RTL file list.

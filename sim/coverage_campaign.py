@@ -18,7 +18,7 @@ from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, Counters
 from tilewright.host.errors import DeviceError
 from tilewright.host.hwconfig import HwConfig
-from tilewright.host.isa import UNIT_OF, Opcode, Unit
+from tilewright.host.isa import OPCODE_MASK, UNIT_OF, Opcode, Unit
 from tilewright.host.program import Program
 from tilewright.host.registers import (
     COUNTER_BASE,
@@ -334,13 +334,7 @@ def run_registers(target: Target, rng: np.random.Generator) -> None:
         DeviceError: a register does not hold what was written.
     """
     simulation = _open(target, STEADY)
-    held = {
-        "IRQ_ENABLE": 0b11,
-        "INSN_COUNT": 2**32 - 1,
-        "WATCHDOG": 2**32 - 1,
-        **{f"{name}_LO": 2**32 - 1 for name in ("INSN_BASE", "MEM_BASE", "MEM_SIZE")},
-        **{f"{name}_HI": 2**32 - 1 for name in ("INSN_BASE", "MEM_BASE", "MEM_SIZE")},
-    }
+    held = {register.name: register.kept for register in REGISTERS if register.kept}
     try:
         for name, mask in held.items():
             for value in (mask, 0, int(rng.integers(2**32)) & mask):
@@ -423,7 +417,7 @@ def run_outside_memory(target: Target, observer: Observer) -> None:
         )
     finally:
         simulation.close()
-    if (status.unit, status.code) != (ErrorUnit.FETCH, ErrorCode.DRAM_RANGE):
+    if (status.unit, status.code) != (ErrorUnit.FETCH, ErrorCode.SETTINGS):
         raise status
     observer.status(status, None)
 
@@ -463,5 +457,5 @@ def _read_counters(simulation: Simulation) -> dict[str, int]:
 
 def _planned(program: Program) -> dict[str, int]:
     """Instructions of a program by unit."""
-    opcodes = [byte & 0xF for byte in program.instructions[::32]]
+    opcodes = [encoded[0] & OPCODE_MASK for encoded in program.executed()]
     return {name: opcodes.count(unit + 1) for unit, name in enumerate(UNIT_NAMES)}

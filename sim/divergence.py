@@ -9,16 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.device import Bytes
-from tilewright.host.hwconfig import INSTRUCTION_BYTES
-from tilewright.host.isa import UNIT_OF, Opcode, Unit
+from tilewright.host.isa import OPCODE_MASK, UNIT_OF, Opcode, Unit
 from tilewright.host.program import Program
 from tilewright.sim.twin_device import Twin
 from tilewright.sim.verilator_device import VerilatorDevice
 
 CHECKPOINTS: Final = 64
 """Instructions that are looked at first; then all since the last one that agreed."""
-
-_OPCODE_MASK: Final = 0xF
 
 
 def first_divergence(device: VerilatorDevice, twin: Twin, program: Program, memory: Bytes) -> str:
@@ -71,11 +68,8 @@ def first_divergence(device: VerilatorDevice, twin: Twin, program: Program, memo
 def _instructions(program: Program) -> dict[Unit, npt.NDArray[np.int64]]:
     """Stream indices by unit, up to FINISH."""
     found: dict[Unit, list[int]] = {unit: [] for unit in Unit}
-    for index, byte in enumerate(program.instructions[::INSTRUCTION_BYTES]):
-        opcode = Opcode(byte & _OPCODE_MASK)
-        if opcode is Opcode.FINISH:
-            break
-        found[UNIT_OF[opcode]].append(index)
+    for index, encoded in enumerate(program.executed()):
+        found[UNIT_OF[Opcode(encoded[0] & OPCODE_MASK)]].append(index)
     return {unit: np.array(indices, dtype=np.int64) for unit, indices in found.items()}
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from tilewright.host.device import Bytes
-from tilewright.host.hwconfig import INSTRUCTION_BYTES, UOP_BYTES, HwConfig
+from tilewright.host.hwconfig import UOP_BYTES, HwConfig
 from tilewright.host.isa import (
     UNIT_OF,
     Instruction,
@@ -64,7 +64,7 @@ _RAISES: Final[Mapping[ErrorUnit, Sequence[ErrorCode]]] = {
         ErrorCode.DRAM_ALIGNMENT, ErrorCode.AXI_WRITE, ErrorCode.TOKEN_OVERFLOW,
     ),
     ErrorUnit.FETCH: (
-        ErrorCode.ILLEGAL_OPCODE, ErrorCode.DRAM_RANGE, ErrorCode.AXI_READ, ErrorCode.NO_FINISH,
+        ErrorCode.ILLEGAL_OPCODE, ErrorCode.AXI_READ, ErrorCode.NO_FINISH, ErrorCode.SETTINGS,
     ),
     ErrorUnit.WATCHDOG: (ErrorCode.WATCHDOG,),
 }  # fmt: skip
@@ -259,9 +259,7 @@ class FunctionalCoverage:
 
     def program(self, hw: HwConfig, program: Program, memory: Bytes) -> None:
         """Instructions of a program and their neighbours."""
-        starts = range(0, len(program.instructions), INSTRUCTION_BYTES)
-        encoded = (program.instructions[n : n + INSTRUCTION_BYTES] for n in starts)
-        stream = [i for i in map(Instruction.decode, encoded) if i.opcode in UNIT_OF]
+        stream = list(map(Instruction.decode, program.executed()))
         state = _State(hw=hw, memory=memory)
         for instruction in stream:
             self._tokens(instruction)

@@ -18,7 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.device import Bytes
-from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
+from tilewright.host.hwconfig import (
+    INSTRUCTION_BYTES,
+    PARAM_BYTES_PER_CHANNEL,
+    UOP_BYTES,
+    HwConfig,
+)
 from tilewright.host.isa import (
     UNIT_OF,
     Instruction,
@@ -59,13 +64,15 @@ from tilewright.sim.reference import ReferenceDevice
 _GEMM_PRODUCTS: Final = 160
 _CYCLES: Final = 300
 _ATTEMPTS: Final = 40
+_LONGEST_TAIL: Final = 80
+"""More instructions than the prefetch holds."""
 
 _Rng = np.random.Generator
 _Bools = npt.NDArray[np.bool_]
 
 
 def random_program(
-    hw: HwConfig, rng: np.random.Generator, *, instructions: int = 40
+    hw: HwConfig, rng: np.random.Generator, *, instructions: int = 40, tail: bool = True
 ) -> tuple[Program, Bytes]:
     """A random legal, race-free program and its memory image.
 
@@ -74,6 +81,8 @@ def random_program(
         rng: source of every choice; equal states give equal programs.
         instructions: random instructions; loads of missing operands, the stores that make
             results visible and FINISH come on top.
+        tail: let anything follow FINISH, often (see `random_tail`); the program up to FINISH is
+            the same without.
 
     Returns:
         The program and a uint8 image of ``program.memory_bytes`` with random data.
@@ -82,7 +91,24 @@ def random_program(
     for _ in range(instructions):
         generator.step()
     generator.observe()
-    return generator.finish()
+    return generator.finish(random_tail(rng.spawn(1)[0]) if tail else b"")
+
+
+def random_tail(rng: np.random.Generator) -> bytes:
+    """Instructions to follow FINISH, which a device may fetch and never runs.
+
+    Returns:
+        Nothing in one case of four; else up to more than the prefetch holds, of: instructions of
+        every unit with random fields, FINISH, any bits at all.
+    """
+    if rng.random() < 0.25:
+        return b""
+    words = rng.bytes(INSTRUCTION_BYTES * int(rng.integers(1, _LONGEST_TAIL)))
+    tail = np.frombuffer(words, dtype=np.uint8).copy().reshape(-1, INSTRUCTION_BYTES)
+    known = rng.random(len(tail)) < 0.7
+    opcodes = rng.integers(min(Opcode), max(Opcode) + 1, len(tail), dtype=np.uint8)
+    tail[known, 0] = tail[known, 0] & 0xF0 | opcodes[known]
+    return tail.tobytes()
 
 
 @dataclass(kw_only=True)
@@ -195,13 +221,13 @@ class _Generator:
             done += count
         self._store_unseen()
 
-    def finish(self) -> tuple[Program, Bytes]:
-        """The program so far, closed by FINISH, and its memory image."""
+    def finish(self, tail: bytes = b"") -> tuple[Program, Bytes]:
+        """The program so far, closed by FINISH and followed by a tail, and its memory image."""
         stream = b"".join(
             Instruction(opcode, {**values, **self._tokens.masks(index)}).encode()
             for index, (opcode, values) in enumerate(self._emitted)
         )
-        stream += Instruction(Opcode.FINISH, {}).encode()
+        stream += Instruction(Opcode.FINISH, {}).encode() + tail
         regions, memory_bytes = layout_regions({**self._sizes, "insn": len(stream)})
         program = Program(
             config_hash=self._hw.config_hash,

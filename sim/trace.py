@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from tilewright.host.device import Counters
 from tilewright.host.errors import DeviceError
-from tilewright.host.hwconfig import INSTRUCTION_BYTES
 from tilewright.host.isa import UNIT_OF, Instruction, Memory, Opcode, Unit
 from tilewright.host.program import Program
 from tilewright.sim.twin_device import Twin
@@ -121,13 +120,7 @@ def trace_events(program: Program, cycles: npt.NDArray[np.uint64]) -> Iterator[E
 
 def _instructions(program: Program) -> list[tuple[int, Instruction]]:
     """(index, instruction) of the stream up to FINISH."""
-    found = []
-    for start in range(0, len(program.instructions), INSTRUCTION_BYTES):
-        instruction = Instruction.decode(program.instructions[start : start + INSTRUCTION_BYTES])
-        if instruction.opcode is Opcode.FINISH:
-            break
-        found.append((start // INSTRUCTION_BYTES, instruction))
-    return found
+    return list(enumerate(map(Instruction.decode, program.executed())))
 
 
 def _units(mask: int) -> list[Unit]:

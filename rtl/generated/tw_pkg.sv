@@ -64,7 +64,8 @@ package tw_pkg;
     ErrTokenOverflow = 8'd8,
     ErrWatchdog = 8'd9,
     ErrAccBank = 8'd10,
-    ErrNoFinish = 8'd11
+    ErrNoFinish = 8'd11,
+    ErrSettings = 8'd12
   } error_e;
 
   typedef enum logic [3:0] {
@@ -207,7 +208,7 @@ package tw_pkg;
   localparam logic [11:0] RegId = 12'h000;  // ro: 0x54575231, ASCII TWR1
   localparam logic [11:0] RegIsa = 12'h004;  // ro: instruction set version
   localparam logic [11:0] RegConfigHash = 12'h008;  // ro: hash of the configuration that was elaborated
-  localparam logic [11:0] RegCtrl = 12'h00c;  // rw: bit 0: start (when idle), bit 1: soft reset; reads as 0
+  localparam logic [11:0] RegCtrl = 12'h00c;  // rw: bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); reads as 0
   localparam logic [11:0] RegStatus = 12'h010;  // ro: bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting
   localparam logic [11:0] RegError = 12'h014;  // ro: bits 7:0 ErrorCode, bits 11:8 ErrorUnit
   localparam logic [11:0] RegErrorInsn = 12'h018;  // ro: index of the instruction that failed: the one whose data, answer or token was wrong
@@ -215,14 +216,17 @@ package tw_pkg;
   localparam logic [11:0] RegIrqEnable = 12'h020;  // rw: bit 0: done, bit 1: error
   localparam logic [11:0] RegIrqStatus = 12'h024;  // w1c: bit 0: done, bit 1: error
   localparam logic [11:0] RegInsnBaseLo = 12'h028;  // rw: offset of the first instruction from MEM_BASE, 4 KiB aligned
-  localparam logic [11:0] RegInsnBaseHi = 12'h02c;  // rw: upper half
-  localparam logic [11:0] RegInsnCount = 12'h030;  // rw: instructions in the program
+  localparam logic [11:0] RegInsnBaseHi = 12'h02c;  // rw: bits 39:32
+  localparam logic [11:0] RegInsnCount = 12'h030;  // rw: instructions in the program, all inside MEM_SIZE
   localparam logic [11:0] RegMemBaseLo = 12'h034;  // rw: physical address of the program's memory, 4 KiB aligned
-  localparam logic [11:0] RegMemBaseHi = 12'h038;  // rw: upper half
-  localparam logic [11:0] RegMemSizeLo = 12'h03c;  // rw: bytes of the memory, a multiple of 4 KiB; no access beyond
-  localparam logic [11:0] RegMemSizeHi = 12'h040;  // rw: upper half
+  localparam logic [11:0] RegMemBaseHi = 12'h038;  // rw: bits 39:32
+  localparam logic [11:0] RegMemSizeLo = 12'h03c;  // rw: bytes of the memory, a multiple of 4 KiB, MEM_BASE + MEM_SIZE at most 2^40; no access beyond
+  localparam logic [11:0] RegMemSizeHi = 12'h040;  // rw: bits 38:32
   localparam logic [11:0] RegWatchdog = 12'h044;  // rw: cycles without progress before the watchdog fires; 0: never
   localparam logic [11:0] RegSnapshot = 12'h048;  // rw: any write copies all counters to the readable copies
+  localparam logic [11:0] RegAxiAttributes = 12'h04c;  // rw: of every burst on the DRAM port: bits 3:0 AxCACHE, 6:4 AxPROT, 11:8 AxQOS
+  // What AXI_ATTRIBUTES reads after a reset.
+  localparam logic [11:0] AxiAttributesReset = 12'h003;
   localparam logic [11:0] RegCounters = 12'h100;
 
   // Counter indices; each is 64 bits at RegCounters + 8 * index.

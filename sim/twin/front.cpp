@@ -19,8 +19,6 @@ void Front::Start(const uint8_t* instructions, uint32_t count) {
   stream_ = instructions;
   const uint64_t chunk_bytes = uint64_t{chunk_beats_} * core_.hw.axi_bytes;
   chunks_ = (uint64_t{count} * isa::kInstructionBytes + chunk_bytes - 1) / chunk_bytes;
-  core_.counters.bytes_read += chunks_ * chunk_bytes;
-  core_.counters.read_bursts += chunks_;
   request_at_ = 1;  // the first cycle only starts the fetch
   needed_ = int64_t{chunk_beats_} - fifo_beats_;
   arrived_ = popped_ = next_pop_ = 0;
@@ -28,6 +26,8 @@ void Front::Start(const uint8_t* instructions, uint32_t count) {
 }
 
 void Front::RequestTaken() {
+  core_.counters.bytes_read += uint64_t{chunk_beats_} * core_.hw.axi_bytes;
+  ++core_.counters.read_bursts;
   needed_ += chunk_beats_;
   if (--chunks_ == 0 || needed_ > static_cast<int64_t>(popped_)) {
     request_at_ = kForever;
@@ -72,6 +72,8 @@ void Front::Step() {
   wake = kForever;
   if (unit == kUnits) {
     core_.at_finish = true;
+    chunks_ = 0;  // what follows FINISH is not asked for
+    request_at_ = kForever;
     return;
   }
   Queue& queue = core_.queue[unit];

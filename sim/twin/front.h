@@ -14,7 +14,7 @@ class Front {
  public:
   explicit Front(Core& core);
 
-  // `count` instructions, of which the last dispatched is FINISH.
+  // `count` instructions; the first FINISH ends them, what follows it may be anything.
   void Start(const uint8_t* instructions, uint32_t count);
 
   // The first cycle in which the next burst is asked for, and its beats.

@@ -151,7 +151,7 @@ def test_a_region_outside_the_memory_names_its_instruction(device, hw):
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=lambda memory: memory.name)
-def test_a_program_that_leaves_the_memory_names_the_first_instruction_outside(hw, memory):
+def test_a_program_that_leaves_the_memory_is_refused_as_a_whole(hw, memory):
     """The image ends with its last page, the instructions do not: INSN_COUNT asks for more."""
     program = build(hw, *loads(hw, 127), finish=False)  # one page is 128 instructions
     filler = program.instructions[:32]
@@ -162,8 +162,8 @@ def test_a_program_that_leaves_the_memory_names_the_first_instruction_outside(hw
     host = Host(build_model(hw), hw, memory)
     host.start(longer, image)
     assert host.run(MAX_CYCLES)
-    assert host.read("ERROR") == ErrorCode.DRAM_RANGE | ErrorUnit.FETCH << 8
-    assert host.read("ERROR_INSN") == 128
+    assert host.read("ERROR") == ErrorCode.SETTINGS | ErrorUnit.FETCH << 8
+    assert host.read("ERROR_INSN") == 0
     host.close()
 
 

@@ -16,17 +16,27 @@ from contract.device_contract import (
     legal_steps,
     tokens_that_nobody_takes,
 )
-from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
+from e2e.drawing import generator
+from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.isa import Instruction, Opcode
 from tilewright.host.program import Program
-from tilewright.host.registers import Ctrl, ErrorCode, ErrorUnit, Status
+from tilewright.host.registers import (
+    COHERENT,
+    COUNTER_BASE,
+    COUNTERS,
+    Ctrl,
+    ErrorCode,
+    ErrorUnit,
+    Status,
+)
 from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")
 TRICKLE = replace(IDEAL, name="trickle", write_bytes_per_cycle=0.25)
@@ -61,12 +71,11 @@ def fill(host: Host) -> dict[str, int]:
     return dict(STORED)
 
 
-def test_every_register_reads_zero_after_a_hardware_reset(host):
-    zero = dict.fromkeys(STORED, 0)
-    assert values_of(host) == zero, "after power-on"
-    assert fill(host) == values_of(host), "ones are kept"
+def test_every_register_has_its_first_value_after_a_hardware_reset(host):
+    assert values_of(host) == RESET, "after power-on"
+    assert fill(host) == values_of(host), "ones are kept where the register has bits"
     host.simulation.reset()
-    assert values_of(host) == zero, "after a reset that followed writes"
+    assert values_of(host) == RESET, "after a reset that followed writes"
 
 
 def test_a_hardware_reset_in_mid_run_leaves_nothing_behind(host):
@@ -78,8 +87,9 @@ def test_a_hardware_reset_in_mid_run_leaves_nothing_behind(host):
         host.start(*SECOND)
         host.run(cycles)
         host.simulation.reset()
-        for name in ("STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE", "IRQ_STATUS", *STORED):
+        for name in ("STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE", "IRQ_STATUS"):
             assert host.read(name) == 0, f"{name} after a reset in cycle {cycles}"
+        assert values_of(host) == RESET, f"after a reset in cycle {cycles}"
         host.start(*FIRST)
         host.finish(wanted, f"after a reset in cycle {cycles}")
         assert host.counters() == counters, f"after a reset in cycle {cycles}"
@@ -108,6 +118,128 @@ def test_a_soft_reset_while_idle_keeps_every_register_and_clears_the_status(host
     host.soft_reset()
     assert host.read("STATUS") == 0
     assert values_of(host) == kept
+
+
+# -- the boundary between runs --------------------------------------------------------------
+
+NARROW = TINY.with_(name="narrow", read_outstanding=1)
+FAR = replace(IDEAL, name="far", read_latency=200)
+"""A read that is in flight when a run ends would still be in the next."""
+
+
+def test_what_follows_finish_is_not_in_flight_when_the_next_run_starts():
+    tail = [Instruction(Opcode.LOAD, {}).encode()] * 8
+    ended = build(NARROW)
+    longer = with_tail(ended, b"".join(tail))
+    host = Host(build_model(NARROW), NARROW, FAR)
+    for program in (longer, ended, longer, longer):
+        host.start(program, program.image())
+        host.finish(program.image())
+    host.close()
+
+
+@pytest.mark.parametrize("hw", [NARROW, TINY], ids=lambda hw: hw.name)
+def test_programs_with_any_tail_run_one_after_another_without_a_reset(hw):
+    rng = generator("tails")
+    host = Host(build_model(hw), hw, FAR)
+    for _ in range(20):
+        program, image = random_program(hw, rng, instructions=3)
+        host.start(program, image)
+        host.finish(ReferenceDevice(hw).run(program, image).memory)
+    host.close()
+
+
+def with_tail(program: Program, tail: bytes) -> Program:
+    """The program with instructions behind FINISH."""
+    insn = program.regions["insn"]
+    return replace(
+        program,
+        instructions=program.instructions + tail,
+        regions={**program.regions, "insn": replace(insn, nbytes=insn.nbytes + len(tail))},
+    )
+
+
+def test_a_start_that_is_ignored_changes_nothing(host):
+    spoiled = build(TINY, *legal_steps(TINY).values(), finish=False)
+    host.start(spoiled, data_image(spoiled))
+    assert host.run(MAX_CYCLES)
+    host.run(500, clear=True)
+    assert host.read("STATUS") == Status.ERROR
+    counters, error = host.counters(), host.read("ERROR")
+    host.write("CTRL", Ctrl.START)
+    host.run(20)
+    assert host.counters() == counters
+    assert (host.read("STATUS"), host.read("ERROR")) == (Status.ERROR, error)
+    host.soft_reset()
+    host.start(*FIRST)
+    host.run(50)
+    before = host.counters()
+    host.write("CTRL", Ctrl.START)
+    assert host.counters()[0] > before[0], "a run under way is counted from its own start"
+    host.finish(expected(*FIRST))
+
+
+def test_a_soft_reset_goes_before_a_start_in_the_same_write(host):
+    host.start(*FIRST)
+    host.finish(expected(*FIRST))
+    counters = host.counters()
+    host.write("CTRL", Ctrl.START | Ctrl.SOFT_RESET)
+    host.run(20)
+    assert host.read("STATUS") == 0
+    assert host.counters() == counters
+
+
+def test_settings_that_are_written_during_a_run_are_for_the_next(host):
+    host.start(*FIRST)
+    host.run(30)
+    for name in ("MEM_BASE_LO", "MEM_SIZE_LO", "INSN_BASE_LO", "INSN_COUNT"):
+        host.write(name, 0)
+    host.write("WATCHDOG", 1)
+    host.write("AXI_ATTRIBUTES", COHERENT)
+    host.finish(expected(*FIRST))
+    host.configure(SECOND[0])
+    host.write("WATCHDOG", 1)
+    host.attach(SECOND[1])
+    host.write("CTRL", Ctrl.START)
+    assert host.run(MAX_CYCLES)
+    assert host.read("ERROR") & 0xFF == ErrorCode.WATCHDOG
+    host.run(500, clear=True)
+    host.soft_reset()
+    host.start(*SECOND)
+    host.finish(expected(*SECOND))
+
+
+@pytest.mark.parametrize(
+    ("base", "size", "insn", "count"),
+    [
+        (MEMORY_BASE, 4096, 0xFF_FFFF_F000, 128),
+        (MEMORY_BASE, 2**39 - 4096, 0xFF_FFFF_F000, 128),
+        (MEMORY_BASE, 4096, 0, 129),
+        (MEMORY_BASE, 4096, 4096, 1),
+        (MEMORY_BASE, 0, 0, 1),
+        (MEMORY_BASE, 8192, 4096, 2**32 - 1),
+        (2**40 - 4096, 8192, 0, 1),
+        (2**40 - 4096, 2**39 - 4096, 0, 1),
+    ],
+)
+def test_places_that_no_run_can_have_are_an_error_at_the_start(host, base, size, insn, count):
+    for name, value in (("MEM_BASE", base), ("MEM_SIZE", size), ("INSN_BASE", insn)):
+        host.write(f"{name}_LO", value & 0xFFFF_FFFF)
+        host.write(f"{name}_HI", value >> 32)
+    host.write("INSN_COUNT", count)
+    host.write("IRQ_ENABLE", 0b11)
+    host.attach(FIRST[1])
+    host.write("CTRL", Ctrl.START)
+    assert host.run(20), "no interrupt at once"
+    assert host.read("ERROR") == ErrorCode.SETTINGS | ErrorUnit.FETCH << 8
+    assert host.read("ERROR_INSN") == 0
+    host.write("SNAPSHOT", 1)
+    bursts = COUNTER_BASE + 8 * [name for name, _ in COUNTERS].index("read_bursts")
+    assert host.at(bursts) == 0, "it asked for something"
+    host.run(500, clear=True)
+    host.soft_reset()
+    host.start(*FIRST)
+    host.finish(expected(*FIRST))
 
 
 # -- watchdog -------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def _opcodes(program: Program) -> list[Opcode]:
 
 
 def test_the_timeline_is_in_order_within_each_unit() -> None:
-    program, _ = random_program(TINY, generator("twin timeline"), instructions=60)
+    program, _ = random_program(TINY, generator("twin timeline"), instructions=60, tail=False)
     counters, events = Twin(TINY, IDEAL).timeline(program)
     units = {Opcode.LOAD: Unit.LOAD, Opcode.GEMM: Unit.GEMM, Opcode.VECTOR: Unit.VECTOR}
     units[Opcode.STORE] = Unit.STORE
@@ -167,7 +167,7 @@ def test_the_timeline_is_in_order_within_each_unit() -> None:
 def test_refuses_what_it_does_not_cover() -> None:
     with pytest.raises(ConfigError, match="stall"):
         Twin(TINY, replace(IDEAL, stall_percent=20))
-    program, _ = random_program(TINY, generator("twin refusal"), instructions=20)
+    program, _ = random_program(TINY, generator("twin refusal"), instructions=20, tail=False)
     twin = Twin(TINY, IDEAL)
     with pytest.raises(DeviceTimeoutError, match="max_cycles"):
         twin.counters(program, max_cycles=10)

@@ -83,9 +83,9 @@ def test_random_programs_equal_the_reference_on_any_configuration(number: int) -
 def damage(
     program: Program, image: np.ndarray, rng: np.random.Generator
 ) -> tuple[Program, np.ndarray]:
-    """The program with one bit of one instruction flipped; FINISH stays."""
+    """The program with one bit of one instruction flipped before FINISH."""
     stream = np.frombuffer(program.instructions, dtype=np.uint8).copy()
-    bit = int(rng.integers((stream.size - INSN_BYTES) * 8))
+    bit = int(rng.integers(len(program.executed()) * INSN_BYTES * 8))
     stream[bit // 8] ^= np.uint8(1 << bit % 8)
     changed = replace(program, instructions=stream.tobytes())
     copy = image.copy()

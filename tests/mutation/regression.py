@@ -27,7 +27,7 @@ from contract.device_contract import (
     tokens_that_nobody_takes,
 )
 from support.bus_faults import index_of_failure
-from support.rtl import IDEAL, MAX_CYCLES, ROUGH, STORED, Host
+from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.device import Bytes, RunResult
@@ -194,17 +194,17 @@ def judged(name: str, hw: HwConfig, program: Program, image: Bytes) -> Case:
 
 
 @functools.cache
-def random_cases(hw: HwConfig, seeds: tuple[int, ...]) -> tuple[Case, ...]:
+def random_cases(hw: HwConfig, seeds: tuple[int, ...], *, tail: bool = True) -> tuple[Case, ...]:
     """Random programs by seed."""
     return tuple(
-        judged(f"seed {seed}", hw, *random_program(hw, np.random.default_rng(seed)))
+        judged(f"seed {seed}", hw, *random_program(hw, np.random.default_rng(seed), tail=tail))
         for seed in seeds
     )
 
 
 def fixed_cases(hw: HwConfig) -> tuple[Case, ...]:
     """The programs whose counters are pinned."""
-    return random_cases(hw, tuple(FIXED_SEEDS[hw.name]))
+    return random_cases(hw, tuple(FIXED_SEEDS[hw.name]), tail=False)
 
 
 @functools.cache
@@ -476,7 +476,7 @@ def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
     rng = np.random.default_rng(11)
     cases: list[Case] = []
     while len(cases) < count:
-        program, image = random_program(hw, rng, instructions=8)
+        program, image = random_program(hw, rng, instructions=8, tail=False)
         data = program.instructions
         stream = [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
         index = int(rng.integers(len(stream) - 1))
@@ -526,7 +526,7 @@ def resets(model: Model) -> None:
                 host.soft_reset()
             else:
                 host.simulation.reset()
-                _expect_zeros(host)
+                _expect_reset(host)
             counters = _counters_of(host, case)
             assert counters == wanted, f"counters after a {kind} reset in cycle {cycles}"
         host.close()
@@ -540,10 +540,10 @@ def _counters_of(host: Host, case: Case) -> Sequence[int]:
     return host.counters()
 
 
-def _expect_zeros(host: Host) -> None:
+def _expect_reset(host: Host) -> None:
     """What every register reads after a hardware reset."""
-    for name in (*STORED, *_CLEAR):
-        assert host.read(name) == 0, f"{name} after a reset"
+    for name, value in (*RESET.items(), *((name, 0) for name in _CLEAR)):
+        assert host.read(name) == value, f"{name} after a reset"
 
 
 _CLEAR: Final = (
@@ -563,14 +563,14 @@ def registers(model: Model) -> None:
     case = fixed_cases(model.hw)[2]
     assert case.result is not None
     program, image, expected = case.program, case.image, case.result.memory
-    _expect_zeros(host)
+    _expect_reset(host)
     for name, mask in STORED.items():
         for value in (0xA5C33C5A, 0x5A3CC3A5, 0, mask):
             host.write(name, value)
             assert host.read(name) == value & mask, name
     host.simulation.reset()
-    _expect_zeros(host)
-    assert host.at(0x04C) == 0
+    _expect_reset(host)
+    assert host.at(0x050) == 0
     assert host.at(COUNTER_BASE + 8 * len(COUNTERS)) == 0
     assert host.at(0xFFC) == 0
     host.start(program, image, interrupts=0)
@@ -603,10 +603,11 @@ def registers(model: Model) -> None:
     assert host.read("IRQ_STATUS") == 0b10
     assert not host.run(500, clear=True)  # the bus drains
     assert host.read("STATUS") == Status.ERROR
-    error = host.read("ERROR")
+    error, counted = host.read("ERROR"), host.counters()
     host.write("CTRL", Ctrl.START)  # ignored until the reset
     assert not host.run(500, clear=True)
     assert (host.read("STATUS"), host.read("ERROR")) == (Status.ERROR, error)
+    assert host.counters() == counted, "a start that is ignored counts anew"
     host.soft_reset()
     assert host.read("ERROR") == host.read("ERROR_INSN") == host.read("WAIT_STATE") == 0
     host.start(program, image, interrupts=0)

@@ -66,6 +66,76 @@ async def a_run_ends_with_done(dut: Any) -> None:
 
 
 @cocotb.test()
+async def a_run_begins_when_the_bus_is_idle(dut: Any) -> None:
+    generator("control clear")
+    await prepare(dut)
+    dut.bus_idle_i.value = 0
+    dut.start_i.value = 1
+    await RisingEdge(dut.clk_i)
+    assert int(dut.accept_o.value)
+    dut.start_i.value = 0
+    for _ in range(20):
+        await RisingEdge(dut.clk_i)
+        assert status(dut) == Status.BUSY
+        assert not int(dut.unit_reset_o.value), "what comes back would be the next run's"
+        assert not int(dut.fetch_start_o.value)
+    dut.bus_idle_i.value = 1
+    await until(dut.clk_i, lambda: int(dut.fetch_start_o.value) == 1, 3, "the fetch")
+
+
+@cocotb.test()
+async def a_start_is_taken_when_idle_alone_and_never_beside_a_soft_reset(dut: Any) -> None:
+    generator("control accept")
+    await prepare(dut)
+
+    async def offered() -> int:
+        dut.start_i.value = 1
+        await RisingEdge(dut.clk_i)
+        dut.start_i.value = 0
+        return int(dut.accept_o.value)
+
+    dut.soft_reset_i.value = 1
+    assert not await offered()
+    dut.soft_reset_i.value = 0
+    for _ in range(3):
+        await RisingEdge(dut.clk_i)
+    assert status(dut) == Status(0)
+    assert await offered()
+    for _ in range(6):
+        assert not await offered(), "busy"
+    dut.error_code_i.value = ErrorCode.ACC_BANK
+    await pulse(dut, "error_valid_i")
+    for _ in range(4):
+        assert not await offered(), "failed"
+    dut.bus_idle_i.value = 0
+    await pulse(dut, "soft_reset_i")
+    for _ in range(4):
+        assert not await offered(), "resetting"
+    dut.bus_idle_i.value = 1
+    for _ in range(2):
+        await RisingEdge(dut.clk_i)
+    assert status(dut) == Status(0)
+    assert await offered()
+
+
+@cocotb.test()
+async def a_soft_reset_in_the_cycle_of_the_end_leaves_no_trace(dut: Any) -> None:
+    generator("control reset at the end")
+    await prepare(dut)
+    dut.error_code_i.value = ErrorCode.ACC_BANK
+    for name in ("finish_i", "error_valid_i"):
+        await start(dut)
+        getattr(dut, name).value = dut.soft_reset_i.value = 1
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.event_o.value), "an interrupt of a run that was given up"
+        getattr(dut, name).value = dut.soft_reset_i.value = 0
+        for _ in range(3):
+            await RisingEdge(dut.clk_i)
+            assert not int(dut.event_o.value)
+        assert status(dut) == Status(0)
+
+
+@cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def the_first_error_is_kept_until_soft_reset(dut: Any, knob: str) -> None:
     rng = generator("control error" + knob)

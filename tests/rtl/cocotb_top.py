@@ -22,6 +22,7 @@ from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import (
     DEVICE_ID,
+    NOT_COHERENT,
     UNIT_COUNTER_STATES,
     UNIT_NAMES,
     ErrorCode,
@@ -153,12 +154,44 @@ async def interrupts_are_levels_that_a_write_clears(dut: Any) -> None:
     assert await device.wait() == Status.DONE
     assert not int(dut.irq_o.value), "interrupt although not enabled"
     assert await device.read("IRQ_STATUS") == 1
-    await device.write("IRQ_ENABLE", 1)
+
+    async def write(name: str, value: int) -> None:
+        await device.write(name, value)
+        await RisingEdge(dut.aclk)  # the interrupt is a register
+
+    await write("IRQ_ENABLE", 1)
     assert int(dut.irq_o.value)
-    await device.write("IRQ_STATUS", 2)
+    await write("IRQ_STATUS", 2)
     assert int(dut.irq_o.value), "cleared by a 0 bit"
-    await device.write("IRQ_STATUS", 1)
+    await write("IRQ_STATUS", 1)
     assert not int(dut.irq_o.value)
+
+
+@cocotb.test()
+async def bursts_carry_the_attributes_of_their_run(dut: Any) -> None:
+    rng = generator("attributes")
+    device = await prepare(dut, "none", rng)
+    seen: dict[str, set[int]] = {}
+
+    async def watch() -> None:
+        while True:
+            await RisingEdge(dut.aclk)
+            for channel in ("ar", "aw"):
+                if int(getattr(dut, f"m_axi_{channel}valid").value):
+                    cache, prot, qos = (
+                        int(getattr(dut, f"m_axi_{channel}{name}").value)
+                        for name in ("cache", "prot", "qos")
+                    )
+                    seen.setdefault(channel, set()).add(qos << 8 | prot << 4 | cache)
+
+    cocotb.start_soon(watch())
+    for attributes in (None, 0xA5F, 0x02F):
+        wanted = NOT_COHERENT if attributes is None else attributes
+        if attributes is not None:
+            await device.write("AXI_ATTRIBUTES", attributes)
+        seen.clear()
+        await check_run(device, *random_program(hardware(), rng, instructions=5))
+        assert seen == {"ar": {wanted}, "aw": {wanted}}
 
 
 # -- errors ---------------------------------------------------------------------------------
@@ -258,7 +291,7 @@ def broken(
     """A random program with one fault, and what the reference says about it."""
     hw = hardware()
     for _ in range(20):
-        program, image = random_program(hw, rng, instructions=8)
+        program, image = random_program(hw, rng, instructions=8, tail=False)
         instructions = decode(program)
         for index in rng.permutation(len(instructions)).tolist():
             chosen = instructions[index]
@@ -305,7 +338,7 @@ async def broken_instructions_stop_with_the_error_of_the_reference(dut: Any) -> 
 async def illegal_opcodes_and_a_missing_finish_are_errors(dut: Any) -> None:
     rng = generator("opcodes")
     device = await prepare(dut, "none", rng)
-    program, image = random_program(hardware(), rng, instructions=8)
+    program, image = random_program(hardware(), rng, instructions=8, tail=False)
     stream = [instruction.encode() for instruction in decode(program)]
     for opcode in (0, 6, 15):
         index = int(rng.integers(len(stream)))
@@ -325,7 +358,7 @@ async def illegal_opcodes_and_a_missing_finish_are_errors(dut: Any) -> None:
 def program_using_every_region(rng: np.random.Generator) -> tuple[Program, np.ndarray]:
     """A random program that reads its parameters (not only the probes) and writes results."""
     for _ in range(100):
-        program, image = random_program(hardware(), rng, instructions=8)
+        program, image = random_program(hardware(), rng, instructions=8, tail=False)
         used = {
             (instruction.opcode, name)
             for instruction in decode(program)

@@ -323,6 +323,10 @@ def test_regs() -> None:
     run_unit("tw_regs", {"ConfigHash": 0x1234ABCD}, wrapper=True)
 
 
+def test_settings() -> None:
+    run_unit("tw_settings", {})
+
+
 def test_control() -> None:
     run_unit("tw_control", {}, wrapper=True)
 

@@ -32,12 +32,11 @@ ROUGH: Final = MemoryModel(
 )
 """Back-pressure on every channel, and bursts that wait for each other."""
 
-STORED: Final = {
-    register.name: 0b11 if register.name == "IRQ_ENABLE" else 2**32 - 1
-    for register in REGISTERS
-    if register.access == "rw" and register.name not in ("CTRL", "SNAPSHOT")
-}
+STORED: Final = {register.name: register.kept for register in REGISTERS if register.kept}
 """Registers that keep what is written, with the bits that they have."""
+
+RESET: Final = {register.name: register.reset for register in REGISTERS if register.kept}
+"""What the same registers have after a hardware reset."""
 
 MAX_CYCLES: Final = 100_000
 """A program of these tests needs less than a tenth of it."""

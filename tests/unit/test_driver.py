@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from contract.device_contract import build
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.host.driver import WINDOW_BYTES, Driver
-from tilewright.host.errors import DeviceError
+from tilewright.host.errors import DeviceError, ProgramError
 from tilewright.host.hwconfig import ISA_VERSION, load_hwconfig
+from tilewright.host.program import Region
 from tilewright.host.registers import (
+    COHERENT,
     COUNTER_BASE,
     COUNTERS,
     DEVICE_ID,
+    NOT_COHERENT,
     REGISTERS,
     Ctrl,
     ErrorCode,
@@ -62,7 +67,10 @@ def test_anything_else_is_refused_with_both_values(name):
     assert f"{IDENTITY[name] ^ 0x10:#010x}" in str(error.value)
 
 
-@given(base=st.integers(0, 2**40 // 4096 - 1), watchdog=st.integers(0, 2**32 - 1))
+@given(
+    base=st.integers(0, (2**40 - build(TINY).memory_bytes) // 4096),
+    watchdog=st.integers(0, 2**32 - 1),
+)
 def test_a_start_writes_every_setting_and_the_start_bit_last(base, watchdog):
     registers, program = Registers(), build(TINY)
     Driver(registers).start(program, base * 4096, watchdog_cycles=watchdog)
@@ -75,8 +83,41 @@ def test_a_start_writes_every_setting_and_the_start_bit_last(base, watchdog):
     assert written["WATCHDOG"] == watchdog
     assert registers.writes[-1] == (OFFSET["CTRL"], Ctrl.START)
     assert all(0 <= value < 2**32 for _, value in registers.writes)
-    settings = {r.name for r in REGISTERS if r.access == "rw"} - {"SNAPSHOT"}
+    settings = {r.name for r in REGISTERS if r.access == "rw"} - {"SNAPSHOT", "AXI_ATTRIBUTES"}
     assert settings | {"IRQ_STATUS"} == set(written)
+    kept = {r.name: r.kept for r in REGISTERS if r.kept}
+    assert all(written[name] & ~kept[name] == 0 for name in kept.keys() & written.keys())
+
+
+@pytest.mark.parametrize(("coherent", "value"), [(True, COHERENT), (False, NOT_COHERENT)])
+def test_bursts_say_whether_the_port_is_coherent(coherent, value):
+    registers = Registers()
+    Driver(registers).set_coherent(coherent=coherent)
+    assert registers.written() == {"AXI_ATTRIBUTES": value}
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "field"),
+    [
+        (100, {}, "MEM_BASE"),
+        (-4096, {}, "MEM_BASE"),
+        (2**40, {}, "MEM_BASE"),
+        (2**64, {}, "MEM_BASE"),
+        (2**40 - 4096, {}, "MEM_BASE + MEM_SIZE"),
+        (0, {"memory_bytes": 2**39}, "MEM_SIZE"),
+        (0, {"memory_bytes": 2**20 + 64}, "MEM_SIZE"),
+        (0, {"regions": {"insn": Region(offset=64, nbytes=64)}}, "INSN_BASE"),
+        (0, {"instructions": bytes(32 * 2**12)}, "insn"),
+    ],
+)
+def test_a_place_that_the_registers_would_cut_off_is_refused_before_anything_is_written(
+    base, change, field
+):
+    registers = Registers()
+    with pytest.raises(ProgramError) as error:
+        Driver(registers).start(replace(build(TINY), **change), base, watchdog_cycles=0)
+    assert error.value.field == field
+    assert not registers.writes
 
 
 @pytest.mark.parametrize(

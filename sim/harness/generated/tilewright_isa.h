@@ -29,6 +29,7 @@ inline constexpr uint32_t kRegMemSizeLo = 0x03c;
 inline constexpr uint32_t kRegMemSizeHi = 0x040;
 inline constexpr uint32_t kRegWatchdog = 0x044;
 inline constexpr uint32_t kRegSnapshot = 0x048;
+inline constexpr uint32_t kRegAxiAttributes = 0x04c;
 inline constexpr uint32_t kRegCounters = 0x100;
 inline constexpr uint32_t kNumCounters = 35;
 
@@ -52,6 +53,7 @@ enum class ErrorCode : uint32_t {
   kWatchdog = 9,
   kAccBank = 10,
   kNoFinish = 11,
+  kSettings = 12,
 };
 
 enum class ErrorUnit : uint32_t {

@@ -13,6 +13,7 @@ module bench_control (
     input  logic [ 39:0] error_code_i,
     input  logic [159:0] error_index_i,
     input  logic [ 15:0] state_i,
+    output logic         accept_o,
     output logic         unit_reset_o,
     output logic         fetch_start_o,
     output logic         halt_o,

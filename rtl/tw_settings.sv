@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run works with: the registers as they are when its start is accepted, and whether they
+// make sense. A write during a run is for the next one.
+module tw_settings (
+    input  logic        clk_i,
+    input  logic        accept_i,      // a start is accepted
+    // registers
+    input  logic [39:0] insn_base_i,
+    input  logic [31:0] insn_count_i,
+    input  logic [39:0] mem_base_i,
+    input  logic [38:0] mem_size_i,
+    input  logic [31:0] watchdog_i,
+    input  logic [10:0] attributes_i,
+    // of the run
+    output logic [39:0] insn_base_o,
+    output logic [31:0] insn_count_o,
+    output logic [39:0] mem_base_o,
+    output logic [39:0] mem_size_o,
+    output logic [31:0] watchdog_o,
+    output logic [10:0] attributes_o,
+    output logic        refuse_o       // they are wrong; valid two cycles after accept_i
+);
+  localparam int unsigned PageBits = 12;  // bases and sizes are whole pages of 4 KiB
+
+  logic [39:PageBits] insn_base_q, mem_base_q, mem_size_q;
+  logic [40:PageBits] mem_end;
+  logic [40:5] insn_end;  // in instructions
+  logic refuse_q;
+
+  // Offsets are below MEM_SIZE, which is below 2^39: an offset plus a stride cannot wrap, and the
+  // sum with MEM_BASE cannot if it does not for the last byte.
+  assign mem_end  = {1'b0, mem_base_q} + {1'b0, mem_size_q};
+  assign insn_end = {1'b0, insn_base_q, 7'd0} + 36'(insn_count_o);
+
+  always_ff @(posedge clk_i) begin
+    if (accept_i) begin
+      insn_base_q  <= insn_base_i[39:PageBits];
+      insn_count_o <= insn_count_i;
+      mem_base_q   <= mem_base_i[39:PageBits];
+      mem_size_q   <= {1'b0, mem_size_i[38:PageBits]};
+      watchdog_o   <= watchdog_i;
+      attributes_o <= attributes_i;
+    end
+    refuse_q <= mem_end > {1'b1, 28'd0} || insn_end > {1'b0, mem_size_q, 7'd0};
+  end
+
+  assign insn_base_o = {insn_base_q, PageBits'(0)};
+  assign mem_base_o  = {mem_base_q, PageBits'(0)};
+  assign mem_size_o  = {mem_size_q, PageBits'(0)};
+  assign refuse_o    = refuse_q;
+
+  logic unused;
+  assign unused = ^{insn_base_i[PageBits-1:0], mem_base_i[PageBits-1:0],
+                    mem_size_i[PageBits-1:0]};
+endmodule
