@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import Step, build, data_image, legal_steps
+from contract.device_contract import build, data_image, legal_steps
 from mutation.regression import HALVES, ODD, WIDE
 from support.bus_faults import beats_of, decode, index_of_failure
+from support.corner_programs import DATA, loads, stores, stream
 from support.randomness import fresh_rng
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Instruction, Memory, Opcode, Unit
-from tilewright.host.program import Program, layout_regions
+from tilewright.host.isa import Memory, Opcode, Unit
+from tilewright.host.program import Program
 from tilewright.host.registers import ErrorCode, ErrorUnit
 from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
@@ -25,8 +26,6 @@ TINY = load_hwconfig("tiny-4x4")
 LATE = replace(IDEAL, name="late", read_latency=200, write_latency=200, max_reads=16, max_writes=16)
 """Every burst that may be in flight is, before the first answer comes."""
 MEMORIES = (IDEAL, LATE, ROUGH)
-DATA = 4096
-"""Offset of the data region of `build`."""
 
 Found = tuple[ErrorCode, ErrorUnit, int]
 
@@ -48,29 +47,6 @@ def failure(device: VerilatorDevice, program: Program) -> Found:
     with pytest.raises(DeviceStatusError) as caught:
         device.run(program, data_image(program), max_cycles=40 * MAX_CYCLES)
     return caught.value.code, caught.value.unit, caught.value.instruction
-
-
-def loads(hw: HwConfig, count: int, beats: int = 3) -> list[Step]:
-    """LOADs of ``beats`` bus beats each, one behind the other in memory and not aligned."""
-    tiles = max(1, beats * hw.axi_bytes // hw.inp_tile_bytes)
-    size = tiles * hw.inp_tile_bytes
-    values = {"memory": Memory.INP, "x_size": tiles, "y_size": 1, "z_size": 1}
-    return [(Opcode.LOAD, {**values, "dram_offset": DATA + 4096 + k * size}) for k in range(count)]
-
-
-def stores(hw: HwConfig, count: int, bursts: int = 3) -> list[Step]:
-    """STOREs of ``bursts`` rows, each row a burst, after what they store was computed."""
-    steps = legal_steps(hw)
-    for name in ("alu", "requant"):
-        steps[name] = (steps[name][0], {**steps[name][1], "iter_outer": bursts})
-    steps["requant"][1]["dst_outer"] = 1
-    opcode, values = steps.pop("store")
-    pitch = max(1, 64 // hw.out_tile_bytes)  # a row has its own beats on every bus
-    made: list[Step] = list(steps.values())
-    for k in range(count):
-        place = {"dram_offset": DATA + 16384 + k * 4096, "y_size": bursts, "y_stride": pitch}
-        made.append((opcode, {**values, **place, "pop": values["pop"] if not k else 0}))
-    return made
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 9])
@@ -165,16 +141,6 @@ def test_a_program_that_leaves_the_memory_is_refused_as_a_whole(hw, memory):
     assert host.read("ERROR") == ErrorCode.SETTINGS | ErrorUnit.FETCH << 8
     assert host.read("ERROR_INSN") == 0
     host.close()
-
-
-def stream(hw: HwConfig, head: list[Step], body: Step, count: int, tail: list[Step]) -> Program:
-    """``head``, then ``count`` times ``body``, then ``tail``, then FINISH."""
-    parts = [Instruction(o, v).encode() for o, v in head]
-    parts += [Instruction(*body).encode()] * count
-    parts += [Instruction(o, v).encode() for o, v in [*tail, (Opcode.FINISH, {})]]
-    data = b"".join(parts)
-    regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(data)})
-    return replace(build(hw), instructions=data, regions=regions, memory_bytes=total)
 
 
 @pytest.mark.parametrize("unit", list(Unit), ids=lambda unit: unit.name.lower())

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random and damaged programs on the whole RTL, in process: hundreds a second.
 
-A legal race-free program must leave the memory image of the reference, whatever the memory's
-timing. A program with one flipped bit must end: with the same image, or with the error, the unit
-and the instruction that the reference names, and the next program must run as if nothing happened.
+A legal race-free program must leave the memory image of the reference, whatever the memory's timing
+and whatever registers and memories held before the reset. A program with one flipped bit must end:
+with the same image, or with the error, the unit and the instruction that the reference names, and
+the next program must run as if nothing happened.
 """
 
 from __future__ import annotations
@@ -54,7 +55,12 @@ def any_memory(rng: np.random.Generator) -> MemoryModel:
 def check_programs(hw: HwConfig, rng: np.random.Generator, programs: int) -> None:
     """Random programs on random memories; the last device runs them all once more."""
     for _ in range(MEMORIES):
-        device = VerilatorDevice(hw, any_memory(rng), exact_mac=bool(rng.integers(2)))
+        device = VerilatorDevice(
+            hw,
+            any_memory(rng),
+            exact_mac=bool(rng.integers(2)),
+            initial_seed=int(rng.integers(1, 2**31)),
+        )
         for number in range(programs // MEMORIES):
             program, image = random_program(hw, rng, instructions=int(rng.integers(3, 60)))
             expected = ReferenceDevice(hw).run(program, image)
@@ -134,7 +140,12 @@ def agree(actual: Outcome, expected: Outcome | None) -> bool:
 
 def check_damaged(hw: HwConfig, rng: np.random.Generator, programs: int) -> Counter[str]:
     """Damaged programs, each followed by a good one; what they ended with."""
-    device = VerilatorDevice(hw, any_memory(rng), watchdog_cycles=WATCHDOG)
+    device = VerilatorDevice(
+        hw,
+        any_memory(rng),
+        watchdog_cycles=WATCHDOG,
+        initial_seed=int(rng.integers(1, 2**31)),
+    )
     good, good_image = random_program(hw, rng, instructions=10)
     good_memory = ReferenceDevice(hw).run(good, good_image).memory
     seen: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seed faults in copies of the RTL and count those that the regression finds.
 
-Every mutant is built and goes through the stages of `regression.STAGES`, then through the cocotb
+Every mutant is built and goes through the stages of `stages.STAGES`, then through the cocotb
 bench of its unit, until one finds it. Results are written one by one, so that a run can be
 stopped and resumed.
 """
@@ -28,6 +28,7 @@ import numpy as np
 import yaml
 from mutation import regression
 from mutation.quick_build import quick_model
+from mutation.stages import STAGES
 
 from tilewright.host.errors import BuildError, DeviceError, TilewrightError
 from tilewright.sim.build import MANIFEST, ROOT
@@ -39,6 +40,7 @@ OUTPUT: Final = ROOT / "build" / "mutation"
 PACKAGES: Final = ("tw_geometry",)
 """Files without hardware: functions that are the identity there."""
 EXPLANATIONS: Final = HERE / "survivors.yaml"
+PERMANENT: Final = HERE / "permanent.yaml"
 WALL_LIMIT_S: Final = 900.0
 _GOAL: Final = 0.95
 # A dropped condition may leave a signal without a reader, and a changed constant may make a
@@ -64,7 +66,7 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
     os.environ["TILEWRIGHT_CACHE"] = str(rtl.parent / "cache")
     libraries: dict[str, Path] = {}
     try:
-        for stage, (name, checks) in regression.STAGES.items():
+        for stage, (name, checks) in STAGES.items():
             hw = regression.CONFIGS[name]
             if name not in libraries:
                 _phase(work, "build")
@@ -173,6 +175,10 @@ class Run:
                     remedy=f"choose from {', '.join(sorted(n[:-3] for n in self._sources))}",
                 )
 
+    def permanent(self) -> list[Mutation]:
+        """Faults that every run must find (see `permanent.yaml`)."""
+        return load_permanent(self._sources)
+
     def draw(self) -> Iterator[Mutation]:
         """The mutants in their order: the same for the same seed and RTL."""
         only = [f"{module}.sv" for module in self.modules]
@@ -190,9 +196,10 @@ class Run:
                     "`python tests/mutation/pins.py --write`",
                 )
 
-    def work_off(self, count: int, pool: WorkerPool, jobs: int, cocotb: bool) -> list[Record]:
+    def work_off(
+        self, mutants: Iterator[Mutation], count: int, pool: WorkerPool, jobs: int, cocotb: bool
+    ) -> list[Record]:
         """Judge mutants until ``count`` of them were viable; their records in order."""
-        mutants = self.draw()
         order: list[Mutation] = []
         running: dict[str, Mutation] = {}
         results = self._outcomes(pool)
@@ -246,6 +253,39 @@ class Run:
             f"{mutation.operator}: {verdict} ({record['seconds']:.0f} s)\n"
         )
         sys.stdout.flush()
+
+
+def load_permanent(sources: Mapping[str, str], path: Path = PERMANENT) -> list[Mutation]:
+    """The faults that were once missed, at their places in the RTL.
+
+    Raises:
+        TilewrightError: a text does not occur once: the RTL has changed under the fault.
+    """
+    found = []
+    for name, entry in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+        text, old, new = sources[entry["file"]], str(entry["old"]), str(entry["new"])
+        if text.count(old) != 1:
+            raise TilewrightError(
+                "the text of a permanent fault must occur once in its file",
+                field=f"{path.name}: {name}",
+                value=text.count(old),
+                remedy="adapt the fault to the RTL",
+            )
+        start = text.index(old)
+        found.append(
+            Mutation(
+                file=entry["file"],
+                operator="permanent",
+                start=start,
+                end=start + len(old),
+                replacement=new,
+                line=text.count("\n", 0, start) + 1,
+                original=" ".join(old.split()),
+                mutated=" ".join(new.split()),
+                ident=f"permanent-{name}",
+            )
+        )
+    return found
 
 
 def summarise(records: Sequence[Record], explained: Mapping[str, Record]) -> Record:
@@ -315,7 +355,8 @@ def describe(records: Sequence[Record], summary: Record, explained: Mapping[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the mutation check: 0 when at least 95 % are killed and the rest is explained."""
+    """Run the mutation check: 0 when at least 95 % are killed, the rest is explained, and every
+    permanent fault is found."""
     parser = argparse.ArgumentParser(prog="mutate", description=main.__doc__)
     parser.add_argument("--count", type=int, default=100, help="mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default: new)")
@@ -331,7 +372,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"seed {run.seed}, results in {options.output}\n")
         with WorkerPool(options.jobs, wall_limit_s=WALL_LIMIT_S) as pool:
             run.check_original(pool)
-            records = run.work_off(options.count, pool, options.jobs, not options.no_cocotb)
+            kept = run.permanent()
+            lasting = run.work_off(iter(kept), len(kept), pool, options.jobs, True)
+            records = run.work_off(
+                run.draw(), options.count, pool, options.jobs, not options.no_cocotb
+            )
     except TilewrightError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -342,6 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     summary = summarise(records, explained)
     report = {
         "records": records,
+        "permanent": lasting,
         "summary": summary,
         "conditions": {
             "seed": run.seed,
@@ -351,7 +397,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     (options.output / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     sys.stdout.write(describe(records, summary, explained) + "\n")
-    return int(summary["share_killed"] < _GOAL or summary["unexplained"] > 0)
+    missed = [record["ident"] for record in lasting if record["killed_by"] in ("", "stillborn")]
+    sys.stdout.write(f"permanent faults: {len(lasting) - len(missed)} of {len(lasting)} found\n")
+    for name in missed:
+        sys.stdout.write(f"NOT FOUND: {name}\n")
+    return int(summary["share_killed"] < _GOAL or summary["unexplained"] > 0 or bool(missed))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -131,12 +131,27 @@ class Model:
     ) -> VerilatorDevice:
         """A new device with this library."""
         return VerilatorDevice(
-            self.hw, memory, library=self.library, watchdog_cycles=watchdog_cycles
+            self.hw,
+            memory,
+            library=self.library,
+            watchdog_cycles=watchdog_cycles,
+            initial_seed=self.initial_seed,
         )
 
     def host(self, memory: MemoryModel) -> Host:
         """A new host at register level with this library."""
-        return Host(self.library, self.hw, memory, watchdog_cycles=WATCHDOG_CYCLES)
+        return Host(
+            self.library,
+            self.hw,
+            memory,
+            watchdog_cycles=WATCHDOG_CYCLES,
+            initial_seed=self.initial_seed,
+        )
+
+    @property
+    def initial_seed(self) -> int:
+        """Of what registers and memories hold before the reset: never zeros, no reset may miss."""
+        return self.seed % 2**31 or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -619,29 +634,3 @@ def registers(model: Model) -> None:
     host.write("CTRL", Ctrl.START)
     host.finish(expected)
     host.close()
-
-
-STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
-    "data": ("tiny-4x4", (data,)),
-    "faults": (
-        "tiny-4x4",
-        (
-            faults,
-            tokens,
-            streams,
-            registers,
-            long_work,
-            bus_errors,
-            ends,
-            late_errors,
-            resets,
-            broken_programs,
-            overflow,
-        ),
-    ),
-    "timing": ("tiny-4x4", (timing, patience)),
-    "odd": ("odd", (data, timing, faults, tokens, bus_errors, resets)),
-    "wide-bus": ("wide-bus", (data, timing, faults, streams, bus_errors, resets)),
-    "halves": ("halves", (data, timing)),
-}
-"""Name -> (configuration, checks), from cheap to dear."""

@@ -13,7 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mutation.mutate import summarise
-from mutation.regression import CONFIGS, STAGES, Model
+from mutation.regression import CONFIGS, Model
+from mutation.stages import STAGES
 
 from tilewright.sim.build import build_model
 

@@ -310,3 +310,30 @@ async def counters_are_64_bits_low_word_first(dut: Any, knob: str) -> None:
     for index in rng.permutation(len(COUNTERS)).tolist():
         raw = await master.read(COUNTER_BASE + 8 * index, 8)
         assert int.from_bytes(raw.data, "little") == int(values[index]), COUNTERS[index][0]
+
+
+@cocotb.test()
+async def no_interrupt_is_lost_when_it_is_cleared(dut: Any) -> None:
+    """An event in the cycle of the write that clears its bit is seen, before it or after it."""
+    rng = generator("regs interrupts")
+    master, _ = await prepare(dut, Knob("none", rng))
+    await master.write_dword(_OFFSET["IRQ_ENABLE"], 3)
+    for event in (1, 2, 3):
+        for delay in range(16):  # somewhere in between, the write takes effect
+            await master.write_dword(_OFFSET["IRQ_STATUS"], 3)
+            for _ in range(3):
+                await RisingEdge(dut.clk_i)
+            assert not int(dut.irq_o.value)
+            clearing = cocotb.start_soon(master.write_dword(_OFFSET["IRQ_STATUS"], 3))
+            for _ in range(delay):
+                await RisingEdge(dut.clk_i)
+            dut.event_i.value = event
+            await RisingEdge(dut.clk_i)
+            dut.event_i.value = 0
+            seen = False
+            for _ in range(6):
+                await RisingEdge(dut.clk_i)
+                seen |= bool(int(dut.irq_o.value))
+            assert seen, f"event {event}, {delay} cycles after the write began, is lost"
+            await clearing
+            assert await master.read_dword(_OFFSET["IRQ_STATUS"]) in (0, event)

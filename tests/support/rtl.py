@@ -52,12 +52,24 @@ class Host:
         hw: configuration of the library.
         memory: DRAM timing.
         watchdog_cycles: what `configure` writes to WATCHDOG.
+        initial_seed: of the bits before the reset (see `Simulation`).
     """
 
     def __init__(
-        self, library: Path, hw: HwConfig, memory: MemoryModel, *, watchdog_cycles: int = 3000
+        self,
+        library: Path,
+        hw: HwConfig,
+        memory: MemoryModel,
+        *,
+        watchdog_cycles: int = 3000,
+        initial_seed: int = 0,
     ) -> None:
-        self.simulation = Simulation(library, max_burst_beats=hw.axi_burst_beats, memory=memory)
+        self.simulation = Simulation(
+            library,
+            max_burst_beats=hw.axi_burst_beats,
+            memory=memory,
+            initial_seed=initial_seed,
+        )
         self._watchdog_cycles = watchdog_cycles
         self._image: Bytes = np.zeros(0, dtype=np.uint8)
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The faults of `permanent.yaml` have their places in the RTL, and are found."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from mutation.mutate import PERMANENT, judge, load_permanent
+
+from tilewright.host.errors import TilewrightError
+from tilewright.sim.build import MANIFEST
+
+SOURCES = {path.name: path.read_text(encoding="utf-8") for path in MANIFEST.parent.glob("*.sv")}
+NAMES = tuple(yaml.safe_load(PERMANENT.read_text(encoding="utf-8")))
+
+
+def test_every_permanent_fault_has_its_place_in_the_rtl() -> None:
+    faults = load_permanent(SOURCES)
+    assert len(faults) == len(NAMES) >= 7
+    assert all(fault.apply(SOURCES[fault.file]) != SOURCES[fault.file] for fault in faults)
+
+
+def test_a_fault_whose_place_is_gone_is_an_error_with_its_name(tmp_path: Path) -> None:
+    gone = tmp_path / "faults.yaml"
+    gone.write_text("lost: {file: tw_fifo.sv, old: no such text, new: none}\n", encoding="utf-8")
+    with pytest.raises(TilewrightError, match="lost"):
+        load_permanent(SOURCES, gone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_the_regression_finds_every_permanent_fault(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # `judge` sets it too
+    rtl = tmp_path / "rtl"
+    shutil.copytree(MANIFEST.parent, rtl)
+    seed = secrets.randbelow(2**31)
+    sys.stdout.write(f"seed {seed}\n")
+    record = judge(load_permanent(SOURCES)[number], rtl, tmp_path / "work", seed, True)
+    assert record["killed_by"] not in ("", "stillborn"), record
