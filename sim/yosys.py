@@ -83,8 +83,11 @@ def copy_sources(sources: Sequence[Path], work: Path) -> None:
         shutil.copyfile(source, work / source.name)
 
 
-def run_yosys(commands: Sequence[str], work: Path) -> None:
+def run_yosys(commands: Sequence[str], work: Path) -> str:
     """Run passes in a working folder.
+
+    Returns:
+        What Yosys printed.
 
     Raises:
         BuildError: Yosys refuses; the text holds its first error lines.
@@ -100,3 +103,4 @@ def run_yosys(commands: Sequence[str], work: Path) -> None:
     )
     if done.returncode != 0:
         raise tool_failure("Yosys refuses the RTL", done.stdout, r"(?i)\berror\b")
+    return done.stdout

@@ -15,8 +15,8 @@ import zlib
 import numpy as np
 import pytest
 
-from tilewright.host.errors import ConfigError, WorkloadError
-from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig, Parameter
+from tilewright.host.errors import WorkloadError
+from tilewright.host.hwconfig import RULES, HwConfig
 from tilewright.host.lowering import legal
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
@@ -32,9 +32,6 @@ def _seed() -> int:
 
 
 SEED = _seed()
-
-SMALL_MACS = 128
-"""Geometries above it take long to compile."""
 
 MAX_MACS = 400_000
 """Work of a random layer: keeps a run on the smallest array below a second."""
@@ -65,32 +62,6 @@ def holds(rule, values) -> bool:
 def broken_rules(values) -> set[str]:
     """Names of the rules that parameter values break."""
     return {rule.name for rule in RULES if not holds(rule, values)}
-
-
-def power(rng, low: int, high: int) -> int:
-    """A random power of two from ``low`` to ``high``."""
-    return int(2 ** rng.integers(low.bit_length() - 1, high.bit_length()))
-
-
-def any_value(rng, parameter: Parameter) -> int:
-    """A value in the range of a parameter (rules that span parameters may refuse it)."""
-    if parameter.power_of_two:
-        return power(rng, parameter.low, parameter.high)
-    return int(rng.integers(parameter.low, parameter.high + 1))
-
-
-def any_hwconfig(rng) -> HwConfig:
-    """A legal configuration of a small array; every other parameter may have any legal value."""
-    buffers = [p.name for p in PARAMETERS if p.name.endswith("_bytes")]
-    while True:
-        values = {p.name: any_value(rng, p) for p in PARAMETERS}
-        values |= {name: power(rng, 1024, 65536) for name in buffers}
-        if values["batch"] * values["block_in"] * values["block_out"] > SMALL_MACS:
-            continue
-        try:
-            return HwConfig(name="random", **values)
-        except ConfigError:
-            continue
 
 
 def any_workload(rng, hw: HwConfig) -> Workload:
