@@ -4,7 +4,8 @@
 A ZIP archive with ``manifest.json`` (what the network is, for which configuration, where every
 tensor lies), ``host.json`` (the Relax module of what runs on the CPU) and, for each program, its
 instructions, weights and micro-ops as plain bytes. A file is untrusted input: every defect ends in
-one `ProgramError`, and no member is read beyond the size that the manifest states.
+one `ProgramError`. Sizes are checked before anything is decompressed or allocated, and every value
+of the manifest passes a rule (`artefact_rules`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.compiler.artefact_rules import MANIFEST, check_region
 from tilewright.host.compiler.executable import RegionExecutable, Step, Wire
 from tilewright.host.compiler.qgraph import QTensor
 from tilewright.host.compiler.region import Buffer, Folding, LayerCode, RegionProgram
@@ -28,11 +30,17 @@ from tilewright.host.program import Program, Region
 from tilewright.host.schedule import Schedule
 from tilewright.host.workload import Workload
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the layout of a file."""
 
-MAX_MEMBER_BYTES: Final = 1 << 32
-MAX_MANIFEST_BYTES: Final = 1 << 28
+MAX_MEMBER_BYTES: Final = 1 << 31
+MAX_MANIFEST_BYTES: Final = 1 << 27
+MAX_MEMBERS: Final = 100_000
+MAX_RATIO: Final = 200
+"""Most bytes that one byte of a file may swell to: real weights and instructions stay below 20."""
+
+RATIO_FREE_BYTES: Final = 1 << 24
+"""A file may swell to so much, whatever the ratio: zeros compress well."""
 
 _MEMBERS: Final = ("insn", "weights", "uop")
 
@@ -117,6 +125,7 @@ def load(path: Path) -> CompiledNetwork:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive, path)
             manifest = json.loads(_member(archive, "manifest.json", MAX_MANIFEST_BYTES))
             version = manifest.get("format") if isinstance(manifest, dict) else None
             if version != FORMAT:
@@ -126,7 +135,7 @@ def load(path: Path) -> CompiledNetwork:
                     value=version,
                     remedy="compile the model again",
                 )
-            return _network(archive, manifest)
+            return _network(archive, MANIFEST(manifest))
     except OSError as error:
         raise ProgramError(
             f"cannot be read ({error.strerror or error})", field=str(path)
@@ -139,6 +148,7 @@ def load(path: Path) -> CompiledNetwork:
         ArithmeticError,
         AttributeError,
         LookupError,
+        MemoryError,
         NotImplementedError,
         RecursionError,
         RuntimeError,
@@ -159,7 +169,23 @@ def _damaged(path: Path, error: Exception) -> ProgramError:
     )
 
 
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse what would swell: before anything is decompressed, by the sizes that are stated.
+
+    What is read is held to them again (`_member`).
+    """
+    entries = archive.infolist()
+    if len(entries) > MAX_MEMBERS or len({e.filename for e in entries}) != len(entries):
+        raise ValueError(f"an archive must have at most {MAX_MEMBERS} members of different names")
+    stated = sum(entry.file_size for entry in entries)
+    if stated > MAX_MEMBER_BYTES or stated > max(RATIO_FREE_BYTES, MAX_RATIO * path.stat().st_size):
+        raise ValueError(f"an archive must not swell to {stated} bytes")
+
+
 def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """The bytes of a member, at most ``limit``."""
+    if archive.getinfo(name).file_size > limit:
+        raise ValueError(f"{name} is larger than {limit} bytes")
     with archive.open(name) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
@@ -235,17 +261,17 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
             for step in region["steps"]
         )
         tensors = [_tensor(values) for values in region["tensors"]]
-        regions.append(
-            RegionExecutable(
-                name=region["name"],
-                steps=steps,
-                tensors={tensor.name: tensor for tensor in tensors},
-                inputs=tuple(region["inputs"]),
-                outputs=tuple(region["outputs"]),
-                model_shapes={n: tuple(s) for n, s in region["model_shapes"].items()},
-                aliases=dict(region["aliases"]),
-            )
+        executable = RegionExecutable(
+            name=region["name"],
+            steps=steps,
+            tensors={tensor.name: tensor for tensor in tensors},
+            inputs=tuple(region["inputs"]),
+            outputs=tuple(region["outputs"]),
+            model_shapes={n: tuple(s) for n, s in region["model_shapes"].items()},
+            aliases=dict(region["aliases"]),
         )
+        check_region(executable, hw)
+        regions.append(executable)
     return CompiledNetwork(
         name=manifest["name"],
         hw=hw,
@@ -294,6 +320,9 @@ def _program(
     }
     if len(members["insn"]) % INSTRUCTION_BYTES:
         raise ValueError("a program must hold whole instructions")
+    for name, data in members.items():
+        if len(data) != regions[name].nbytes:
+            raise ValueError(f"{index}/{name} must have {regions[name].nbytes} bytes")
     program = Program(
         config_hash=hw.config_hash,
         instructions=members["insn"],

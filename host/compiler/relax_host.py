@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,16 +18,14 @@ import tvm_ffi
 from tvm import relax
 
 from tilewright.host.compiler.argument import Argument
+from tilewright.host.compiler.host_times import HostTimes, RegionRunner
 from tilewright.host.compiler.relax_calls import BUILDING
-from tilewright.host.compiler.relax_saved import from_text, to_text
+from tilewright.host.compiler.relax_saved import from_values, to_values
 from tilewright.host.compiler.relax_writer import REGION_FUNCTION
 from tilewright.host.errors import DeviceError, WorkloadError
 
 Array = npt.NDArray[Any]
-RegionRunner = Callable[[int, Sequence[npt.NDArray[np.int8]]], Sequence[npt.NDArray[np.int8]]]
-"""Runs a region: its number and its int8 inputs in the model's shapes; returns its outputs."""
-
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,14 +45,14 @@ class HostModule:
         """Text from which `from_json` makes the same module again.
 
         Raises:
-            WorkloadError: TVM expands an operator to loops, which are not saved.
+            WorkloadError: an operator is not saved, such as one that TVM expands to loops.
         """
         return json.dumps(
             {
                 "format": _FORMAT,
                 "inputs": [vars(argument) for argument in self.inputs],
                 "outputs": [vars(argument) for argument in self.outputs],
-                "module": to_text(self.module),
+                "module": to_values(self.module),
             }
         )
 
@@ -70,7 +68,7 @@ class HostModule:
             if data["format"] != _FORMAT:
                 raise ValueError(f"format {data['format']!r}")
             inputs, outputs = _arguments(data["inputs"]), _arguments(data["outputs"])
-            module = from_text(data["module"], inputs, outputs)
+            module = from_values(data["module"], inputs, outputs)
         except WorkloadError:
             raise
         except Exception as error:  # the reader of TVM raises kinds of its own
@@ -87,14 +85,6 @@ def _arguments(data: Any) -> tuple[Argument, ...]:
         Argument(name=str(d["name"]), shape=tuple(map(int, d["shape"])), dtype=str(d["dtype"]))
         for d in data
     )
-
-
-@dataclass(kw_only=True)
-class HostTimes:
-    """Seconds of one run: in the CPU's operators, and in regions."""
-
-    cpu: float = 0.0
-    regions: float = 0.0
 
 
 @dataclass(kw_only=True, eq=False)

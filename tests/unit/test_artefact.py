@@ -121,7 +121,7 @@ def test_other_files_are_refused(made, tmp_path):
         load(path)
     save(made[0], path)
     path.write_bytes(rewritten(path.read_bytes(), lambda m: m.update(format=99)))
-    with pytest.raises(ProgramError, match="must have format 1, not 99; compile the model again"):
+    with pytest.raises(ProgramError, match="must have format 2, not 99; compile the model again"):
         load(path)
 
 

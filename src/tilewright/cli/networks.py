@@ -235,6 +235,13 @@ def run_command(
         Path | None, typer.Option(help="Board: this one, with this file loaded.")
     ] = None,
     ip: Annotated[str, typer.Option(help="Name of the accelerator in the bitstream.")] = "",
+    trust_model: Annotated[
+        bool,
+        typer.Option(
+            "--trust-model",
+            help="Run the CPU's part in this process, without its limits of memory and time.",
+        ),
+    ] = False,
 ) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     import numpy as np
@@ -262,7 +269,7 @@ def run_command(
     else:
         opened = open_simulated(device, compiled.hw, timing)
         where, verb = f"{device.value}, memory {timing.name}", "simulated"
-    run = execute(compiled, opened, inputs)
+    run = execute(compiled, opened, inputs, trusted=trust_model)
     console = open_console()
     if run.cycles:
         milliseconds = run.cycles / (board.clock_mhz * 1e3)
@@ -296,7 +303,10 @@ def run_command(
         console.print(f"saved {output}", highlight=False, soft_wrap=True)
     if check and device is not NetworkDevice.REFERENCE:
         expected = execute(
-            compiled, open_simulated(NetworkDevice.REFERENCE, compiled.hw, timing), inputs
+            compiled,
+            open_simulated(NetworkDevice.REFERENCE, compiled.hw, timing),
+            inputs,
+            trusted=trust_model,
         )
         wrong = {
             name: int(np.count_nonzero(array != expected.outputs[name]))
@@ -348,12 +358,15 @@ def open_board_device(
     return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds, plain=plain)
 
 
-def execute(compiled: CompiledNetwork, device: Device, inputs: Any) -> NetworkRun:
+def execute(
+    compiled: CompiledNetwork, device: Device, inputs: Any, *, trusted: bool = False
+) -> NetworkRun:
     """Run a network on a device, and close it."""
     from tilewright.host.compiler.runtime import NetworkRunner
 
     try:
-        return NetworkRunner(compiled, device).run(inputs)
+        with NetworkRunner(compiled, device, trusted=trusted) as runner:
+            return runner.run(inputs)
     finally:
         device.close()
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for values that were read from JSON of unknown hands.
+
+A rule takes a value and returns the one to use; it raises `PlainValueError` for any other. Nothing
+that has not passed a rule gets out of the file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+Rule = Callable[[Any], Any]
+
+
+class PlainValueError(ValueError):
+    """A value that its rule does not allow."""
+
+
+def plain(*kinds: type) -> Rule:
+    """A value of exactly one of these types: a boolean is no integer."""
+
+    def rule(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise PlainValueError(f"{str(value)[:60]!r} where {kinds[0].__name__} is expected")
+        return value
+
+    return rule
+
+
+def text(pattern: str) -> Rule:
+    """A string that matches in full; classes are those of ASCII."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def rule(value: Any) -> str:
+        if not isinstance(value, str) or not compiled.fullmatch(value):
+            raise PlainValueError(f"text {str(value)[:60]!r} where a plain name is expected")
+        return value
+
+    return rule
+
+
+def integer(low: int, high: int) -> Rule:
+    """An integer from ``low`` to ``high``."""
+
+    def rule(value: Any) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise PlainValueError(f"{str(value)[:60]} where an integer {low}..{high} is expected")
+        return value
+
+    return rule
+
+
+def real(value: Any) -> float:
+    """A finite number."""
+    if type(value) not in (float, int) or not math.isfinite(value):
+        raise PlainValueError(f"{str(value)[:60]} where a finite number is expected")
+    return float(value)
+
+
+def refused(what: str) -> Rule:
+    """No value at all."""
+
+    def rule(_: Any) -> None:
+        raise PlainValueError(what)
+
+    return rule
+
+
+def always(result: Any) -> Rule:
+    """Whatever the file says, this."""
+    return lambda _: result
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or by a rule."""
+    return lambda value: None if value is None else rule(value)
+
+
+def each(rule: Rule, most: int = 1 << 24) -> Rule:
+    """A list of at most so many."""
+
+    def check(values: Any) -> list[Any]:
+        if len(plain(list)(values)) > most:
+            raise PlainValueError(f"{len(values)} values where at most {most} are expected")
+        return [rule(value) for value in values]
+
+    return check
+
+
+def mapping(key: Rule, value: Rule) -> Rule:
+    """Keys and values by rules."""
+    return lambda values: {key(k): value(v) for k, v in plain(dict)(values).items()}
+
+
+def record(**fields: Rule) -> Rule:
+    """Known fields, each optional: whoever needs one misses it; unknown ones are refused."""
+
+    def rule(values: Any) -> dict[str, Any]:
+        unknown = set(plain(dict)(values)) - set(fields)
+        if unknown:
+            raise PlainValueError(f"unknown field {str(min(unknown))[:60]!r}")
+        return {name: fields[name](value) for name, value in values.items()}
+
+    return rule
+
+
+def one_of(**cases: Rule) -> Rule:
+    """A union: one known case, named."""
+    known = record(**cases)
+
+    def rule(values: Any) -> dict[str, Any]:
+        if len(plain(dict)(values)) != 1:
+            raise PlainValueError("a union of several values")
+        found: dict[str, Any] = known(values)
+        return found
+
+    return rule

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators that a saved CPU part may hold, and the rules of their attributes.
+
+TVM checks shapes and types when it infers them. It does not check what would divide by zero in its
+own code, nor positions that lie outside a tensor: those rules are here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tvm import ir, tirx
+from tvm.ir import Op
+from tvm_ffi import core
+
+_PREFIX: Final = "relax."
+
+OPERATORS: Final = frozenset(
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "add",
+        "argmax",
+        "argmin",
+        "argsort",
+        "asin",
+        "asinh",
+        "astype",
+        "atan",
+        "atanh",
+        "bitwise_and",
+        "bitwise_not",
+        "bitwise_or",
+        "bitwise_xor",
+        "broadcast_to",
+        "ceil",
+        "clip",
+        "concat",
+        "cos",
+        "cosh",
+        "cumprod",
+        "cumsum",
+        "dequantize",
+        "divide",
+        "equal",
+        "erf",
+        "exp",
+        "expand_dims",
+        "eye_like",
+        "flatten",
+        "flip",
+        "floor",
+        "floor_divide",
+        "floor_mod",
+        "full",
+        "full_like",
+        "gather_elements",
+        "gather_nd",
+        "greater",
+        "greater_equal",
+        "image.resize2d",
+        "image.resize3d",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "left_shift",
+        "less",
+        "less_equal",
+        "log",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "matmul",
+        "max",
+        "maximum",
+        "mean",
+        "min",
+        "minimum",
+        "mod",
+        "multiply",
+        "negative",
+        "nn.adaptive_avg_pool1d",
+        "nn.adaptive_avg_pool2d",
+        "nn.adaptive_avg_pool3d",
+        "nn.attention",
+        "nn.avg_pool1d",
+        "nn.avg_pool2d",
+        "nn.avg_pool3d",
+        "nn.batch_flatten",
+        "nn.batch_norm",
+        "nn.conv1d",
+        "nn.conv1d_transpose",
+        "nn.conv2d",
+        "nn.conv2d_transpose",
+        "nn.conv3d",
+        "nn.conv3d_transpose",
+        "nn.dropout",
+        "nn.gelu",
+        "nn.gelu_tanh",
+        "nn.group_norm",
+        "nn.instance_norm",
+        "nn.layer_norm",
+        "nn.leakyrelu",
+        "nn.log_softmax",
+        "nn.max_pool1d",
+        "nn.max_pool2d",
+        "nn.max_pool3d",
+        "nn.pad",
+        "nn.pixel_shuffle",
+        "nn.prelu",
+        "nn.relu",
+        "nn.rms_norm",
+        "nn.selu",
+        "nn.silu",
+        "nn.softmax",
+        "nn.softplus",
+        "not_equal",
+        "one_hot",
+        "ones",
+        "ones_like",
+        "permute_dims",
+        "power",
+        "prod",
+        "quantize",
+        "repeat",
+        "reshape",
+        "right_shift",
+        "round",
+        "rsqrt",
+        "scatter_elements",
+        "scatter_nd",
+        "shape_of",
+        "shape_to_tensor",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sinh",
+        "sort",
+        "split",
+        "sqrt",
+        "square",
+        "squeeze",
+        "stack",
+        "std",
+        "strided_slice",
+        "subtract",
+        "sum",
+        "take",
+        "tan",
+        "tanh",
+        "tile",
+        "topk",
+        "tril",
+        "triu",
+        "trunc",
+        "variance",
+        "where",
+        "zeros",
+        "zeros_like",
+    ]
+)
+"""What the importer makes of networks of fixed shapes, without the prefix ``relax.``.
+
+Left out: results whose shape depends on data, and operators that read at positions which their data
+choose unless `relax_saved` bounds them (take, gather, scatter).
+"""
+
+_LEAST: Final = {
+    "depth": 1,
+    "dilation": 1,
+    "groups": 1,
+    "indices_or_sections": 1,
+    "k": 1,
+    "num_groups": 1,
+    "output_padding": 0,
+    "output_size": 1,
+    "pad_width": 0,
+    "padding": 0,
+    "pool_size": 1,
+    "repeats": 1,
+    "strides": 1,
+    "upscale_factor": 1,
+}
+"""Of these attributes the smallest legal number; of others `-_MOST`."""
+
+_MOST: Final = 1 << 24
+_MOST_NUMBERS: Final = 4096
+_WORD: Final = re.compile(r"\w{0,32}", re.ASCII)
+
+DTYPES: Final = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ]
+)
+
+_FORCED: Final[Mapping[str, Mapping[str, Any]]] = {"strided_slice": {"assume_inbound": False}}
+"""Attributes that switch a check of TVM off."""
+
+_TAKE_MODES: Final = ("clip", "wrap")
+"""Of ``take``, those that stay inside; any other becomes ``clip``, equal for legal positions."""
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("argmax", "argmin"), "relax.attrs.ArgmaxArgminAttrs"),
+    **dict.fromkeys(
+        ("max", "mean", "min", "prod", "std", "sum", "variance"), "relax.attrs.StatisticalAttrs"
+    ),
+    "matmul": "relax.attrs.MatmulAttrs",
+    "tril": "relax.attrs.TriluAttrs",
+    "triu": "relax.attrs.TriluAttrs",
+}
+"""Kinds of attributes that TVM does not state."""
+
+
+def is_known(operator: str) -> bool:
+    """Whether ``relax.add`` and its like may be saved."""
+    return operator.startswith(_PREFIX) and operator.removeprefix(_PREFIX) in OPERATORS
+
+
+def attributes_to_values(operator: str, attributes: Any) -> dict[str, Any]:
+    """Attributes of a call as plain values.
+
+    Raises:
+        ValueError: one of a kind that is not saved.
+    """
+    kind = _kind(operator)
+    found = "" if attributes is None else str(type(attributes).__tvm_ffi_type_info__.type_key)
+    if kind != found:
+        raise ValueError(f"attributes of kind {found or 'none'}")
+    return {name: _value(getattr(attributes, name)) for name in _fields(kind)}
+
+
+def attributes_from_values(operator: str, values: Any) -> Any:
+    """The attributes of a call, checked.
+
+    Raises:
+        ValueError: they are not those of the operator, or one is out of range.
+    """
+    name = operator.removeprefix(_PREFIX)
+    kind = _kind(operator)
+    known = _fields(kind)
+    if not isinstance(values, dict) or sorted(values) != sorted(known):
+        raise ValueError(f"attributes of {name} must be {', '.join(sorted(known)) or 'none'}")
+    if not kind:
+        return None
+    checked = {field: _checked(name, field, value) for field, value in values.items()}
+    checked |= _FORCED.get(name, {})
+    if name == "take" and checked["mode"] not in _TAKE_MODES:
+        checked["mode"] = "clip"
+    return ir.make_node(kind, **checked)
+
+
+def _kind(operator: str) -> str:
+    """The kind of an operator's attributes; empty: it has none."""
+    name = operator.removeprefix(_PREFIX)
+    return _KINDS.get(name) or "".join(Op.get(operator).attrs_type_key or "")
+
+
+def _fields(kind: str) -> list[str]:
+    if not kind:
+        return []
+    return [f.name for f in core._lookup_or_register_type_info_from_type_key(kind).fields]
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("an attribute must be finite")
+        return value
+    if isinstance(value, tirx.IntImm | tirx.FloatImm):
+        return _value(value.value)
+    if isinstance(value, str):
+        return "".join(value)
+    if hasattr(value, "__len__"):
+        return [_value(one) for one in value]
+    raise ValueError(f"an attribute of type {type(value).__name__}")
+
+
+def _checked(operator: str, field: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if not _LEAST.get(field, -_MOST) <= value <= _MOST:
+            raise ValueError(f"{field} of {operator} must not be {value}")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{field} of {operator} must be finite")
+        return value
+    if isinstance(value, str):
+        if not _WORD.fullmatch(value) or ("dtype" in field and value not in DTYPES):
+            raise ValueError(f"{field} of {operator} must not be {value[:40]!r}")
+        return value
+    if isinstance(value, list) and len(value) <= _MOST_NUMBERS:
+        if not all(type(one) in (int, float) for one in value):
+            raise ValueError(f"{field} of {operator} must be numbers")
+        return [_checked(operator, field, one) for one in value]
+    raise ValueError(f"{field} of {operator} must be a plain value")
