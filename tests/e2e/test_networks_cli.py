@@ -65,6 +65,20 @@ def folder(tmp_path_factory):
     return path
 
 
+def test_names_of_files_are_neither_markup_nor_control_characters(folder):
+    (folder / "[").mkdir()
+    for words in (
+        ("compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4", "--search",
+         "0", "-o", "[/x]\x1b[2J.tw"),
+        ("run", "[/x]\x1b[2J.tw", "--input", "input.npy", "--device", "reference", "-o",
+         "[/x]\x1b[2J.npz"),
+    ):  # fmt: skip
+        done = tilewright(*words, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert r"saved [/x]\x1b[2J." in done.stdout
+        assert "\x1b" not in done.stdout + done.stderr
+
+
 def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     compiled = tilewright(
         "compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4", cwd=folder

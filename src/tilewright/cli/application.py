@@ -67,7 +67,7 @@ app = typer.Typer(
 
 def open_console() -> Console:
     """Standard output: as wide as the terminal, or `LOG_WIDTH` columns into a file."""
-    from rich.console import Console
+    from tilewright.cli.console import PrintableConsole
 
-    console = Console()
-    return console if console.is_terminal else Console(width=LOG_WIDTH)
+    console = PrintableConsole()
+    return console if console.is_terminal else PrintableConsole(width=LOG_WIDTH)

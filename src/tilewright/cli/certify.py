@@ -17,6 +17,7 @@ from tilewright.cli.arguments import (
     read_memory,
     read_network,
 )
+from tilewright.host.printable import printable
 
 
 @app.command()
@@ -56,10 +57,10 @@ def certify(
         limit=limit,
         seconds=seconds,
         threads=workers,
-        note=lambda text: open_console().print(text, highlight=False, soft_wrap=True),
+        note=lambda text: open_console().print(text, highlight=False, markup=False, soft_wrap=True),
     ).run()
     for name, schedule in certificate.schedules.items():
-        print(f"{name}: {schedule.to_mapping()}")  # noqa: T201  (output)
+        print(f"{printable(name)}: {schedule.to_mapping()}")  # noqa: T201  (output)
     for line in class_lines(certificate):
-        print(line)  # noqa: T201  (output)
+        print(printable(line))  # noqa: T201  (output)
     print(f"{certificate.seconds:.0f} s")  # noqa: T201  (output)

@@ -15,6 +15,7 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import TrustModelOption, read_board, read_memory, store_location
+from tilewright.host.printable import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -146,7 +147,7 @@ def compile_command(
     imported = time.perf_counter()
 
     def progress(text: str) -> None:
-        print(text, file=sys.stderr)  # noqa: T201  (progress)
+        print(printable(text), file=sys.stderr)  # noqa: T201  (progress)
 
     try:
         compiled, _ = compile_network(
@@ -185,7 +186,12 @@ def compile_command(
     console.print(
         f"compile: {finished - imported:.1f} s; all {finished - started:.1f} s", highlight=False
     )
-    console.print(f"saved {path} ({path.stat().st_size:,} bytes)", highlight=False, soft_wrap=True)
+    console.print(
+        f"saved {path} ({path.stat().st_size:,} bytes)",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @app.command("run")
@@ -280,6 +286,7 @@ def run_command(
             f"{board.clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
             f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)",
             highlight=False,
+            markup=False,
             soft_wrap=True,
         )
     console.print(
@@ -300,7 +307,7 @@ def run_command(
         output.parent.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, Any] = {_key(name): array for name, array in run.outputs.items()}
         np.savez(output, **arrays)
-        console.print(f"saved {output}", highlight=False, soft_wrap=True)
+        console.print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
     if check and device is not NetworkDevice.REFERENCE:
         expected = execute(
             compiled,
@@ -446,6 +453,7 @@ def print_layers(
     """Print what each layer takes on the twin, and the sums."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     from tilewright.sim.network_timing import time_layers
 
@@ -466,7 +474,7 @@ def print_layers(
                 alone += book.entry(timing.workload).cycles or 0
             _, channels, height, width = timing.workload.output_shape
             table.add_row(
-                timing.name[:40],
+                Text(printable(timing.name, limit=40)),
                 timing.workload.kind.value,
                 f"{channels}x{height}x{width}",
                 f"{timing.cycles:,}",
@@ -481,6 +489,7 @@ def print_layers(
         f"{total / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; {share:.1f} % of "
         "the sum of bounds",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
     if alone:
@@ -496,6 +505,7 @@ def print_layers(
             f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
             f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}",
             highlight=False,
+            markup=False,
             soft_wrap=True,
         )
     if book is not None:

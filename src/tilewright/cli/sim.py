@@ -14,6 +14,7 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import read_memory, read_network
+from tilewright.host.printable import printable
 
 if TYPE_CHECKING:
     from tilewright.host.board import MemoryModel
@@ -113,13 +114,14 @@ def sim(
         seconds=result.host_seconds,
     )
     if waves is not None:
-        print(f"waves: {waves} (view with: surfer {waves}  or  gtkwave {waves})")  # noqa: T201  (output)
+        name = printable(str(waves))
+        print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
     if trace is not None:
         from tilewright.sim.trace import write_trace
         from tilewright.sim.twin_device import Twin
 
         count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
-        print(f"trace: {trace}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
+        print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
     if wrong:
         print(  # noqa: T201  (output)
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`PrintableConsole`: names of files, layers and studies are shown, and steer no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from tilewright.host.printable import printable
+
+
+class PrintableConsole(Console):
+    """A console on which only its own styles and cursor movements are more than text."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text with visible escapes, before tables measure it."""
+        return super().render_str(_lines(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of something, with visible escapes in what is no plain text yet."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_lines(segment.text))
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
