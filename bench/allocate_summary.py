@@ -27,6 +27,47 @@ def interval(values: Sequence[float], *, rounds: int = 2000) -> Row:
     }
 
 
+def family(network: str) -> str:
+    """Networks of a family share layers, and so searches: VGG-13 and VGG-16 are no two findings."""
+    return network.rstrip("0123456789")
+
+
+def over_families(values: Row, *, rounds: int = 2000) -> Row:
+    """Geometric mean of ratios over families of networks, with a bootstrap over the families.
+
+    Args:
+        values: network to its median ratio.
+        rounds: of the bootstrap.
+
+    Returns:
+        ``mean``, ``low``, ``high`` (95 %), ``families``, and ``verdict``: ``ahead`` or ``behind``
+        when the interval leaves 1 out, else ``tie``.
+    """
+    families: dict[str, list[float]] = {}
+    for network, ratio in values.items():
+        families.setdefault(family(network), []).append(float(np.log(ratio)))
+    logs = np.array([np.mean(own) for own in families.values()])
+    drawn = np.random.default_rng(0).integers(len(logs), size=(rounds, len(logs)))
+    low, high = np.exp(np.quantile(logs[drawn].mean(axis=1), [0.025, 0.975]))
+    return {
+        "mean": round(float(np.exp(logs.mean())), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "families": len(logs),
+        "verdict": "ahead" if low > 1 else "behind" if high < 1 else "tie",
+    }
+
+
+def _overall(pairs: Row) -> Row:
+    """By challenger and baseline: over all networks that have the pair."""
+    found: Row = {}
+    for challenger, networks in pairs.items():
+        for baseline in next(iter(networks.values())):
+            medians = {n: own[baseline]["median"] for n, own in networks.items()}
+            found.setdefault(challenger, {})[baseline] = over_families(medians)
+    return found
+
+
 def summarise(rows: Sequence[Row]) -> Row:
     """Medians with intervals for each price; the first price's under the plain names."""
     summary: Row = {}
@@ -38,6 +79,9 @@ def summarise(rows: Sequence[Row]) -> Row:
                 [r for r in rows if r["price"] == price and r["what"] == "pair"
                  and r["within"] == near]
             )  # fmt: skip
+            summary[f"speedup_over_networks{suffix}{tag}"] = _overall(
+                summary[f"speedup_to_final_latency{suffix}{tag}"]
+            )
         runs = [r for r in rows if r["price"] == price and r["what"] == "run"]
         ours = [r for r in runs if r["allocator"] == "dynatune"]
         if ours:

@@ -37,6 +37,22 @@ def speed_ups(summary: Row, seeds: Row, challenger: str) -> str:
     )
 
 
+def over_networks(summary: Row) -> str:
+    """Speed-ups over all networks, with intervals over families of networks."""
+    found = summary["speedup_over_networks"]
+    baselines = list(dict.fromkeys(b for own in found.values() for b in own))
+
+    def cell(overall: Row | None) -> str:
+        if overall is None:
+            return "-"
+        return "{mean:.2f} ({low:.2f} to {high:.2f}), {verdict}".format(**overall)
+
+    return table(
+        ("against", *found),
+        ((b, *(cell(found[c].get(b)) for c in found)) for b in baselines),
+    )
+
+
 def limits(summary: Row) -> str:
     """What any allocator could gain over each one: exact, over the recorded searches."""
     found = summary["limit_of_any_allocator"]
@@ -111,6 +127,7 @@ def main() -> int:
     networks = summary["mean_excess"]
     seeds = {n: len({r["seed"] for r in rows if r["network"] == n}) for n in networks}
     found = [
+        over_networks(summary),
         *(speed_ups(summary, seeds, c) for c in summary["speedup_to_final_latency"]),
         limits(summary),
         excesses(summary),
