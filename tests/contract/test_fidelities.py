@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contract.device_contract import ERRORS, DeviceContract, build, data_image, legal_steps
-from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.drawing import generator, sample, where
 from e2e.test_random_programs import any_memory, damage
 
 from tilewright.host.board import MemoryModel, load_memory
@@ -28,6 +28,7 @@ from tilewright.sim import verilator_device
 from tilewright.sim.build import build_model
 from tilewright.sim.fidelity import Fidelity, geometry
 from tilewright.sim.library import Simulation, SimulationError
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.verilator_device import VerilatorDevice

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.drawing import generator, sample, where
 
 from tilewright.host.board import MemoryModel, load_memory
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError
@@ -23,6 +23,7 @@ from tilewright.host.schedule import Schedule
 from tilewright.host.workload import conv2d
 from tilewright.sim.divergence import first_divergence
 from tilewright.sim.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.randprog import random_program
 from tilewright.sim.twin_device import COUNTER_NAMES, Refusal, Twin, TwinDevice
 from tilewright.sim.verilator_device import VerilatorDevice

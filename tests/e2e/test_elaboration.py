@@ -9,12 +9,12 @@ import subprocess
 from functools import cache
 
 import pytest
-from e2e.drawing import any_hwconfig, broken_rules, generator, holds, sample, where
+from e2e.drawing import broken_rules, generator, holds, sample, where
 
 from tilewright.host.errors import ConfigError
 from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig, load_hwconfig, named_configs
 from tilewright.sim.build import LINT_WAIVERS, TOP, read_manifest
-from tilewright.sim.randconfig import any_value
+from tilewright.sim.randconfig import any_hwconfig, any_value
 from tilewright.sim.toolchain import find_verilator
 
 RTL_NAMES = {p.name: p.rtl_name for p in PARAMETERS}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract.device_contract import COUNTED
-from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
 
 from tilewright.host.board import load_memory
@@ -20,6 +20,7 @@ from tilewright.host.schedule import LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload, maxpool
 from tilewright.sim.divergence import first_divergence
 from tilewright.sim.race import check_races
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.twin_device import Twin
 from tilewright.sim.verilator_device import VerilatorDevice

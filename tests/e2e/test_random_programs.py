@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.drawing import generator, sample, where
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import DeviceError, DeviceTimeoutError, ProgramError
@@ -23,6 +23,7 @@ from tilewright.host.program import Program
 from tilewright.host.registers import ErrorCode
 from tilewright.host.status import DeviceStatusError
 from tilewright.sim.race import check_races
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.verilator_device import VerilatorDevice

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_hwconfig, generator, sample, where
+from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
 from support.qgraphs import (
     GraphMaker,
@@ -28,6 +28,7 @@ from tilewright.host.hwconfig import load_hwconfig, named_configs
 from tilewright.host.layout import output_block
 from tilewright.host.lowering import default_schedule
 from tilewright.sim.race import check_races
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.reference import ReferenceDevice
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_hwconfig, any_layer, generator, where
+from e2e.drawing import any_layer, generator, where
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from tilewright.host.lowering.geometry import geometry
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.race import check_races
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.reference import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")

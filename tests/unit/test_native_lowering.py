@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_hwconfig, any_workload, generator, sample, where
+from e2e.drawing import any_workload, generator, sample, where
 from unit.test_lowering import CASES
 
 from tilewright.host.builder import ProgramBuilder
@@ -20,6 +20,7 @@ from tilewright.host.networks import load_network
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.workload import Workload, conv2d, dense, depthwise
 from tilewright.sim.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.twin_library import RULES, TOTALS
 
 TINY = load_hwconfig("tiny-4x4")
