@@ -72,9 +72,8 @@ def load(spec: AlgorithmSpec, package: str, noun: str, name: str) -> type[Any]:
     for needed in spec.packages:
         if importlib.util.find_spec(needed) is None:
             raise TunerError(
-                f"{noun} {name} needs the package {needed}",
+                f"{noun} {name} needs the package {needed}, which is not installed",
                 field=noun,
-                value=name,
                 remedy=install_line(*spec.extras),
             )
     kind: type[Any] = getattr(importlib.import_module(f"{package}.{spec.module}"), spec.kind)
