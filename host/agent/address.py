@@ -47,6 +47,15 @@ def check_plain(address: Any, *, field: str, value: str) -> None:
         )
 
 
+def home_of(address: Any) -> str:
+    """What one machine can come from at least: an address of IPv4, 2**64 of them of IPv6."""
+    host = ipaddress.ip_address(address[0].partition("%")[0])
+    mapped = host.ipv4_mapped if isinstance(host, ipaddress.IPv6Address) else None
+    if isinstance(host, ipaddress.IPv6Address) and mapped is None:
+        return str(ipaddress.ip_network((host, 64), strict=False))
+    return str(mapped or host)
+
+
 def name_of(address: Any) -> str:
     """``HOST:PORT`` of a socket address."""
     host, port = address[:2]

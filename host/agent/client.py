@@ -177,7 +177,7 @@ class RemoteDevice:
         apply_delta(image, answer.body)
         said = answer.mapping("counters")
         values = {name: said.get(name) for name, _ in COUNTERS}
-        if any(type(value) is not int for value in values.values()):
+        if any(type(v) is not int or not 0 <= v < 2**64 for v in values.values()):
             raise ProtocolError("must be every counter", field="message ran: counters")
         return RunResult(
             memory=image,

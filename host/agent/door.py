@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 from tilewright.host.agent.channel import Channel
 
 MAX_GUESTS: Final = 256
 MAX_GUESTS_OF_A_HOST: Final = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Guest:
+    host: str
+    since: float
 
 
 class Door:
@@ -22,15 +31,21 @@ class Door:
     Args:
         most: guests at a time.
         most_of_a_host: guests of one address at a time.
+        seconds: after which `close_late` ends a guest's connection.
     """
 
     def __init__(
-        self, *, most: int = MAX_GUESTS, most_of_a_host: int = MAX_GUESTS_OF_A_HOST
+        self,
+        *,
+        most: int = MAX_GUESTS,
+        most_of_a_host: int = MAX_GUESTS_OF_A_HOST,
+        seconds: float = math.inf,
     ) -> None:
         self._most: Final = most
         self._most_of_a_host: Final = most_of_a_host
         self._lock: Final = threading.Lock()
-        self._guests: Final[dict[Channel, str]] = {}
+        self._seconds: Final = seconds
+        self._guests: Final[dict[Channel, _Guest]] = {}
 
     def enter(self, guest: Channel, host: str) -> list[Channel]:
         """Let a guest in.
@@ -44,8 +59,8 @@ class Door:
         """
         yielding = []
         with self._lock:
-            self._guests[guest] = host
-            counts = Counter(self._guests.values())
+            self._guests[guest] = _Guest(host=host, since=time.monotonic())
+            counts = Counter(each.host for each in self._guests.values())
             while counts[host] > self._most_of_a_host:
                 yielding.append(self._send_away(host, counts))
             while counts.total() > self._most:
@@ -59,8 +74,18 @@ class Door:
         with self._lock:
             self._guests.pop(guest, None)
 
+    def close_late(self) -> None:
+        """End the connections of those who stay too long, whatever keeps their threads busy."""
+        begin = time.monotonic() - self._seconds
+        with self._lock:
+            late = [guest for guest, each in self._guests.items() if each.since < begin]
+            for guest in late:
+                del self._guests[guest]
+        for guest in late:
+            guest.abort()
+
     def _send_away(self, host: str, counts: Counter[str]) -> Channel:
-        oldest = next(guest for guest, home in self._guests.items() if home == host)
+        oldest = next(guest for guest, each in self._guests.items() if each.host == host)
         del self._guests[oldest]
         counts[host] -= 1
         return oldest

@@ -19,21 +19,28 @@ def read_private(path: Path, *, what: str, most_bytes: int, remedy: str) -> byte
         remedy: how to make such a file.
 
     Raises:
-        ConfigError: it cannot be read, others may read it, or it is larger.
+        ConfigError: it cannot be read, it is another user's, others may read it, or it is larger.
     """
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode  # of what is read, not of what the name becomes
+            status = os.fstat(file.fileno())  # of what is read, not of what the name becomes
             data = file.read(most_bytes + 1)
     except OSError as error:
         raise ConfigError(
             f"cannot be read ({error.strerror})", field=str(path), remedy=remedy
         ) from error
-    if os.name == "posix" and mode & 0o077:
+    if os.name == "posix" and status.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(
+            f"{what} must belong to you or to root, or its owner knows it too",
+            field=str(path),
+            value=f"user {status.st_uid}",
+            remedy=f"chown {os.geteuid()} {path}",
+        )
+    if os.name == "posix" and status.st_mode & 0o077:
         raise ConfigError(
             f"only its owner may read {what}",
             field=str(path),
-            value=f"mode {mode & 0o777:o}",
+            value=f"mode {status.st_mode & 0o777:o}",
             remedy=f"chmod 600 {path}",
         )
     if len(data) > most_bytes:

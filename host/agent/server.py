@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 import socketserver
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import asdict
 from types import FrameType
 from typing import Any, Final
 
-from tilewright.host.agent.address import check_plain, name_of, resolve
+from tilewright.host.agent.address import check_plain, home_of, name_of, resolve
 from tilewright.host.agent.authentication import HANDSHAKE_SECONDS, AuthenticationError, admit
 from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.door import Door
@@ -32,6 +33,8 @@ _END_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted: a client beyond them is lost."""
 _SHORTAGE_PAUSE: Final = 0.1
+_FAREWELLS_SECONDS: Final = 5.0
+"""Beyond the handshake: what refusals and farewells take."""
 GUEST_LINES: Final = 30
 """What those who did not prove to know the token cause, in lines of the log each minute."""
 
@@ -105,7 +108,7 @@ class _Server(socketserver.TCPServer):
         self._service = service
         self._token = token
         self._identity = identity
-        self._door = Door()
+        self._door = Door(seconds=HANDSHAKE_SECONDS + _FAREWELLS_SECONDS)
         self._guest_log = LimitedLog(LOG, lines=GUEST_LINES, seconds=60.0)
         self._places = threading.BoundedSemaphore(service.limits.connections)
         self._clients: dict[Channel, threading.Thread] = {}
@@ -121,7 +124,7 @@ class _Server(socketserver.TCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Let a connection in; runs where connections are accepted, and must not wait."""
         channel = Channel(request, seconds=HANDSHAKE_SECONDS)
-        for _ in self._door.enter(channel, client_address[0]):
+        for _ in self._door.enter(channel, home_of(client_address)):
             self._guest_log.info("too many connections without proof of the token: one is closed")
         thread = threading.Thread(
             target=self._accompany, args=(channel, name_of(client_address)), daemon=True
@@ -134,7 +137,11 @@ class _Server(socketserver.TCPServer):
             raise
 
     def handle_error(self, _request: Any, client_address: Any) -> None:
-        LOG.exception("%s: no connection", name_of(client_address))
+        self._guest_log.info("%s: no connection: %s", name_of(client_address), sys.exc_info()[1])
+
+    def service_actions(self) -> None:
+        """Called between connections, several times a second."""
+        self._door.close_late()
 
     def drop_clients(self) -> None:
         for channel, thread in list(self._clients.items()):

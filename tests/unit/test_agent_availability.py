@@ -27,6 +27,7 @@ from support.agents import (
 
 from tilewright.host.agent import channel as channels
 from tilewright.host.agent import server, session
+from tilewright.host.agent.address import home_of
 from tilewright.host.agent.authentication import AgentFullError
 from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.door import MAX_GUESTS_OF_A_HOST, Door
@@ -113,6 +114,49 @@ def test_when_all_are_too_many_the_oldest_of_the_host_with_most_yields():
     door.leave(many[1])
     assert door.enter(Guest(), "newer") == []
     assert not first.ended
+
+
+def test_guests_that_stay_too_long_are_ended_whatever_they_do():
+    door = Door(seconds=0.0)
+    late, known = Guest(), Guest()
+    door.enter(late, "host")
+    door.enter(known, "host")
+    door.leave(known)
+    door.close_late()
+    assert (late.ended, known.ended) == (True, False)
+    patient = Door(seconds=1000.0)
+    patient.enter(known, "host")
+    patient.close_late()
+    assert not known.ended
+
+
+def test_a_guest_that_keeps_its_thread_busy_is_ended_by_the_server(monkeypatch):
+    """Its own deadline is looked at between reads, of which TLS may make many."""
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "_FAREWELLS_SECONDS", 0.2)
+    busy = threading.Event()
+
+    def stay_busy(channel, _identity):
+        assert busy.wait(60)
+
+    monkeypatch.setattr(Channel, "accept_tls", stay_busy)
+    with serving() as address, dial(address) as guest:
+        assert guest.recv(1) == b""
+        busy.set()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("2001:db8::1", "2001:db8::ffff:1:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+    ],
+)
+def test_a_machine_may_have_many_addresses_of_ipv6(one, other, same):
+    assert (home_of((one, 1)) == home_of((other, 2))) == same
 
 
 def test_idle_connections_lock_nobody_out():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import socket
 import struct
@@ -40,6 +41,7 @@ from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError
 from tilewright.host.agent.server import AgentServer
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.program import Program
+from tilewright.host.registers import COUNTERS
 from tilewright.sim.reference import ReferenceDevice
 
 # -- the secret -----------------------------------------------------------------------------
@@ -132,6 +134,18 @@ def test_token_files_that_cannot_be_used(tmp_path, content, mode, message):
         path.write_bytes(content)
         path.chmod(mode)
     with pytest.raises(ConfigError, match=message):
+        read_token(path)
+
+
+def test_a_token_of_another_user_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "token"
+    path.write_bytes(TOKEN)
+    path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 54321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(ConfigError, match=r"must belong to you or to root.*chown"):
         read_token(path)
 
 
@@ -495,6 +509,7 @@ def test_a_time_limit_of_the_device_arrives_as_what_it_is():
         ("ran", {}, b""),
         ("ran", {"counters": {}, "seconds": 1}, bytes(4)),
         ("ran", {"counters": [], "seconds": 1}, bytes(4)),
+        ("ran", {"counters": {name: -1 for name, _ in COUNTERS}, "seconds": 1}, bytes(4)),
         ("ran", {"counters": {}, "seconds": 1}, b"noise"),
     ],
 )
