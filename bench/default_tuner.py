@@ -32,7 +32,7 @@ from tilewright.host.networks import load_network
 from tilewright.sim.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.synthesis import rtl_digest
 from tilewright.sim.twin_device import Twin
-from tilewright.tuner.results import load_result, network_curve
+from tilewright.tuner.results import load_result
 from tilewright.tuner.rules import host_rules
 from tilewright.tuner.search import Result, Tuner, make_tuner
 from tilewright.tuner.search.tilewright import TilewrightTuner
@@ -203,8 +203,7 @@ def _study(settings: StudySettings, folder: Path) -> tuple[Any, list[tuple[int, 
             result = load_result(store, "bench")
     finally:
         oracle.close()
-    counts = {task.name: task.count for task in settings.tasks}
-    return result, network_curve(result.trials, counts, shared=True)
+    return result, result.network_curve()
 
 
 class Silent:
@@ -214,6 +213,12 @@ class Silent:
         """Nothing."""
 
     def note(self, text: str) -> None:
+        """Nothing."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self, known: int, text: str) -> None:
         """Nothing."""
 
 

@@ -309,10 +309,8 @@ def _size(kind: str, location: Path | str, rows: int) -> Record:
         keys = [row["key"] for row in trials]
         common = {"study_id": study.id, "task": "C8", "origin": "bench"}
         database = Database(location)
-        with database.write() as connection:
-            connection.execute(
-                TRIALS.insert(), [{**common, "sequence": n, **row} for n, row in enumerate(trials)]
-            )
+        rows_of_trials = [{**common, "sequence": n, **row} for n, row in enumerate(trials)]
+        database.write(lambda connection: connection.execute(TRIALS.insert(), rows_of_trials))
         database.close()
         look = [
             timed(lambda n=n: store.measured(keys[n : n + 8])) for n in range(0, min(400, rows), 8)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.errors import ConfigError
-from tilewright.host.hwconfig import read_yaml_mapping
+from tilewright.host.names import choices
+from tilewright.host.yaml_files import named_file, read_yaml_mapping
 
 BOARD_DIR: Final = Path(__file__).resolve().parent.parent / "constraints" / "boards"
 MEMORY_DIR: Final = Path(__file__).resolve().parent.parent / "constraints" / "memory"
@@ -176,12 +177,16 @@ def _build(cls: type, values: Mapping[str, Any], origin: str) -> Any:
             raise ConfigError(
                 "unknown key",
                 field=f"{origin}: {key}",
-                remedy=f"known keys: {', '.join(sorted(known))}",
+                remedy=choices(key, sorted(known), "known keys"),
             )
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise ConfigError(str(error).partition(") ")[2] or str(error), field=origin) from error
+    missing = [
+        f.name
+        for f in fields(cls)
+        if f.default is MISSING and f.default_factory is MISSING and f.name not in values
+    ]
+    if missing:
+        raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
+    return cls(**values)
 
 
 def named_boards() -> tuple[str, ...]:
@@ -195,16 +200,7 @@ def load_board(name_or_path: str | Path) -> Board:
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
     """
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        path = BOARD_DIR / f"{name_or_path}.yaml"
-        if not path.is_file():
-            raise ConfigError(
-                "no board of that name",
-                field="board",
-                value=str(name_or_path),
-                remedy=f"use one of {', '.join(named_boards())} or the path of a YAML file",
-            )
+    path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
     data = read_yaml_mapping(path, "a board")
     memory = data.get("memory")
     if not isinstance(memory, dict):
@@ -230,19 +226,10 @@ def load_memory(name_or_path: str | Path) -> MemoryModel:
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
     """
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        if str(name_or_path) in named_boards():
-            return load_board(name_or_path).memory
-        path = MEMORY_DIR / f"{name_or_path}.yaml"
-        if not path.is_file():
-            names = sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")) + list(named_boards())
-            raise ConfigError(
-                "no memory model of that name",
-                field="memory",
-                value=str(name_or_path),
-                remedy=f"use one of {', '.join(names)} or the path of a YAML file",
-            )
+    if str(name_or_path) in named_boards():
+        return load_board(name_or_path).memory
+    names = [*sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
+    path = named_file(name_or_path, MEMORY_DIR, "memory model", "memory", names)
     data = read_yaml_mapping(path, "a memory model")
     data.setdefault("name", path.stem)
     return MemoryModel.from_mapping(data, origin=str(path))

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_SHOWN: Final = 400
+"""Characters of a value in a message."""
+
 
 class TilewrightError(Exception):
     """Root of every error that Tilewright raises on purpose.
@@ -23,7 +28,7 @@ class TilewrightError(Exception):
         self.remedy = remedy
         text = f"{field}: {rule}" if field else rule
         if value is not None:
-            text += f", not {value!r}"
+            text += f", not {_shown(value)}"
         if remedy:
             text += f"; {remedy}"
         super().__init__(text)
@@ -34,6 +39,15 @@ class TilewrightError(Exception):
             _rebuild,
             (type(self), self.rule, self.field, self.value, self.remedy),
         )
+
+
+def _shown(value: object) -> str:
+    """A value as a message may hold it: what a user wrote may be of any length."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _rebuild(

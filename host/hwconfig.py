@@ -17,6 +17,8 @@ from typing import Any, Final
 import yaml
 
 from tilewright.host.errors import ConfigError
+from tilewright.host.names import choices
+from tilewright.host.yaml_files import named_file, read_yaml_mapping
 
 ISA_VERSION: Final = 3
 """Version of the instruction set and register map; part of every configuration hash."""
@@ -380,64 +382,14 @@ class HwConfig:
                 raise ConfigError(
                     "unknown key of a hardware configuration",
                     field=f"{origin}: {key}" if origin else str(key),
-                    remedy=f"known keys: {', '.join(sorted(known))}",
+                    remedy=choices(key, sorted(known), "known keys", limit=None),
                 )
         return cls(**data)
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key that is given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping; PyYAML itself would keep the last value silently."""
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                continue
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
 
 
 _COMPILED: Final = {rule.name: compile(rule.expression, rule.name, "eval") for rule in RULES}
 
 CONFIG_DIR: Final = Path(__file__).resolve().parent.parent / "constraints" / "configs"
-
-
-def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
-    """Read a YAML file whose document must be a mapping.
-
-    Raises:
-        ConfigError: missing file, YAML syntax error, or another kind of document.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
-        raise ConfigError(
-            f"{what} must be a readable file",
-            field=str(path),
-            remedy=getattr(error, "strerror", None) or "save it as UTF-8 text",
-        ) from error
-    try:
-        data = yaml.load(text, Loader=_UniqueKeyLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        place = f"{path}:{where.line + 1}" if where is not None else str(path)
-        problem = getattr(error, "problem", None) or "cannot be parsed"
-        raise ConfigError(
-            f"{what} must be valid YAML ({problem})", field=place, remedy="fix the syntax there"
-        ) from error
-    if not isinstance(data, dict):
-        raise ConfigError(
-            f"{what} must be a mapping of keys to values",
-            field=str(path),
-            value=type(data).__name__,
-            remedy="write 'key: value' lines",
-        )
-    return data
 
 
 def named_configs() -> tuple[str, ...]:
@@ -451,16 +403,7 @@ def load_hwconfig(name_or_path: str | Path) -> HwConfig:
     Raises:
         ConfigError: unknown name, unreadable file, or an illegal configuration.
     """
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        path = CONFIG_DIR / f"{name_or_path}.yaml"
-        if not path.is_file():
-            raise ConfigError(
-                "no configuration of that name",
-                field="hw",
-                value=str(name_or_path),
-                remedy=f"use one of {', '.join(named_configs())} or the path of a YAML file",
-            )
+    path = named_file(name_or_path, CONFIG_DIR, "configuration", "hw", named_configs())
     data = read_yaml_mapping(path, "a hardware configuration")
     data.setdefault("name", path.stem)
     return HwConfig.from_mapping(data, origin=str(path))

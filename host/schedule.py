@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
 
 from tilewright.host.errors import ScheduleError
+from tilewright.host.names import choices
 
 
 class LoopOrder(StrEnum):
@@ -96,8 +97,15 @@ class Schedule:
                 raise ScheduleError(
                     "unknown key of a schedule",
                     field=str(key),
-                    remedy=f"known keys: {', '.join(sorted(known))}",
+                    remedy=choices(key, sorted(known), "known keys"),
                 )
+        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in values]
+        if missing:
+            raise ScheduleError(
+                "a schedule must have every tile size",
+                field="schedule",
+                remedy=f"add {', '.join(missing)}",
+            )
         for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
             if name in values:
                 text = str(values[name])

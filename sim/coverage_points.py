@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.errors import ConfigError, ToolError
-from tilewright.host.hwconfig import read_yaml_mapping
+from tilewright.host.yaml_files import read_yaml_mapping
 from tilewright.sim.toolchain import find_verilator
 
 Lines = Mapping[str, Sequence[str]]

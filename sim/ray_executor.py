@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
@@ -20,7 +21,13 @@ from types import TracebackType
 from typing import Any, Final, ParamSpec
 
 from tilewright import __version__
-from tilewright.host.errors import ConfigError, DeviceError, ToolError
+from tilewright.host.errors import (
+    ConfigError,
+    DeviceError,
+    EnvironmentFaultError,
+    TilewrightError,
+    ToolError,
+)
 from tilewright.host.extras import install_line
 from tilewright.sim.worker import Outcome, OutcomeStatus, run_payload
 
@@ -32,7 +39,16 @@ LOCAL: Final = "local"
 START_LIMIT_S: Final = 120.0
 """Seconds in which the first worker must be there."""
 
+CONNECT_LIMIT_S: Final = 5.0
+"""Seconds in which something must listen at a cluster's address."""
+
 _START_FAILURES: Final = 3
+"""Workers that may fail by themselves while they start, one after the other."""
+
+_START_DEATHS: Final = 30
+"""Workers that may be killed while they start, one after the other."""
+
+_DEATH_PAUSE_S: Final = 0.5
 
 
 def unmarked() -> str:
@@ -108,6 +124,7 @@ class RayExecutor:
         self._slots: list[_Slot] = []
         self._queue: deque[_Job] = deque()
         self._start_failures = 0
+        self._start_deaths = 0
         self._waiting_since = 0.0
         self._closed = False
         self._owns = not self._ray.is_initialized()
@@ -155,7 +172,17 @@ class RayExecutor:
             DeviceError: workers do not start, or run another Tilewright than this process.
         """
         while self.pending:
-            yield from self._step()
+            try:
+                outcomes = self._step()
+            except TilewrightError:
+                raise
+            except Exception as error:  # Ray's own, of many kinds: the cluster is gone
+                raise EnvironmentFaultError(
+                    f"the Ray cluster failed ({type(error).__name__}: {_first_line(error)})",
+                    field="ray",
+                    remedy="look at `ray status`; the same command goes on from here",
+                ) from error
+            yield from outcomes
 
     def close(self) -> None:
         """Kill the workers, and the cluster if it was started here. Idempotent."""
@@ -171,6 +198,7 @@ class RayExecutor:
 
     def _connect(self, address: str, workers: int | None) -> None:
         where: dict[str, Any] = {"address": address}
+        _require_listener(address)
         if address == LOCAL:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             where = {
@@ -179,8 +207,9 @@ class RayExecutor:
                 "include_dashboard": False,
             }
         try:
-            self._ray.init(**where, logging_level="ERROR", log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+            with _own_words():
+                self._ray.init(**where, logging_level="ERROR", log_to_driver=False)
+        except Exception as error:  # of many kinds, by version
             raise DeviceError(
                 f"no Ray cluster answers ({' '.join(str(error).split())[:200]})",
                 field="ray",
@@ -252,7 +281,7 @@ class RayExecutor:
                     remedy="install the version of this machine there",
                 )
             slot.ready = True
-            self._start_failures = 0
+            self._start_failures = self._start_deaths = 0
             return None
         seconds = time.monotonic() - job.started
         try:
@@ -275,7 +304,11 @@ class RayExecutor:
         )
 
     def _crashed(self, slot: _Slot, job: _Job | None, error: Exception) -> Outcome | None:
-        if not slot.ready:
+        killed = isinstance(error, self._ray.exceptions.RayActorError)
+        if not slot.ready and killed and self._start_deaths < _START_DEATHS:
+            self._start_deaths += 1
+            time.sleep(_DEATH_PAUSE_S)
+        elif not slot.ready:
             self._start_failures += 1
             if self._start_failures >= _START_FAILURES:
                 raise DeviceError(
@@ -324,6 +357,40 @@ def _import_ray() -> Any:
     except ImportError as error:
         raise ToolError("Ray is not installed", field="ray", remedy=install_line("ray")) from error
     return ray
+
+
+def _require_listener(address: str) -> None:
+    """Fail at once where nothing listens: Ray itself would try for two minutes, loudly.
+
+    Raises:
+        DeviceError: nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
+    except (OSError, OverflowError) as error:
+        raise DeviceError(
+            f"no Ray cluster answers ({getattr(error, 'strerror', None) or error})",
+            field="ray",
+            value=address,
+            remedy="start one with `ray start --head`, or use --ray local",
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_words() -> Iterator[None]:
+    """Keep what Ray's native code writes to standard error off the terminal."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (a descriptor is what is needed)
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _first_line(error: Exception) -> str:

@@ -16,8 +16,8 @@ from tilewright.host.hwconfig import (
     HwConfig,
     load_hwconfig,
     named_configs,
-    read_yaml_mapping,
 )
+from tilewright.host.yaml_files import read_yaml_mapping
 from tilewright.sim.build import ROOT
 from tilewright.sim.synthesis import ECP5_DEVICES, Ecp5Device, SynthesisReport
 

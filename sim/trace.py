@@ -25,6 +25,7 @@ from tilewright.host.device import Counters
 from tilewright.host.errors import DeviceError
 from tilewright.host.isa import UNIT_OF, Instruction, Memory, Opcode, Unit
 from tilewright.host.program import Program
+from tilewright.host.whole_file import write_whole
 from tilewright.sim.twin_device import Twin
 
 Event = dict[str, Any]
@@ -60,8 +61,7 @@ def write_trace(path: Path, twin: Twin, program: Program, counters: Counters | N
     events = list(trace_events(program, cycles))
     document = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": dict(own.values)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(document) + "\n")
     except OSError as error:
         raise DeviceError(
             f"the trace cannot be written ({error.strerror})",

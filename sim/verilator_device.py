@@ -223,12 +223,7 @@ class VerilatorDevice:
         return self._simulation
 
     def _open_waves(self, path: Path) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DeviceError(
-                "the wave file must be writable", field="waves", value=str(path)
-            ) from error
+        require_writable(path)
         self._open_simulation().open_waves(path)
 
     def _wait(self, simulation: Simulation, limit: int) -> None:
@@ -277,3 +272,22 @@ class VerilatorDevice:
         if self._simulation is not None:
             self._simulation.close()
         self._simulation = self._create()
+
+
+def require_writable(path: Path) -> None:
+    """Make the folder of a wave file, and try to write the file.
+
+    Raises:
+        DeviceError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise DeviceError(
+            f"the wave file must be writable ({getattr(error, 'strerror', None) or error})",
+            field="waves",
+            value=str(path),
+            remedy="name a file in a folder of your own",
+        ) from error

@@ -26,7 +26,12 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tilewright.host.board import MemoryModel
-from tilewright.host.errors import ConfigError, DeviceError, TilewrightError
+from tilewright.host.errors import (
+    ConfigError,
+    DeviceError,
+    EnvironmentFaultError,
+    TilewrightError,
+)
 from tilewright.host.hwconfig import HwConfig
 from tilewright.sim.build import build_model
 from tilewright.sim.fidelity import Fidelity
@@ -39,6 +44,14 @@ KEPT_DEVICES: Final = 8
 """Simulated devices that a worker keeps open; the least recently used one is closed first."""
 
 _START_FAILURES: Final = 3
+"""Workers that may end by themselves while they start, one after the other."""
+
+_START_KILLS: Final = 30
+"""Workers that may be killed while they start, one after the other: a machine may be short of
+memory for a while, and every one is replaced after a pause."""
+
+_KILL_PAUSE_S: Final = 0.5
+_LAST_WORDS_S: Final = 5.0
 _READY: Final = b"ready"
 
 
@@ -134,6 +147,8 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         self._queue: deque[_Job] = deque()
         self._start_failures = 0
+        self._start_kills = 0
+        self._not_before = 0.0
         self._closed = False
 
     def __enter__(self) -> WorkerPool:
@@ -173,7 +188,8 @@ class WorkerPool:
         Jobs may be submitted while it is consumed.
 
         Raises:
-            DeviceError: workers die while they start, again and again.
+            DeviceError: workers die by themselves while they start, again and again.
+        EnvironmentFaultError: something kills them while they start, again and again.
         """
         while self.pending:
             for outcome in self._step():
@@ -196,6 +212,8 @@ class WorkerPool:
         """Wait for something to happen and deal with it."""
         self._dispatch()
         deadlines = [w.job.started + self._wall_limit_s for w in self._workers if w.job]
+        if self._queue and self._not_before > time.monotonic():
+            deadlines.append(self._not_before)
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         happened = wait([w.connection for w in self._workers], timeout)
         outcomes = []
@@ -228,6 +246,8 @@ class WorkerPool:
             job.started = time.monotonic()
             worker.job = job
         starting = sum(not worker.ready for worker in self._workers)
+        if time.monotonic() < self._not_before:
+            return
         while len(self._workers) < self._size and starting < len(self._queue):
             self._workers.append(self._start())
             starting += 1
@@ -251,7 +271,7 @@ class WorkerPool:
             return self._bury(worker)
         if message == _READY:
             worker.ready = True
-            self._start_failures = 0
+            self._start_failures = self._start_kills = 0
             return None
         job, worker.job = worker.job, None
         if job is None:  # a message that answers nothing: do not trust this worker
@@ -280,9 +300,22 @@ class WorkerPool:
     def _bury(self, worker: _Worker) -> Outcome | None:
         """A worker died by itself."""
         job = worker.job
+        worker.process.join(_LAST_WORDS_S)  # its pipe has ended: so will it, with its own exit code
         self._remove(worker)
         cause = _death_text(worker.process.exitcode)
-        if not worker.ready:
+        killed = worker.process.exitcode is not None and worker.process.exitcode < 0
+        if not worker.ready and killed:
+            self._start_kills += 1
+            self._not_before = time.monotonic() + _KILL_PAUSE_S
+            if self._start_kills >= _START_KILLS:
+                raise EnvironmentFaultError(
+                    f"{_START_KILLS} workers in a row were killed while they started (the last one "
+                    f"{cause})",
+                    field="workers",
+                    remedy="see who kills them (`dmesg` tells of a lack of memory), or lower "
+                    "--workers; the same command goes on from here",
+                )
+        elif not worker.ready:
             self._start_failures += 1
             if self._start_failures >= _START_FAILURES:
                 raise DeviceError(

@@ -64,12 +64,12 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
         return result
     board = result.settings["board"]
     areas = {config.config_hash: stored_share(config, board) for config in result.configs}
-    counts = {task.name: task.count for task in result.tasks}
+    counts = result.counts
     if not result.shared:
-        return _with_best(result, _best(result.trials, areas, objective))
+        return _with_best(result, _best(result.front, areas, objective))
     found: list[tuple[float, int, StoredConfig, dict[str, StoredTrial]]] = []
     for number, config in enumerate(result.configs):
-        mine = [t for t in result.trials if t.config_hash == config.config_hash]
+        mine = [t for t in result.front if t.config_hash == config.config_hash]
         best = _best(mine, areas, objective)
         if len(best) == len(counts):
             area = areas[config.config_hash]
@@ -89,12 +89,15 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
 def _best(
     trials: Sequence[StoredTrial], areas: Mapping[str, float], objective: ObjectiveName
 ) -> dict[str, StoredTrial]:
+    """The best trial of each task among those of the front.
+
+    Every objective grows with cycles and with energy, so no other trial can be the best.
+    """
     best: dict[str, tuple[float, StoredTrial]] = {}
     for trial in trials:
-        if trial.measurement.valid:
-            value = cost_of(trial, areas[trial.config_hash]).value(objective)
-            if trial.task not in best or value < best[trial.task][0]:
-                best[trial.task] = (value, trial)
+        value = cost_of(trial, areas[trial.config_hash]).value(objective)
+        if trial.task not in best or value < best[trial.task][0]:
+            best[trial.task] = (value, trial)
     return {name: trial for name, (_, trial) in best.items()}
 
 

@@ -53,7 +53,7 @@ class Claims:
         if self._renewal is not None:
             self._renewal.join()
             with contextlib.suppress(StoreError):  # the claims end by themselves
-                self._store.release(self.owner)
+                self._store.release(self.owner, patient=False)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Answer each request: by an earlier trial, another process's, or a measurement.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import StoreError
 from tilewright.host.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.whole_file import write_whole
 from tilewright.sim.native_lowering import NativeLowering, Points, encode_schedules
 from tilewright.sim.twin_device import Refusal, Twin
 from tilewright.tuner.space import SpaceError
@@ -160,11 +162,14 @@ def _measure(
     space: ScheduleSpace, memory: MemoryModel, chunks: list[tuple[int, int]], workers: int
 ) -> Iterator[tuple[int, Cycles]]:
     """(start, cycles) of each chunk as it is done."""
+    stopped = threading.Event()
 
     def run(part: list[tuple[int, int]]) -> list[tuple[int, Cycles]]:
-        done = []
+        done: list[tuple[int, Cycles]] = []
         twin, lowering = Twin(space.hw, memory), NativeLowering(space.hw, space.workload)
         for start, end in part:
+            if stopped.is_set():
+                break
             batch = twin.batch(lowering, points_of(space, start, end))
             check_finished(space, np.arange(start, end), batch.refusals)
             done.append((start, np.where(batch.rules != 0, ILLEGAL, batch.cycles)))
@@ -179,6 +184,7 @@ def _measure(
             for future in as_completed(futures):
                 yield from future.result()
         finally:
+            stopped.set()
             for future in futures:
                 future.cancel()
 
@@ -280,10 +286,8 @@ def open_landscape(
         folder.mkdir(parents=True, exist_ok=True)
         if not record.exists() or not data.exists():
             with data.open("ab") as file:
-                file.truncate(bytes_)
-            part = record.with_suffix(f".{os.getpid()}.part")
-            part.write_text(text, encoding="utf-8")
-            part.replace(record)
+                os.posix_fallocate(file.fileno(), 0, bytes_)  # a full disk kills who maps the file
+            write_whole(record, text)
         size = data.stat().st_size
         if size != bytes_:
             raise StoreError(

@@ -60,7 +60,9 @@ def stopped_name(name: str, trials: int) -> str:
     return f"{name}/at-{trials}"
 
 
-def finalists(settings: StudySettings, screened: StudyResult) -> list[Finalist]:
+def finalists(
+    settings: StudySettings, screened: StudyResult, untuned: Sequence[StoredTrial]
+) -> list[Finalist]:
     """The untuned schedules on the base, then the best schedule of each task.
 
     Raises:
@@ -72,12 +74,6 @@ def finalists(settings: StudySettings, screened: StudyResult) -> list[Finalist]:
             field=screened.study.name,
             remedy="raise --budget or --seconds, or start from a larger --base",
         )
-    base = f"{settings.base.config_hash:08x}"
-    untuned = [
-        trial
-        for trial in screened.trials
-        if trial.origin == "default" and trial.config_hash == base and trial.measurement.valid
-    ]
     best = [task.best for task in screened.tasks if task.best is not None]
     found: dict[tuple[str, str, str], Finalist] = {}
     for trial in [*untuned, *best]:
@@ -185,6 +181,7 @@ class ScreeningListener:
             best = self._best.setdefault(arm, {})
             name = proposal.task.name
             best[name] = min(measurement.cycles, best.get(name, measurement.cycles))
+        self._listener.advance(self._known, self._network())
         if self._known % PROGRESS_EVERY == 0:
             self.note(
                 f"screened {self._known:,} of {self._settings.budget:,} on the twin: "
@@ -194,6 +191,14 @@ class ScreeningListener:
     def note(self, text: str) -> None:
         """Passed on."""
         self._listener.note(text)
+
+    def stage(self, what: str, total: int) -> None:
+        """Passed on."""
+        self._listener.stage(what, total)
+
+    def advance(self, known: int, text: str) -> None:
+        """Passed on."""
+        self._listener.advance(known, text)
 
     def _network(self) -> str:
         totals = [

@@ -21,6 +21,7 @@ from tilewright.host.workload import Workload
 from tilewright.sim.verilator_device import VerilatorDevice
 from tilewright.tuner.exhaust import Landscape, exhaust
 from tilewright.tuner.oracle import rtl_identity
+from tilewright.tuner.print_table import print_table
 from tilewright.tuner.rules import host_rules
 from tilewright.tuner.spaces import ScheduleSpace
 
@@ -109,7 +110,7 @@ def print_landscapes(
         console.print(f"{workload.name}: {cycles:,} cycles with {schedule.to_mapping()}")
     if device is not None:
         device.close()
-    console.print(table)
+    print_table(table, console)
     return found
 
 

@@ -75,8 +75,8 @@ def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
     area = stored_share(config, result.settings["board"])
     counts = {task.name: task.count for task in result.tasks}
     trials: dict[str, list[tuple[Cost, StoredTrial]]] = {name: [] for name in counts}
-    for trial in result.trials:
-        if trial.config_hash == config.config_hash and trial.measurement.valid:
+    for trial in result.front:
+        if trial.config_hash == config.config_hash:
             trials[trial.task].append((cost_of(trial, area), trial))
     if not all(trials.values()):
         return []

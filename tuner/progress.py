@@ -38,6 +38,8 @@ class ProgressDisplay:
         self._console: Final = console
         self._best: dict[tuple[str, str], int] = {}
         self._known = 0
+        self._total = settings.budget
+        self._what = ""
         self._failed = 0
         self._network: int | None = None
         self._bar: Progress | None = None
@@ -54,7 +56,6 @@ class ProgressDisplay:
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task("building", total=self._settings.budget)
         return self
 
     def __exit__(
@@ -65,6 +66,18 @@ class ProgressDisplay:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def stage(self, what: str, total: int) -> None:
+        """Begin a line of its own for a part of the study, which counts from 0."""
+        self._known, self._total, self._what = 0, total, what
+        if self._bar is not None:
+            self._task = self._bar.add_task(what, total=total)
+
+    def advance(self, known: int, text: str) -> None:
+        """Move the bar."""
+        self._known = known
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=known, description=f"{self._what}: {text}")
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
@@ -87,10 +100,9 @@ class ProgressDisplay:
                 self.note(f"trial {sequence}: {proposal.task.name}: {measurement.failure}")
         elif measurement.cycles is not None:
             self._improve(sequence, proposal, measurement.cycles)
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._known, description=self._text(proposal))
-        elif not replayed and self._known % PLAIN_EVERY == 0:
-            self.note(f"[{self._known}/{self._settings.budget}] {self._text(proposal)}")
+        self.advance(self._known, self._text(proposal))
+        if self._bar is None and not replayed and self._known % PLAIN_EVERY == 0:
+            self.note(f"{self._what} [{self._known}/{self._total}] {self._text(proposal)}")
 
     def _improve(self, sequence: int, proposal: Proposal, cycles: int) -> None:
         arm = proposal.hw.name if self._settings.mode is Mode.SHARED else ""

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.host.printable import printable
 from tilewright.tuner.measurement import Status
+from tilewright.tuner.print_table import print_table
 from tilewright.tuner.results import StudyResult, ratio, schedule_text
 
 
@@ -35,7 +37,7 @@ def task_table(result: StudyResult) -> Table:
     A screened study's trials are those of its search.
     """
     table = Table(
-        title=result.study.name,
+        title=Text(printable(result.study.name)),
         title_justify="left",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
@@ -47,7 +49,7 @@ def task_table(result: StudyResult) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for task in result.tasks:
         table.add_row(
-            task.name,
+            Text(printable(task.name)),
             str(task.count),
             number(task.default_cycles),
             number(task.best_cycles),
@@ -96,7 +98,7 @@ def schedule_table(result: StudyResult) -> Table:
         if task.best is None:
             continue
         hardware = [] if result.shared else [result.config_name(task.best.config_hash)]
-        table.add_row(task.name, *hardware, schedule_text(task.best.schedule))
+        table.add_row(Text(printable(task.name)), *hardware, schedule_text(task.best.schedule))
     return table
 
 
@@ -123,7 +125,6 @@ def condition_lines(result: StudyResult) -> list[str]:
     shared = memory["shared_bytes_per_cycle"]
     clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
     search = result.search
-    cached = sum(t.measurement.cached for t in search.trials)
     sharing = f"{shared:g} B/cycle shared" if shared else "channels separate"
     lines = [
         (
@@ -141,8 +142,8 @@ def condition_lines(result: StudyResult) -> list[str]:
             f"tuner {settings['tuner']}, allocator {settings.get('allocator', 'headroom')}, "
             f"objective {settings.get('objective', 'latency')}, "
             f"space {settings['space']}, seed {settings['seed']}, "
-            f"budget {len(search.trials)} of {search.settings['budget']} measurements "
-            f"({cached} from earlier studies), study {result.study.status}"
+            f"budget {search.summary.count} of {search.settings['budget']} measurements "
+            f"({search.summary.cached} from earlier studies), study {result.study.status}"
         ),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
@@ -158,7 +159,7 @@ def fidelity_text(result: StudyResult) -> str:
     if result.screening is None:
         return fidelity
     return (
-        f"{fidelity} ({len(result.trials)} confirmations of {result.screening.study.name}, which "
+        f"{fidelity} ({result.summary.count} confirmations of {result.screening.study.name}, which "
         f"searched on {result.screening.settings['fidelity']})"
     )
 
@@ -184,23 +185,10 @@ def outcome_line(result: StudyResult) -> str:
 def failure_counts(result: StudyResult) -> dict[str, int]:
     """Status to number of trials, those of the search included, valid ones left out."""
     counts = {status.value: 0 for status in Status if status is not Status.OK}
-    for trial in (*result.trials, *(() if result.screening is None else result.screening.trials)):
-        if trial.measurement.status is not Status.OK:
-            counts[trial.measurement.status.value] += 1
+    for study in (result, result.screening):
+        for status in counts if study is not None else ():
+            counts[status] += study.summary.statuses.get(status, 0) if study is not None else 0
     return {status: count for status, count in counts.items() if count}
-
-
-def summary(result: StudyResult) -> RenderableType:
-    """The whole summary."""
-    lines: list[RenderableType] = [task_table(result), schedule_table(result)]
-    lines += [Text(line) for line in hardware_lines(result)]
-    lines += [Text(line, style="dim") for line in condition_lines(result)]
-    failures = failure_counts(result)
-    if failures:
-        lines.append(Text("not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())))
-    lines += [Text(line, style="bold red") for line in mismatch_lines(result)]
-    lines.append(Text(outcome_line(result), style="bold"))
-    return Group(*lines)
 
 
 def mismatch_lines(result: StudyResult) -> Iterable[str]:
@@ -210,8 +198,24 @@ def mismatch_lines(result: StudyResult) -> Iterable[str]:
             f"WRONG RESULT: trial {trial.sequence}, {trial.task} on "
             f"{result.config_name(trial.config_hash)}: {trial.measurement.failure}"
         )
+    more = result.summary.statuses.get(Status.MISMATCH.value, 0) - len(result.mismatches)
+    if more > 0:
+        yield f"WRONG RESULT: and {more:,} more in the store"
 
 
 def print_summary(result: StudyResult, console: Console) -> None:
-    """Print the summary."""
-    console.print(summary(result))
+    """Print the whole summary."""
+    print_table(task_table(result), console)
+    print_table(schedule_table(result), console)
+
+    def print_lines(lines: Iterable[str], style: str = "") -> None:
+        for line in lines:
+            console.print(Text(printable(line), style=style), soft_wrap=True)
+
+    print_lines(hardware_lines(result))
+    print_lines(condition_lines(result), "dim")
+    failures = failure_counts(result)
+    if failures:
+        print_lines(["not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())])
+    print_lines(mismatch_lines(result), "bold red")
+    print_lines([outcome_line(result)], "bold")

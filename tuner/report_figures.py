@@ -16,8 +16,6 @@ from tilewright.tuner.results import (
     Confirmation,
     StudyResult,
     TaskResult,
-    confirmations,
-    network_curve,
     task_curve,
 )
 
@@ -47,6 +45,9 @@ STATE_LABELS: Final = {
     "idle": "no instruction",
 }
 
+CURVE_POINTS: Final = 2000
+"""No page shows more: a curve that falls at every trial is drawn with steps left out."""
+
 SHOWN_RATIO: Final = 2.0
 """Networks slower than this many times the best one lie outside the first view of the race."""
 
@@ -54,18 +55,17 @@ SHOWN_RATIO: Final = 2.0
 def race_figure(result: StudyResult) -> Any:
     """Network cycles against measurements: each configuration, the best, what was confirmed."""
     search = result.search
-    counts = {task.name: task.count for task in search.tasks}
     label = "best network" if search.shared else "sum over layers"
-    best = network_curve(search.trials, counts, shared=search.shared)
+    best = search.network_curve()
     values = [cycles for _, cycles in best]
     figure = go.Figure()
     if best:
-        _steps(figure, label, best, len(search.trials), {"color": INK, "width": 6}, opacity=0.3)
+        _steps(figure, label, best, search.summary.count, {"color": INK, "width": 6}, opacity=0.3)
     for config in search.configs if search.shared else ():
-        mine = [trial for trial in search.trials if trial.config_hash == config.config_hash]
-        curve = network_curve(mine, counts, shared=True)
+        curve = search.network_curve(config.config_hash)
         if curve:
-            _steps(figure, str(config.hw["name"]), curve, mine[-1].sequence + 1, {"width": 2})
+            end = search.summary.last[config.config_hash] + 1
+            _steps(figure, str(config.hw["name"]), curve, end, {"width": 2})
             values += [cycles for _, cycles in curve]
     _mark_networks(figure, result)
     _frame_race(figure, result, values)
@@ -83,7 +83,7 @@ def _steps(
     **more: Any,
 ) -> None:
     """An anytime curve, drawn on to measurement ``end``."""
-    points = [*curve, (end, curve[-1][1])]
+    points = [*thinned(curve), (end, curve[-1][1])]
     figure.add_scatter(
         x=[x for x, _ in points],
         y=[y for _, y in points],
@@ -95,10 +95,16 @@ def _steps(
     )
 
 
+def thinned(curve: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most `CURVE_POINTS` points of a curve, first and last among them."""
+    step = -(-len(curve) // CURVE_POINTS)
+    return list(curve) if step <= 1 else [*curve[:-1:step], curve[-1]]
+
+
 def _mark_networks(figure: Any, result: StudyResult) -> None:
     """The untuned and the best network where the search completed what is confirmed."""
     chosen = {task.best.sequence for task in result.tasks if task.best is not None}
-    known = confirmations(result)
+    known = result.confirmations
     untuned = [c for c in known if c.trial.origin == "default" and c.trial.sequence not in chosen]
     tuned = [c for c in known if c.trial.sequence in chosen]
     fidelity = result.settings["fidelity"]
@@ -157,11 +163,11 @@ def layers_figure(result: StudyResult) -> Any:
     figure = go.Figure()
     firsts: dict[str, int] = {}
     for task in search.tasks:
-        curve = task_curve(search.trials, task.name)
+        curve = thinned(task_curve(search.summary.improvements, task.name))
         if not curve:
             continue
         first = firsts[task.name] = curve[0][1]
-        points = [*curve, (len(search.trials), curve[-1][1])]
+        points = [*curve, (search.summary.count, curve[-1][1])]
         figure.add_scatter(
             x=[x for x, _ in points],
             y=[y / first for _, y in points],
@@ -172,7 +178,7 @@ def layers_figure(result: StudyResult) -> Any:
             name=task.name,
         )
     chosen = {task.best.sequence for task in result.tasks if task.best is not None}
-    marks = [c for c in confirmations(result) if c.trial.sequence in chosen]
+    marks = [c for c in result.confirmations if c.trial.sequence in chosen]
     if marks:
         cycles = [mark.trial.measurement.cycles or 0 for mark in marks]
         tasks = [mark.trial.task for mark in marks]

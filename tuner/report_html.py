@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.errors import StoreError
+from tilewright.host.whole_file import write_whole
 from tilewright.tuner.pareto import Point
 from tilewright.tuner.report import condition_lines, mismatch_lines, outcome_line
 from tilewright.tuner.report_figures import (
@@ -91,8 +92,7 @@ def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
         "</ul></body></html>",
     ]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(parts), encoding="utf-8")
+        write_whole(path, "\n".join(parts))
     except OSError as error:
         raise StoreError(
             f"the report cannot be written ({error.strerror})",
@@ -144,7 +144,7 @@ def _screening_note(result: StudyResult) -> str:
         return ""
     search, fidelity = result.screening, result.settings["fidelity"]
     return (
-        f"Searched on {search.settings['fidelity']} ({len(search.trials):,} measurements, study "
+        f"Searched on {search.settings['fidelity']} ({search.summary.count:,} measurements, study "
         f"{search.study.name}); what is marked was measured again on {fidelity}. "
     )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Final
 
-from tilewright.tuner.measurement import Status
 from tilewright.tuner.pareto import Point
 from tilewright.tuner.report import (
     factor,
+    failure_counts,
     hardware_lines,
     number,
     percent,
@@ -18,13 +17,11 @@ from tilewright.tuner.report import (
 )
 from tilewright.tuner.report_figures import is_chosen
 from tilewright.tuner.results import (
+    FAILURES_KEPT,
     StudyResult,
-    network_curve,
     ratio,
     schedule_text,
 )
-
-FAILURES_SHOWN: Final = 200
 
 Row = tuple[str, Sequence[str]]
 """CSS class of a row, and its cells."""
@@ -117,8 +114,8 @@ def config_table(result: StudyResult) -> str:
     rows: list[Row] = []
     for config in search.configs:
         chosen = result.chosen is not None and config.config_hash == result.chosen.config_hash
-        mine = [t for t in search.trials if t.config_hash == config.config_hash]
-        curve = network_curve(mine, counts, shared=True)
+        mine = sum(n for (key, _), n in search.summary.trials.items() if key == config.config_hash)
+        curve = search.network_curve(config.config_hash)
         bound = sum(config.bounds.get(task, 0) * count for task, count in counts.items())
         rows.append(
             (
@@ -129,7 +126,7 @@ def config_table(result: StudyResult) -> str:
                     *(f"{config.area[name]:,}" for name in resources),
                     number(bound),
                     number(curve[-1][1] if curve else None),
-                    number(len(mine)),
+                    number(mine),
                     config.reason,
                 ),
             )
@@ -170,12 +167,7 @@ def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
 def failure_table(result: StudyResult) -> str:
     """Trials without a valid measurement, confirmations first."""
     studies = [result] if result.screening is None else [result, result.screening]
-    failed = [
-        (study, trial)
-        for study in studies
-        for trial in study.trials
-        if trial.measurement.status is not Status.OK
-    ]
+    failed = [(study, trial) for study in studies for trial in study.failures]
     if not failed:
         return "<p class='note'>None.</p>"
     rows: list[Row] = [
@@ -191,7 +183,7 @@ def failure_table(result: StudyResult) -> str:
                 trial.measurement.failure,
             ),
         )
-        for study, trial in failed[:FAILURES_SHOWN]
+        for study, trial in failed[:FAILURES_KEPT]
     ]
     headings = [
         ("trial", True),
@@ -202,6 +194,6 @@ def failure_table(result: StudyResult) -> str:
         ("status", False),
         ("reason", False),
     ]
-    more = len(failed) - FAILURES_SHOWN
-    note = f"<p class='note'>and {more} more in the store</p>" if more > 0 else ""
+    more = sum(failure_counts(result).values()) - len(rows)
+    note = f"<p class='note'>and {more:,} more in the store</p>" if more > 0 else ""
     return _table(headings, rows) + note

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.host.errors import StoreError
+from tilewright.host.whole_file import write_whole
 from tilewright.tuner.pareto import Point
 from tilewright.tuner.results import StudyResult
 
@@ -34,7 +35,7 @@ def result_mapping(result: StudyResult, archive: Sequence[Point]) -> dict[str, A
         "objective": settings.get("objective", "latency"),
         "fidelity": settings["fidelity"],
         "seed": settings["seed"],
-        "trials": len(result.trials),
+        "trials": result.summary.count,
         "config": None if chosen is None else dict(chosen.hw),
         "default_cycles": result.default_network,
         "best_cycles": result.best_network,
@@ -63,8 +64,7 @@ def write_json(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
     """
     text = json.dumps(result_mapping(result, archive), indent=1, sort_keys=True) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise StoreError(
             f"the result cannot be written ({error.strerror})",

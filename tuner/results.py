@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tilewright.tuner.measurement import Status
 from tilewright.tuner.store import Store, StoredConfig, StoredStudy, StoredTrial
 from tilewright.tuner.store_records import dump
+from tilewright.tuner.store_summary import Improvement, TrialSummary
+
+FAILURES_KEPT: Final = 200
+"""Of the trials without a measurement, so many are read; all are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,21 +61,29 @@ class StudyResult:
         study: its row.
         tasks: results in network order.
         configs: configurations that it considered.
-        trials: every trial in proposal order.
+        summary: its trials in figures.
+        front: valid trials that no other of their task and configuration beats.
+        failures: the first `FAILURES_KEPT` trials without a measurement.
+        mismatches: the first `FAILURES_KEPT` trials whose output was wrong: defects of the product.
         chosen: shared mode: the configuration of the best complete network; None before one.
         default_network, best_network, bound_network: cycles of the network; None: incomplete.
         screening: the search that the study confirms; None: the study searched itself.
+        confirmations: valid trials that repeat one of the screening, in order; none without one.
     """
 
     study: StoredStudy
     tasks: tuple[TaskResult, ...]
     configs: tuple[StoredConfig, ...]
-    trials: tuple[StoredTrial, ...]
+    summary: TrialSummary
+    front: tuple[StoredTrial, ...]
+    failures: tuple[StoredTrial, ...]
+    mismatches: tuple[StoredTrial, ...]
     chosen: StoredConfig | None
     default_network: int | None
     best_network: int | None
     bound_network: int | None
     screening: StudyResult | None = None
+    confirmations: tuple[Confirmation, ...] = ()
 
     @property
     def search(self) -> StudyResult:
@@ -94,9 +106,16 @@ class StudyResult:
         return float(self.settings["board"]["clock_mhz"])
 
     @property
-    def mismatches(self) -> tuple[StoredTrial, ...]:
-        """Trials whose output was wrong: defects of the product."""
-        return tuple(t for t in self.trials if t.measurement.status is Status.MISMATCH)
+    def counts(self) -> dict[str, int]:
+        """Occurrences of each task in the network."""
+        return {task.name: task.count for task in self.tasks}
+
+    def network_curve(self, config_hash: str = "") -> list[tuple[int, int]]:
+        """`network_curve` of the study, or of one of its configurations in shared mode."""
+        mine = self.summary.improvements
+        if config_hash:
+            mine = [each for each in mine if each.config_hash == config_hash]
+        return network_curve(mine, self.counts, shared=self.shared or bool(config_hash))
 
     def milliseconds(self, cycles: int) -> float:
         """Time of some cycles at the board's clock."""
@@ -136,27 +155,27 @@ def load_result(store: Store, name: str) -> StudyResult:
     """
     study = store.study(name)
     screen = study.settings.get("screen")
-    trials = tuple(store.trials(study.id))
+    screening = load_result(store, screen["study"]) if isinstance(screen, dict) else None
+    summary = store.summary(study.id)
     configs = tuple(store.configs(study.id))
     tasks = study.settings["tasks"]
     counts = {str(t["name"]): int(t["count"]) for t in tasks}
     shared = study.settings["mode"] == "shared"
-    chosen = _chosen(trials, configs, counts) if shared else None
+    chosen = _chosen(summary, configs, counts) if shared else None
     bounds = {c.config_hash: c.bounds for c in configs}
+    defaults = _default_cycles(store.untuned(study.id, configs[0].config_hash) if configs else [])
     results = []
     for task, count in counts.items():
-        mine = [t for t in trials if t.task == task]
-        pool = [t for t in mine if chosen is None or t.config_hash == chosen.config_hash]
-        best = best_trial(pool)
+        best = _best(store, study, summary, task, chosen)
         results.append(
             TaskResult(
                 name=task,
                 count=count,
-                default_cycles=_default_cycles(mine, configs),
+                default_cycles=defaults.get(task),
                 best=best,
                 bound=None if best is None else bounds.get(best.config_hash, {}).get(task),
-                trials=len(mine),
-                valid_trials=sum(t.measurement.valid for t in mine),
+                trials=sum(n for (_, name), n in summary.trials.items() if name == task),
+                valid_trials=sum(n for (_, name), n in summary.valid.items() if name == task),
             )
         )
     complete = not shared or chosen is not None
@@ -164,51 +183,63 @@ def load_result(store: Store, name: str) -> StudyResult:
         study=study,
         tasks=tuple(results),
         configs=configs,
-        trials=trials,
+        summary=summary,
+        front=tuple(store.front(study.id)),
+        failures=tuple(store.failures(study.id, FAILURES_KEPT)),
+        mismatches=tuple(store.failures(study.id, FAILURES_KEPT, status=Status.MISMATCH)),
         chosen=chosen,
         default_network=_total([(r.default_cycles, r.count) for r in results]),
         best_network=_total([(r.best_cycles, r.count) for r in results]) if complete else None,
         bound_network=_total([(r.bound, r.count) for r in results]) if complete else None,
-        screening=load_result(store, screen["study"]) if isinstance(screen, dict) else None,
+        screening=screening,
+        confirmations=() if screening is None else _confirmations(store, study, screening.study),
     )
 
 
-def confirmations(result: StudyResult) -> list[Confirmation]:
-    """The valid trials of a study that repeat one of its screening, in order; none without one."""
-    searched = () if result.screening is None else result.screening.trials
-    places = {_identity(trial): trial.sequence + 1 for trial in reversed(searched)}
-    return [
-        Confirmation(trial=trial, measurement=places[_identity(trial)])
-        for trial in result.trials
-        if trial.measurement.valid and _identity(trial) in places
+def _confirmations(
+    store: Store, study: StoredStudy, screening: StoredStudy
+) -> tuple[Confirmation, ...]:
+    found = []
+    for trial in store.trials(study.id):  # a few: the best of each task
+        place = store.sequence_of(
+            screening.id,
+            task=trial.task,
+            config_hash=trial.config_hash,
+            schedule=dump(trial.schedule),
+        )
+        if place is not None and trial.measurement.valid:
+            found.append(Confirmation(trial=trial, measurement=place + 1))
+    return tuple(found)
+
+
+def _best(
+    store: Store,
+    study: StoredStudy,
+    summary: TrialSummary,
+    task: str,
+    chosen: StoredConfig | None,
+) -> StoredTrial | None:
+    """The valid trial of a task with the fewest cycles (the earliest of equals); None: none."""
+    found = [
+        each
+        for (config_hash, name), each in summary.best().items()
+        if name == task and (chosen is None or config_hash == chosen.config_hash)
     ]
+    best = min(found, key=lambda each: (each.cycles, each.sequence), default=None)
+    return None if best is None else store.trial(study.id, best.sequence)
 
 
-def _identity(trial: StoredTrial) -> tuple[str, str, str]:
-    """What was measured, whoever measured it."""
-    return trial.task, trial.config_hash, dump(trial.schedule)
-
-
-def best_trial(trials: Sequence[StoredTrial]) -> StoredTrial | None:
-    """The valid trial with the fewest cycles (the earliest of equals); None if none is valid."""
-    valid = [t for t in trials if t.measurement.valid]
-    return min(valid, key=lambda t: (t.measurement.cycles or 0, t.sequence), default=None)
-
-
-def task_curve(trials: Sequence[StoredTrial], task: str) -> list[tuple[int, int]]:
+def task_curve(improvements: Sequence[Improvement], task: str) -> list[tuple[int, int]]:
     """(trials of the study so far, best cycles of the task) at each improvement."""
     curve: list[tuple[int, int]] = []
-    for trial in trials:
-        cycles = trial.measurement.cycles
-        if trial.task != task or not trial.measurement.valid or cycles is None:
-            continue
-        if not curve or cycles < curve[-1][1]:
-            curve.append((trial.sequence + 1, cycles))
+    for each in improvements:
+        if each.task == task and (not curve or each.cycles < curve[-1][1]):
+            curve.append((each.sequence + 1, each.cycles))
     return curve
 
 
 def network_curve(
-    trials: Sequence[StoredTrial], counts: Mapping[str, int], *, shared: bool
+    improvements: Sequence[Improvement], counts: Mapping[str, int], *, shared: bool
 ) -> list[tuple[int, int]]:
     """(trials so far, cycles of the best complete network) at each improvement.
 
@@ -216,17 +247,22 @@ def network_curve(
     per layer, when every task has a valid trial anywhere.
     """
     best: dict[str, dict[str, int]] = {}
+    totals: dict[str, int] = {}
     curve: list[tuple[int, int]] = []
-    for trial in trials:
-        cycles = trial.measurement.cycles
-        if not trial.measurement.valid or cycles is None:
+    for each in improvements:
+        name = each.config_hash if shared else ""
+        arm = best.setdefault(name, {})
+        before = arm.get(each.task)
+        if before is not None and before <= each.cycles:
             continue
-        arm = best.setdefault(trial.config_hash if shared else "", {})
-        arm[trial.task] = min(cycles, arm.get(trial.task, cycles))
-        if len(arm) == len(counts):
-            total = sum(arm[task] * count for task, count in counts.items())
-            if not curve or total < curve[-1][1]:
-                curve.append((trial.sequence + 1, total))
+        arm[each.task] = each.cycles
+        saved = 0 if before is None else before - each.cycles
+        if name in totals:
+            totals[name] -= saved * counts[each.task]
+        elif len(arm) == len(counts):
+            totals[name] = sum(arm[task] * count for task, count in counts.items())
+        if name in totals and (not curve or totals[name] < curve[-1][1]):
+            curve.append((each.sequence + 1, totals[name]))
     return curve
 
 
@@ -238,24 +274,25 @@ def schedule_text(schedule: Mapping[str, Any]) -> str:
     return f"{tiles}, threads {threads}, {schedule['loop_order']}, {schedule['fusion']}"
 
 
-def _default_cycles(trials: Sequence[StoredTrial], configs: Sequence[StoredConfig]) -> int | None:
-    """Cycles of the untuned schedule on the first configuration, which is the base."""
-    base = configs[0].config_hash if configs else ""
-    for trial in trials:
-        if trial.origin == "default" and trial.config_hash == base and trial.measurement.valid:
-            return trial.measurement.cycles
-    return None
+def _default_cycles(untuned: Sequence[StoredTrial]) -> dict[str, int]:
+    """Cycles of each task's first untuned schedule."""
+    found: dict[str, int] = {}
+    for trial in untuned:
+        found.setdefault(trial.task, trial.measurement.cycles or 0)
+    return found
 
 
 def _chosen(
-    trials: Sequence[StoredTrial], configs: Sequence[StoredConfig], counts: Mapping[str, int]
+    summary: TrialSummary, configs: Sequence[StoredConfig], counts: Mapping[str, int]
 ) -> StoredConfig | None:
+    """The configuration of the fastest complete network, the earliest of equals."""
+    arms = summary.best()
     best: tuple[int, StoredConfig] | None = None
     for config in configs:
-        mine = [t for t in trials if t.config_hash == config.config_hash]
-        curve = network_curve(mine, counts, shared=True)
-        if curve and (best is None or curve[-1][1] < best[0]):
-            best = (curve[-1][1], config)
+        mine = [(arms.get((config.config_hash, task)), count) for task, count in counts.items()]
+        total = _total([(None if each is None else each.cycles, n) for each, n in mine])
+        if total is not None and (best is None or total < best[0]):
+            best = (total, config)
     return best[1] if best is not None else None
 
 

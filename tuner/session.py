@@ -9,7 +9,6 @@ the same course again after a kill.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +80,14 @@ class Listener(Protocol):
         """Something else worth a line."""
         ...
 
+    def stage(self, what: str, total: int) -> None:
+        """A part of the study begins, of so many trials."""
+        ...
+
+    def advance(self, known: int, text: str) -> None:
+        """So many trials of the stage are known; for a display that is drawn again and again."""
+        ...
+
 
 class Session:
     """Measures the proposals of one study.
@@ -117,9 +124,7 @@ class Session:
         self._oracle: Final = oracle
         self._listener: Final = listener
         self._claims: Final = Claims(store, oracle)
-        self._stored: Final = {
-            (t.task, t.config_hash, _schedule_text(t.schedule)): t for t in store.trials(study.id)
-        }
+        self._stored: Final = store.numbers(study.id)
         self._used = 0
         self._bounds: dict[tuple[str, str], int] = {}
 
@@ -236,7 +241,8 @@ class Session:
 
     def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
         """The answer from this study's former run."""
-        stored = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
+        number = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
+        stored = None if number is None else self._store.trial(self._study.id, number)
         return None if stored is None else self._take(sequence, proposal, stored)
 
     def _take(self, sequence: int, proposal: Proposal, stored: StoredTrial) -> Measurement:
@@ -267,18 +273,15 @@ class Session:
                 owner=self._claims.owner,
             )
         except DuplicateTrialError:
-            found = [t for t in self._store.trials(self._study.id) if _is(t, proposal, request)]
-            if not found:
+            number = self._store.sequence_of(
+                self._study.id,
+                task=proposal.task.name,
+                config_hash=hw_key(proposal.hw),
+                schedule=request.key[2],
+            )
+            found = None if number is None else self._store.trial(self._study.id, number)
+            if found is None:
                 raise
-            return self._take(sequence, proposal, found[0])
+            return self._take(sequence, proposal, found)
         self._listener.trial(sequence, proposal, measurement, replayed=False)
         return measurement
-
-
-def _is(trial: StoredTrial, proposal: Proposal, request: Request) -> bool:
-    found = (trial.task, trial.config_hash, _schedule_text(trial.schedule))
-    return found == (proposal.task.name, hw_key(proposal.hw), request.key[2])
-
-
-def _schedule_text(schedule: object) -> str:
-    return json.dumps(schedule, sort_keys=True)

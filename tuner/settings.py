@@ -20,6 +20,7 @@ from tilewright import __version__
 from tilewright.host.board import Board, MemoryModel
 from tilewright.host.errors import TilewrightError
 from tilewright.host.hwconfig import HwConfig
+from tilewright.host.names import choices
 from tilewright.host.workload import Workload
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.objective import ObjectiveName
@@ -126,28 +127,28 @@ class StudySettings:
                 "no tuner of that name",
                 field="tuner",
                 value=self.tuner,
-                remedy=f"use one of {', '.join(TUNERS)}",
+                remedy=choices(self.tuner, TUNERS),
             )
         if self.allocator not in ALLOCATORS:
             raise SettingsError(
                 "no allocator of that name for a study",
                 field="allocator",
                 value=self.allocator,
-                remedy=f"use one of {', '.join(ALLOCATORS)}",
+                remedy=choices(self.allocator, ALLOCATORS),
             )
         if self.space not in SPACE_KINDS:
             raise SettingsError(
                 "no such kind of schedule space",
                 field="space",
                 value=self.space,
-                remedy=f"use one of {', '.join(SPACE_KINDS)}",
+                remedy=choices(self.space, SPACE_KINDS),
             )
         if self.screen not in SCREENS:
             raise SettingsError(
                 "no such screen",
                 field="screen",
                 value=self.screen,
-                remedy=f"use one of {', '.join(SCREENS)}",
+                remedy=choices(self.screen, SCREENS),
             )
         for part in self.without:
             if part not in PARTS or self.tuner != DEFAULT_TUNER:

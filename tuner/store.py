@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trial store: studies, configurations and trials; a row is committed before it counts.
 
-When `Store.add_trial` returns, the trial survives the end of this process by any signal, and,
-because the database forces each commit to its disk, a power cut as far as that disk keeps its
-word.
+When `Store.add_trial` returns, the trial survives the end of this process by any signal. A power
+cut never damages a store; of a SQLite file it may undo the last seconds, which the study measures
+again, alike, when it resumes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +17,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from tilewright.host.errors import StoreError
+from tilewright.host.names import choices
 from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.store_database import Database
+from tilewright.tuner.store_database import PATIENCE_SECONDS, Database
 from tilewright.tuner.store_records import (
-    ENVIRONMENT_FAILURES,
     StoredConfig,
     StoredStudy,
     StoredTrial,
@@ -33,6 +33,14 @@ from tilewright.tuner.store_records import (
     trial_row,
 )
 from tilewright.tuner.store_schema import CLAIMS, CONFIGS, REVISION, STUDIES, TRIALS
+from tilewright.tuner.store_summary import (
+    COUNTED,
+    TrialSummary,
+    failures,
+    front,
+    summarise,
+    untuned,
+)
 
 __all__ = [
     "REVISION",
@@ -47,11 +55,10 @@ __all__ = [
 ASIDE: Final = "/aside-"
 """In the name of a study that holds what `Store.set_aside` has moved."""
 
-COUNTED: Final = ~(
-    (TRIALS.c.status == Status.FAILED.value)
-    & sa.or_(*(TRIALS.c.failure.like(text) for text in ENVIRONMENT_FAILURES))
+_INSERT_TRIAL: Final = TRIALS.insert()
+_END_CLAIM: Final = CLAIMS.delete().where(
+    CLAIMS.c.key == sa.bindparam("done"), CLAIMS.c.owner == sa.bindparam("by")
 )
-"""Trials, without what is none: failures of the machine that older versions stored."""
 
 
 class DuplicateTrialError(StoreError):
@@ -64,13 +71,30 @@ class Store:
     Args:
         location: a SQLite file, created with its folder when absent, or a database URL.
         must_exist: refuse a store that is not there instead of creating it.
+        read_only: write nothing, not even beside the file.
+        waiting: told in a sentence when the database makes its user wait (a lock, a restart).
+        patience_s: how long it may.
 
     Raises:
         StoreError: the store is missing, foreign, damaged, of a newer version or out of reach.
     """
 
-    def __init__(self, location: Path | str, *, must_exist: bool = False) -> None:
-        self._database: Final = Database(location, must_exist=must_exist)
+    def __init__(
+        self,
+        location: Path | str,
+        *,
+        must_exist: bool = False,
+        read_only: bool = False,
+        waiting: Callable[[str], None] = lambda _: None,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._database: Final = Database(
+            location,
+            must_exist=must_exist,
+            read_only=read_only,
+            waiting=waiting,
+            patience_s=patience_s,
+        )
 
     @property
     def name(self) -> str:
@@ -109,10 +133,8 @@ class Store:
             "status": "running",
             "created": now(),
         }
-        with self._database.write() as connection:
-            made = connection.execute(
-                self._insert(STUDIES).values(row).on_conflict_do_nothing().returning(STUDIES.c.id)
-            ).scalar()
+        insert = self._insert(STUDIES).values(row).on_conflict_do_nothing().returning(STUDIES.c.id)
+        made = self._database.write(lambda connection: connection.execute(insert).scalar())
         study = self.study(name)
         if made is None:
             self.require_equal(name, settings)
@@ -153,9 +175,7 @@ class Store:
 
     def studies(self) -> list[StoredStudy]:
         """Every study, oldest first."""
-        with self._database.read() as connection:
-            rows = connection.execute(sa.select(STUDIES).order_by(STUDIES.c.id)).all()
-            return [study_of(row) for row in rows]
+        return [study_of(row) for row in self._rows(sa.select(STUDIES).order_by(STUDIES.c.id))]
 
     def study(self, name: str) -> StoredStudy:
         """One study by name.
@@ -163,15 +183,12 @@ class Store:
         Raises:
             StoreError: there is none.
         """
-        with self._database.read() as connection:
-            row = connection.execute(sa.select(STUDIES).where(STUDIES.c.name == name)).first()
-            if row is not None:
-                return study_of(row)
-        names = ", ".join(study.name for study in self.studies())
+        for row in self._rows(sa.select(STUDIES).where(STUDIES.c.name == name)):
+            return study_of(row)
         raise StoreError(
             "no study of that name",
             field=name,
-            remedy=f"studies in {self.name}: {names or 'none'}",
+            remedy=choices(name, [study.name for study in self.studies()]),
         )
 
     def set_aside(self, study_id: int) -> int:
@@ -185,7 +202,8 @@ class Store:
             How many failures were taken back.
         """
         of_study = TRIALS.c.study_id == study_id
-        with self._database.write() as connection:
+
+        def repair(connection: sa.Connection) -> int:
             first = connection.execute(
                 sa.select(sa.func.min(TRIALS.c.sequence)).where(of_study, ~COUNTED)
             ).scalar()
@@ -209,12 +227,11 @@ class Store:
                 connection.execute(TRIALS.update().where(later).values(study_id=aside))
             return int(taken)
 
+        return self._database.write(repair)
+
     def set_status(self, study_id: int, status: str) -> None:
         """Record whether a study runs, was interrupted or is complete."""
-        with self._database.write() as connection:
-            connection.execute(
-                STUDIES.update().where(STUDIES.c.id == study_id).values(status=status)
-            )
+        self._execute(STUDIES.update().where(STUDIES.c.id == study_id).values(status=status))
 
     # -- configurations ---------------------------------------------------------------------
 
@@ -230,18 +247,16 @@ class Store:
         insert = self._insert(CONFIGS).values(
             study_id=study_id, config_hash=config.config_hash, **values
         )
-        with self._database.write() as connection:
-            connection.execute(
-                insert.on_conflict_do_update(
-                    index_elements=[CONFIGS.c.study_id, CONFIGS.c.config_hash], set_=values
-                )
+        self._execute(
+            insert.on_conflict_do_update(
+                index_elements=[CONFIGS.c.study_id, CONFIGS.c.config_hash], set_=values
             )
+        )
 
     def configs(self, study_id: int) -> list[StoredConfig]:
         """The configurations of a study, in the order in which it took them up."""
         query = sa.select(CONFIGS).where(CONFIGS.c.study_id == study_id).order_by(CONFIGS.c.id)
-        with self._database.read() as connection:
-            return [config_of(row) for row in connection.execute(query)]
+        return [config_of(row) for row in self._rows(query)]
 
     # -- trials -----------------------------------------------------------------------------
 
@@ -264,36 +279,71 @@ class Store:
             StoreError: it cannot be written.
         """
         row = trial_row(request, measurement, oracle)
-        insert = TRIALS.insert().values(
-            study_id=study_id, sequence=sequence, task=task, origin=origin, **row
-        )
-        with self._database.write() as connection:
+        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": origin}
+
+        def add(connection: sa.Connection) -> None:
             try:
-                connection.execute(insert)
+                connection.execute(_INSERT_TRIAL, row)
             except IntegrityError as error:
                 raise DuplicateTrialError(
                     "the study already holds this trial", field=self.name, value=sequence
                 ) from error
             if owner:
-                connection.execute(
-                    CLAIMS.delete().where(CLAIMS.c.key == row["key"], CLAIMS.c.owner == owner)
-                )
+                connection.execute(_END_CLAIM, {"done": row["key"], "by": owner})
+
+        self._database.write(add)
 
     def trials(self, study_id: int) -> list[StoredTrial]:
         """The trials of a study in proposal order, without failures of the machine."""
         mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id, COUNTED)
         query = mine.order_by(TRIALS.c.sequence)
-        with self._database.read() as connection:
-            return [trial_of(row) for row in connection.execute(query)]
+        return [trial_of(row) for row in self._rows(query)]
 
     def trial(self, study_id: int, sequence: int) -> StoredTrial | None:
         """One trial of a study, if it is stored."""
         query = sa.select(TRIALS).where(
             TRIALS.c.study_id == study_id, TRIALS.c.sequence == sequence
         )
-        with self._database.read() as connection:
-            row = connection.execute(query).first()
-            return None if row is None else trial_of(row)
+        return next((trial_of(row) for row in self._rows(query)), None)
+
+    def summary(self, study_id: int) -> TrialSummary:
+        """The trials of a study in figures, worked out by the database."""
+        return self._database.read(lambda connection: summarise(connection, study_id))
+
+    def front(self, study_id: int) -> list[StoredTrial]:
+        """Valid trials that no other of their task and configuration beats in cycles and energy."""
+        return self._database.read(lambda c: [trial_of(row) for row in front(c, study_id)])
+
+    def untuned(self, study_id: int, config_hash: str) -> list[StoredTrial]:
+        """Valid trials of untuned schedules on a configuration, in proposal order."""
+        rows = self._database.read(lambda c: untuned(c, study_id, config_hash))
+        return [trial_of(row) for row in rows]
+
+    def failures(
+        self, study_id: int, limit: int, *, status: Status | None = None
+    ) -> list[StoredTrial]:
+        """The first trials that were not measured, or those of one status."""
+        rows = self._database.read(lambda c: failures(c, study_id, limit, status=status))
+        return [trial_of(row) for row in rows]
+
+    def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
+        """Sequence number of each trial of a study, by task, configuration and schedule's text."""
+        columns = (TRIALS.c.task, TRIALS.c.config_hash, TRIALS.c.schedule, TRIALS.c.sequence)
+        mine = sa.select(*columns).where(TRIALS.c.study_id == study_id, COUNTED)
+        rows: Sequence[Any] = self._rows(mine)
+        return {(task, key, text): number for task, key, text, number in rows}
+
+    def sequence_of(
+        self, study_id: int, *, task: str, config_hash: str, schedule: str
+    ) -> int | None:
+        """Where a study has a trial, by the text of its schedule; None: nowhere."""
+        query = sa.select(TRIALS.c.sequence).where(
+            TRIALS.c.study_id == study_id,
+            TRIALS.c.task == task,
+            TRIALS.c.config_hash == config_hash,
+            TRIALS.c.schedule == schedule,
+        )
+        return next((int(row[0]) for row in self._rows(query)), None)
 
     def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
         """What any study measured under some keys (`trial_key`), oldest first; no failures."""
@@ -306,9 +356,8 @@ class Store:
             .order_by(TRIALS.c.id)
         )
         found: dict[str, list[Measurement]] = {}
-        with self._database.read() as connection:
-            for row in connection.execute(query):
-                found.setdefault(row.key, []).append(measurement_of(row))
+        for row in self._rows(query):
+            found.setdefault(row.key, []).append(measurement_of(row))
         return found
 
     # -- claims -----------------------------------------------------------------------------
@@ -337,31 +386,32 @@ class Store:
             set_={"owner": insert.excluded.owner, "expires": insert.excluded.expires},
             where=free,
         ).returning(CLAIMS.c.key)
-        with self._database.write() as connection:
-            return set(connection.execute(take).scalars())
+        return self._database.write(lambda connection: set(connection.execute(take).scalars()))
 
     def claimants(self, keys: Iterable[str]) -> set[str]:
         """Owners of the claims on some keys."""
         query = sa.select(CLAIMS.c.owner).where(CLAIMS.c.key.in_(sorted(set(keys))))
-        with self._database.read() as connection:
-            return set(connection.execute(query).scalars())
+        return {row[0] for row in self._rows(query)}
 
     def renew(self, owner: str, *, seconds: int) -> None:
-        """Put off the end of every claim of an owner."""
-        with self._database.write() as connection:
-            connection.execute(
-                CLAIMS.update()
-                .where(CLAIMS.c.owner == owner)
-                .values(expires=self._clock() + seconds)
-            )
+        """Put off the end of every claim of an owner; fails at once, to be called again."""
+        mine = CLAIMS.update().where(CLAIMS.c.owner == owner)
+        self._execute(mine.values(expires=self._clock() + seconds), patient=False)
 
-    def release(self, owner: str, keys: Iterable[str] | None = None) -> None:
+    def release(
+        self, owner: str, keys: Iterable[str] | None = None, *, patient: bool = True
+    ) -> None:
         """End claims of an owner: those on some keys, or all."""
         mine = CLAIMS.delete().where(CLAIMS.c.owner == owner)
         if keys is not None:
             mine = mine.where(CLAIMS.c.key.in_(sorted(set(keys))))
-        with self._database.write() as connection:
-            connection.execute(mine)
+        self._execute(mine, patient=patient)
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        return self._database.read(lambda connection: connection.execute(query).all())
+
+    def _execute(self, statement: sa.Executable, *, patient: bool = True) -> None:
+        self._database.write(lambda connection: connection.execute(statement), patient=patient)
 
     def _clock(self) -> Any:
         """Seconds on the clock of the database: the writers' own clocks may differ."""

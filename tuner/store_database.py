@@ -7,26 +7,44 @@ use: a SQLite file is first read through a read-only connection.
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 
 from tilewright.host.errors import StoreError
 from tilewright.host.extras import install_line
 from tilewright.tuner.store_schema import METADATA, OLD_VERSION, REVISION, REVISIONS
 
-BUSY_SECONDS: Final = 60
-"""How long a SQLite writer waits for others."""
+BUSY_SECONDS: Final = 5
+"""How long SQLite itself waits for other writers, before `Database` says so and tries again."""
+
+PATIENCE_SECONDS: Final = 900.0
+"""How long a store that worked may be locked or out of reach until a study gives up."""
+
+_PAUSES: Final = (0.1, 10.0)
+"""Seconds between two attempts: the first, and the most after doubling."""
 
 _BUSY_PAUSE: Final = 0.02
 """Between two attempts where SQLite itself does not wait."""
+
+_CHECKED_BYTES: Final = 64 << 20
+"""Files up to this size are checked whole when they are opened: larger ones would take seconds."""
+
+_SERVER_BUSY: Final = {"57P03": "is starting", "53300": "has no free connection"}
+_SERVER_GONE: Final = ("57P01", "57P02", "08000", "08001", "08003", "08004", "08006")
+_SERVER_RETRY: Final = {"40001": "was in conflict with others", "40P01": "was in a deadlock"}
+"""PostgreSQL's error codes for what passes by itself, by what the user is told."""
+
+T = TypeVar("T")
 
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _SQLITE_HEADER: Final = 100
@@ -38,25 +56,47 @@ _MIGRATIONS: Final = Path(__file__).resolve().parent / "store_migrations"
 _READ: Final = "tilewright_read"
 
 
+class OldStoreError(StoreError):
+    """A store must be brought up to date, and may not be written."""
+
+
 class Database:
     """An open trial store's database.
+
+    A database that is locked, restarts or drops a connection is tried again with growing pauses.
+    What is tried again must therefore do no harm when its first attempt was committed after all.
 
     Args:
         location: path of a SQLite file, or a URL (``sqlite:///...``, ``postgresql://...``).
         must_exist: refuse a store that is not there instead of creating it.
+        read_only: write nothing, not even beside a SQLite file: it may lie on a read-only medium.
+        waiting: told in a sentence when the database makes its user wait.
+        patience_s: how long it may; opening waits for locks alone, not for a server.
 
     Raises:
         StoreError: it cannot be reached, is none of ours, damaged, or of a newer version; in
             every case it is left as it was.
     """
 
-    def __init__(self, location: Path | str, *, must_exist: bool = False) -> None:
+    def __init__(
+        self,
+        location: Path | str,
+        *,
+        must_exist: bool = False,
+        read_only: bool = False,
+        waiting: Callable[[str], None] = lambda _: None,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
         self.path, url = _parse(location)
-        self.name: Final = str(self.path) if self.path else url.render_as_string(hide_password=True)
+        self.name: Final = str(self.path) if self.path else hidden(location)
+        self._secrets: Final = _secrets(url)
+        self._waiting: Final = waiting
+        self._patience_s: Final = patience_s
+        self._opened = False
         if self.path is not None:
-            self._prepare_file(self.path, must_exist=must_exist)
+            self._prepare_file(self.path, must_exist=must_exist, read_only=read_only)
         try:
-            self._engine = _engine(url)
+            self._engine = _engine(url, self.path if read_only else None)
         except ImportError as error:
             raise StoreError(
                 f"PostgreSQL needs a package that is not installed ({error.name})",
@@ -64,11 +104,13 @@ class Database:
                 remedy=install_line("postgres"),
             ) from error
         try:
-            with self.errors():
-                self._open(must_exist=must_exist)
+            self._again(
+                lambda: self._open(must_exist=must_exist, read_only=read_only), self._patience_s
+            )
         except BaseException:
             self.close()
             raise
+        self._opened = True
 
     @property
     def dialect(self) -> str:
@@ -87,34 +129,104 @@ class Database:
         except (SQLAlchemyError, ValueError) as error:
             raise self.error(error) from error
 
-    def error(self, error: Exception) -> StoreError:
+    def error(self, error: Exception, waited_s: float = 0.0) -> StoreError:
         """What the database said, as a `StoreError`."""
         cause = error.orig if isinstance(error, DBAPIError) else error
-        remedy = (
-            f"check the server and its address, or {_OTHER_FOLDER}"
-            if self.path is None
-            else f"restore a copy, or {_OTHER_FOLDER}"
-        )
         text = " ".join(str(cause).split())
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        if isinstance(cause, sqlite3.OperationalError) and _is_locked(cause):
+            return StoreError(
+                f"the trial store is locked by another process, for {waited_s:.0f} s now",
+                field=self.name,
+                remedy="find it (`fuser` or `lsof` on the file tell) and end it; every finished "
+                "trial is stored, and the same command goes on",
+            )
+        if self.path is None:
+            remedy = "check the server and its address"
+            remedy += "; the same command goes on from here" if self._opened else ""
+        elif "disk is full" in text or "disk I/O error" in text:
+            remedy = "free disk space; every finished trial is stored, the same command goes on"
+        elif "readonly" in text or "unable to open" in text:
+            remedy = "make the file and its folder writable, or copy it with what lies beside it"
+        else:
+            remedy = "restore a copy"
         return StoreError(
-            f"the trial store cannot be used ({text})", field=self.name, remedy=remedy
+            f"the trial store cannot be used ({text})",
+            field=self.name,
+            remedy=f"{remedy}, or {_OTHER_FOLDER}",
         )
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """A connection that only reads."""
-        with self.errors(), self._engine.connect() as connection:
-            yield connection.execution_options(**{_READ: True})
+    def read(self, body: Callable[[sa.Connection], T]) -> T:
+        """What ``body`` reads from a connection that only reads.
 
-    @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """A transaction that writes; committed, and on its way through a kill, when it ends."""
-        with self.errors(), self._engine.begin() as connection:
-            yield connection
+        Raises:
+            StoreError: the database fails, or makes wait for too long.
+        """
+
+        def attempt() -> T:
+            with self._engine.connect() as connection:
+                return body(connection.execution_options(**{_READ: True}))
+
+        return self._again(attempt, self._patience_s)
+
+    def write(self, body: Callable[[sa.Connection], T], *, patient: bool = True) -> T:
+        """Commit what ``body`` writes; when this returns, it survives the end of the process.
+
+        Args:
+            body: may run again if the connection is lost, even after a commit that was not heard.
+            patient: False: fail at once.
+
+        Raises:
+            StoreError: the database fails, or makes wait for too long.
+        """
+
+        def attempt() -> T:
+            with self._engine.begin() as connection:
+                return body(connection)
+
+        return self._again(attempt, self._patience_s if patient else 0.0)
+
+    def _again(self, attempt: Callable[[], T], patience_s: float) -> T:
+        """Try until it works, fails for good, or patience ends."""
+        failed_at: float | None = None
+        pause, told = _PAUSES[0], False
+        while True:
+            try:
+                return attempt()
+            except (SQLAlchemyError, ValueError) as error:
+                now = time.monotonic()
+                failed_at = now if failed_at is None else failed_at
+                waited = now - failed_at
+                what = self._passing(error)
+                if not what or waited >= patience_s:
+                    raise self.error(error, waited) from error
+                if not told and patience_s:
+                    told = True
+                    self._waiting(
+                        f"waiting for the trial store {self.name}: it {what}; trying again for up "
+                        f"to {patience_s / 60:.0f} minutes"
+                    )
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSES[1])
+
+    def _passing(self, error: Exception) -> str:
+        """What is the matter with the database, if it may pass by itself; empty: it will not."""
+        if not isinstance(error, DBAPIError):
+            return ""
+        cause = error.orig
+        if isinstance(cause, sqlite3.OperationalError):
+            return "is locked by another process" if _is_locked(cause) else ""
+        code = getattr(cause, "sqlstate", None)
+        known = {**_SERVER_BUSY, **_SERVER_RETRY}
+        if code in known:
+            return known[code]
+        lost = code in _SERVER_GONE or (code is None and isinstance(error, OperationalError))
+        return "is out of reach" if self._opened and (lost or error.connection_invalidated) else ""
 
     # -- opening ----------------------------------------------------------------------------
 
-    def _prepare_file(self, path: Path, *, must_exist: bool) -> None:
+    def _prepare_file(self, path: Path, *, must_exist: bool, read_only: bool) -> None:
         if must_exist and not path.is_file():
             raise StoreError(
                 "no such trial store",
@@ -122,12 +234,13 @@ class Database:
                 remedy="run `tilewright tune` first, or name the folder with --runs",
             )
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size:
                 self._check_file(path)
         except OSError as error:
             raise StoreError(
-                "the folder of the trial store must be writable",
+                f"the folder of the trial store must be {'read' if read_only else 'writ'}able",
                 field=str(path.parent),
                 remedy=f"choose another with --runs ({error.strerror})",
             ) from error
@@ -158,15 +271,21 @@ class Database:
         engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path, alone))
         try:
             with self.errors(), engine.connect() as connection:
-                self._needs(connection, check=True)
+                self._needs(connection, check=path.stat().st_size <= _CHECKED_BYTES)
         finally:
             engine.dispose()
 
-    def _open(self, *, must_exist: bool) -> None:
-        with self.read() as connection:
-            needs = self._needs(connection)
+    def _open(self, *, must_exist: bool, read_only: bool) -> None:
+        with self._engine.connect() as connection:
+            needs = self._needs(connection.execution_options(**{_READ: True}))
         if not needs:
             return
+        if read_only and self.path is not None:
+            raise OldStoreError(
+                "a trial store of an older version cannot be read before it is brought up to date",
+                field=self.name,
+                remedy="copy it to a writable folder and name that with --store",
+            )
         if must_exist and needs == "tables" and self.path is None:
             raise StoreError(
                 "the database holds no trial store",
@@ -238,6 +357,20 @@ def is_url(location: Path | str) -> bool:
     return isinstance(location, str) and "://" in location
 
 
+def hidden(location: Path | str) -> str:
+    """A location as messages may show it: without passwords, wherever a URL can have them."""
+    # Greedy: a password that was not quoted may hold any character, and too little is shown then.
+    text = re.sub(r"(://[^:@]*):.*@", r"\1:***@", str(location))
+    return re.sub(r"([?&][^=&]*(?:pass|secret|key)[^=&]*=)[^&#]*", r"\1***", text, flags=re.I)
+
+
+def _secrets(url: sa.URL) -> tuple[str, ...]:
+    """Passwords of a URL, in every form in which a driver may repeat them."""
+    values = [url.password, *(v for k, v in url.query.items() if re.search("pass|secret|key", k))]
+    plain = [str(value) for value in values if value]
+    return tuple({form for value in plain for form in (value, urllib.parse.quote(value))})
+
+
 def _parse(location: Path | str) -> tuple[Path | None, sa.URL]:
     """The SQLite file, if it is one, and the URL of a location."""
     if not is_url(location):
@@ -250,7 +383,7 @@ def _parse(location: Path | str) -> tuple[Path | None, sa.URL]:
         raise StoreError(
             "a store's URL must read postgresql://user@host/database or sqlite:///path",
             field="store",
-            value=text,
+            value=hidden(text),
         ) from error
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:
@@ -260,14 +393,23 @@ def _parse(location: Path | str) -> tuple[Path | None, sa.URL]:
     raise StoreError(
         "a store is a SQLite file or a PostgreSQL database",
         field="store",
-        value=url.render_as_string(hide_password=True),
+        value=hidden(text),
         remedy="use a path or postgresql://user@host/database",
     )
 
 
-def _engine(url: sa.URL) -> sa.Engine:
+def _engine(url: sa.URL, read_only: Path | None) -> sa.Engine:
+    """The engine of a URL; ``read_only``: that SQLite file, without writing anything."""
     if url.get_backend_name() != "sqlite":
         return sa.create_engine(url, pool_pre_ping=True)
+    if read_only is not None:
+        # Nobody writes where nobody can, so the files that WAL needs are not missed there.
+        alone = not os.access(read_only.parent, os.W_OK) and not _state(read_only)[-1]
+        return sa.create_engine(
+            "sqlite://",
+            creator=lambda: _connect_read_only(read_only, alone),
+            poolclass=sa.pool.NullPool,
+        )
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     sa.event.listen(engine, "connect", _set_pragmas)
     sa.event.listen(engine, "begin", _begin)
@@ -299,8 +441,17 @@ def _set_pragmas(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where `_begin` says
     cursor = connection.cursor()
     _use_write_ahead_log(cursor)
-    cursor.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, not only in its cache
+    # A commit is in the system's hands: no kill of a process undoes it, and a power cut loses the
+    # last seconds but never the file (sqlite.org/pragma.html#pragma_synchronous). What is lost is
+    # measured again, alike, when the study resumes; waiting for the disk costs most of a commit.
+    cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _is_locked(error: sqlite3.OperationalError) -> bool:
+    """Whether another process holds a SQLite file."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _use_write_ahead_log(cursor: Any) -> None:
@@ -313,7 +464,7 @@ def _use_write_ahead_log(cursor: Any) -> None:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if not _is_locked(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_BUSY_PAUSE)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tilewright.host.hwconfig import HwConfig
+from tilewright.tuner.energy import energy_pj
 from tilewright.tuner.measurement import Measurement, Request, Status
 from tilewright.tuner.store_schema import trial_key
 
@@ -142,7 +144,21 @@ def trial_row(request: Request, measurement: Measurement, oracle: str) -> dict[s
         "output_checked": measurement.output_checked,
         "cached": measurement.cached,
         "created": now(),
+        "valid": measurement.valid,
+        "energy_pj": _energy(request.hw, measurement.counters) if measurement.valid else None,
     }
+
+
+def energy_of(hw: str, counters: str) -> float | None:
+    """Picojoules of a run (`energy`) by the texts in its row; None: counters are missing."""
+    return _energy(HwConfig(**json.loads(hw)), json.loads(counters))
+
+
+def _energy(hw: HwConfig, counters: Mapping[str, int]) -> float | None:
+    try:
+        return energy_pj(hw, counters)
+    except KeyError:
+        return None
 
 
 def study_of(row: Any) -> StoredStudy:

@@ -9,7 +9,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-REVISION: Final = "0002"
+REVISION: Final = "0003"
 """Migration that the tables below are the result of; a store of a later one is refused."""
 
 METADATA: Final = sa.MetaData()
@@ -43,7 +43,7 @@ TRIALS: Final = sa.Table(
     "trials",
     METADATA,
     sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("study_id", sa.ForeignKey("studies.id"), nullable=False, index=True),
+    sa.Column("study_id", sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("sequence", sa.Integer, nullable=False),
     sa.Column("task", sa.Text, nullable=False),
     sa.Column("origin", sa.String(20), nullable=False),
@@ -66,9 +66,18 @@ TRIALS: Final = sa.Table(
     sa.Column("created", sa.String(40), nullable=False),
     # What was measured, by whatever study: see `trial_key`.
     sa.Column("key", sa.String(32), nullable=False, index=True),
+    # `Measurement.valid`, and the energy of a valid run: what reports are made of.
+    sa.Column("valid", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("energy_pj", sa.Float),
     sa.UniqueConstraint("study_id", "task", "config_hash", "schedule"),
     sa.UniqueConstraint("study_id", "sequence"),
-)
+    # All that `store_summary` reads, in its order: a report does not touch the trials themselves.
+    sa.Index(
+        "ix_trials_summary",
+        "study_id", "valid", "config_hash", "task", "sequence", "cycles", "energy_pj", "status",
+        "cached", "origin",
+    ),
+)  # fmt: skip
 
 CLAIMS: Final = sa.Table(
     "claims",

@@ -130,10 +130,11 @@ def run_study(
     row = run(screening, mapping, screen, quiet, search, settings.budget, deadline)
     screened = chosen_by_objective(load_result(store, screening))
     if row.status == STOPPED:
-        name = stopped_name(name, len(screened.trials))
-    chosen = finalists(settings, screened)
+        name = stopped_name(name, screened.summary.count)
+    base = f"{settings.base.config_hash:08x}"
+    chosen = finalists(settings, screened, store.untuned(row.id, base))
     listener.note(
-        f"screened {len(screened.trials):,} trials on the {screen.fidelity} (study {screening}); "
+        f"screened {screened.summary.count:,} trials on the {screen.fidelity} (study {screening}); "
         f"confirming {len(chosen)} on {oracle.fidelity}"
     )
     return run(
@@ -197,9 +198,13 @@ def _run(
     if session.replayed:
         listener.note(f"resuming {name}: {session.replayed} trials are already in the store")
     try:
+        listener.stage(
+            f"{'search' if body is search else 'confirmation'} on {oracle.fidelity}",
+            settings.budget,
+        )
         body(session)
     except TimeUp:
-        kept = len(store.trials(study.id))
+        kept = store.summary(study.id).count
         listener.note(
             f"time is up: {kept} of {settings.budget} measurements of {name} are stored; the same "
             "command goes on from there"

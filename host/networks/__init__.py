@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tilewright.host.errors import WorkloadError
+from tilewright.host.names import choices
 from tilewright.host.networks import (
     alexnet,
     mobilenet,
@@ -70,5 +71,5 @@ def load_network(name: str) -> NetworkTable:
         "no built-in network of that name",
         field="network",
         value=name,
-        remedy=f"use one of {', '.join(network_names())} or the path of an ONNX file",
+        remedy=f"{choices(name, network_names())}, or the path of an ONNX file",
     )

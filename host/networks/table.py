@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.host.errors import WorkloadError
+from tilewright.host.names import choices
 from tilewright.host.workload import Workload
 
 
@@ -74,7 +75,7 @@ class NetworkTable:
             f"no workload of that name in {self.name}",
             field="layer",
             value=name,
-            remedy=f"use one of {', '.join(w.name for w in self.workloads)}",
+            remedy=choices(name, [w.name for w in self.workloads]),
         )
 
 

@@ -17,7 +17,7 @@ from contract.executor_contract import ExecutorContract, by_id
 from support.analytic import BOARD, MEMORY, Silent
 from support.jobs import node_after, own_pid
 
-from tilewright.host.errors import DeviceError
+from tilewright.host.errors import DeviceError, EnvironmentFaultError
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.workload import conv2d
 from tilewright.sim.executor import Executor
@@ -66,6 +66,29 @@ class TestRayExecutor(ExecutorContract):
                 executor.submit(number, node_after, 0.2)
             nodes = {outcome.value for outcome in executor.results()}
         assert len(nodes) == 2
+
+    def test_workers_that_are_killed_while_they_start_are_replaced(self) -> None:
+        with RayExecutor("auto", 1) as executor:
+            executor.submit("a", os.getpid)
+            for _ in range(4):  # more than may fail by themselves
+                (slot,) = executor._slots
+                ray.kill(slot.actor, no_restart=True)
+                executor._step()
+                executor._dispatch()
+            (outcome,) = executor.results()
+            assert outcome.ok
+
+    def test_an_error_of_ray_itself_is_a_fault_of_the_environment(self, monkeypatch) -> None:
+        with RayExecutor("auto", 1) as executor:
+            executor.submit("a", os.getpid)
+
+            def broken(*_: object, **__: object) -> None:
+                raise RuntimeError("gone\nwith a long trace")
+
+            monkeypatch.setattr(executor._ray, "wait", broken)
+            with pytest.raises(EnvironmentFaultError, match="cluster failed") as caught:
+                list(executor.results())
+            assert "\n" not in str(caught.value)
 
     def test_a_worker_with_other_sources_is_refused(self) -> None:
         with RayExecutor("auto", 1, fingerprint=own_pid) as executor:
@@ -204,3 +227,14 @@ def test_a_node_that_is_lost_costs_no_job(cluster: Any) -> None:
             cluster.remove_node(extra, allow_graceful=False)
     assert len(outcomes) == 12
     assert all(outcome.ok for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nohost.invalid:6379", "[::1]:1"])
+def test_an_address_without_a_cluster_is_refused_at_once_in_one_line(
+    address, capfd, monkeypatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(DeviceError, match=r"no Ray cluster answers.*ray start") as caught:
+        RayExecutor(address)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")

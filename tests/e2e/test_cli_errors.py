@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import io
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import onnx
 import pytest
-from e2e.command import environment, tilewright
+from e2e.command import arguments, environment, tilewright
 from e2e.drawing import generator, where
 from onnx import TensorProto, helper
+from rich.console import Console
+from rich.table import Column, Table
 
+from tilewright import __version__
+from tilewright.tuner.print_table import print_table
 from tilewright.tuner.store import Store
 
 SIM = ("sim", "C10")
@@ -44,6 +50,11 @@ def write(folder: Path, name: str, text: str) -> Path:
         ("wgt_bytes: 1000\n", ("wgt_bytes", "1024", "1000")),
         ("vector_lanes: 32\n", ("vector_lanes", "output tile", "32", "lower vector_lanes")),
         ("", ("hw.yaml", "mapping")),
+        ("blockin: 16\n", ("blockin", "did you mean block_in?")),
+        ("a: &a {x: 1}\nb: {<<: [*a, *a]}\n", ("hw.yaml:2", "aliases")),
+        ("<<: {block_in: 8}\n", ("hw.yaml:1", "merge keys")),
+        ("block_in: 0x" + "f" * 6000, ("block_in", "thousands of digits")),
+        ("#" * (1 << 20) + "\n", ("hw.yaml", "at most")),
     ],
 )  # fmt: skip
 def test_bad_or_illegal_configurations(tmp_path, text, parts):
@@ -63,7 +74,7 @@ def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
     ("text", "parts"),
     [
         ("tile_h: 0\ntile_w: 1\ntile_ci: 1\ntile_co: 1\n", ("tile_h", "at least 1")),
-        ("tile_h: 1\ntile_w: 1\ntile_ci: 1\n", ("tile_co",)),
+        ("tile_h: 1\n", ("s.yaml", "every tile size", "add tile_w, tile_ci, tile_co")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nloop: x\n", ("loop", "tile_ci")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "tile, block")),
         ("tile_h: 7\ntile_w: 7\ntile_ci: 16\ntile_co: 999\n", ("s.yaml", "needs", "has", "C10")),
@@ -123,6 +134,18 @@ def test_models_that_do_not_fit_the_command(tmp_path, words, parts):
         (("tune", "resnet18", "--hw", "zu-32x32"), ("fit", "pynq-z2", "zu-32x32")),
         (("tune", "resnet18", "--runs", "file/runs"), ("file/runs", "writable")),
         (("report", "nothing", "--runs", "file/runs"), ("file/runs",)),
+        (("tune", "resnet18", "--layers", ","), ("--layers", "C2")),
+        (("tune", "resnet18", "--layers", "C2,,C3"), ("--layers", "C2,,C3")),
+        (("tune", "resnt18"), ("did you mean resnet18?",)),
+        (("tune", "resnet18", "--tuner", "tilewrigt"), ("did you mean tilewright?",)),
+        (("tune", "resnet18", "--memory", "idael"), ("did you mean ideal?",)),
+        (("tune", "resnet18", "--ray", "127.0.0.1:1"), ("ray", "ray start")),
+        (("tune", "resnet18", "--ray", "nohost.invalid:1"), ("ray", "ray start")),
+        (("sim", "C10", "--hw", "pynq16x16"), ("did you mean pynq-16x16?",)),
+        (("sim", "C10", "--hw", "."), ("hw", "no folder")),
+        (("sim", "C10", "--waves", "file/w.fst", "--hw", "tiny-4x4"), ("waves", "file/w.fst")),
+        (("sim", "C10", "--waves", ".", "--hw", "tiny-4x4"), ("waves", "directory")),
+        (("tuen", "resnet18"), ("tuen", "did you mean tune?")),
     ],
 )  # fmt: skip
 def test_names_that_do_not_exist(tmp_path, words, parts):
@@ -134,6 +157,68 @@ def test_a_store_that_is_no_store(tmp_path):
     write(tmp_path, "studies.sqlite", "not a database, but long enough to look like a file\n" * 99)
     done = tilewright("report", "--runs", tmp_path, cwd=tmp_path)
     assert_one_error(done, "studies.sqlite")
+
+
+@pytest.mark.parametrize("words", [("configs",), ("--version",), ("--help",), ("tune", "--help")])
+def test_a_full_disk_under_the_output_is_one_line(tmp_path, words):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments(*words), stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            cwd=tmp_path, env=environment(),
+        )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "No space left" in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_to_tell(tmp_path):
+    process = subprocess.Popen(
+        arguments("configs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path,
+        env=environment(), text=True,
+    )  # fmt: skip
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
+
+
+INTERRUPTED = """
+import builtins, signal, os
+real = builtins.__import__
+def importing(name, *rest):
+    if name == "tilewright.cli.commands":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+builtins.__import__ = importing
+from tilewright.cli import main
+main()
+"""
+
+
+def test_an_interrupt_in_the_first_instant_is_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=environment(),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_width_of_a_terminal_loses_a_number(tmp_path, width):
+    wide = tilewright("configs", cwd=tmp_path).stdout.split()
+    table = Table("name", Column("cycles", justify="right"), "text")
+    table.add_row("a" * 30, "1,234,567,890", "some words " * 9)
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    print_table(table, console)
+    shown = console.file.getvalue()
+    assert "1,234,567,890" in shown
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(wide)
+    narrow = tilewright("configs", cwd=tmp_path, COLUMNS=str(width)).stdout.split()
+    assert [word for word in wide if word.isdigit()] == [w for w in narrow if w.isdigit()]
+
+
+def test_the_version(tmp_path):
+    done = tilewright("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"tilewright {__version__}\n")
 
 
 # -- tools ------------------------------------------------------------------------------------

@@ -238,6 +238,8 @@ class Silent:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.stages: list[tuple[str, int]] = []
+        self.known = 0
         self.trials: list[tuple[int, str, bool]] = []
 
     def trial(self, sequence, proposal, measurement, *, replayed) -> None:
@@ -245,3 +247,9 @@ class Silent:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def stage(self, what: str, total: int) -> None:
+        self.stages.append((what, total))
+
+    def advance(self, known: int, text: str) -> None:
+        self.known = known

@@ -13,8 +13,8 @@ from tilewright.host.hwconfig import (
     HwConfig,
     load_hwconfig,
     named_configs,
-    read_yaml_mapping,
 )
+from tilewright.host.yaml_files import read_yaml_mapping
 
 ILLEGAL = {
     # rule: changes of the default configuration that break it and no earlier rule

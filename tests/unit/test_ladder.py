@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent, cycles_of
+from support.results import Found as StudyResult
+from support.results import load_result
 
 from tilewright.host.errors import StoreError
 from tilewright.host.schedule import Schedule
 from tilewright.tuner.ladder import screening_name
 from tilewright.tuner.measurement import Measurement, Request
-from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.session import StudyError
 from tilewright.tuner.settings import Mode, SettingsError, StudySettings
 from tilewright.tuner.store import Store

@@ -13,6 +13,8 @@ import pytest
 from e2e.drawing import generator
 from rich.console import Console
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
+from support.results import Found as StudyResult
+from support.results import load_result, network_curve, task_curve
 from typer.testing import CliRunner
 
 from tilewright.cli import app
@@ -22,13 +24,6 @@ from tilewright.tuner.pareto import pareto
 from tilewright.tuner.report import condition_lines, number, outcome_line, print_summary
 from tilewright.tuner.report_figures import SHOWN_RATIO, race_figure
 from tilewright.tuner.report_html import write_html
-from tilewright.tuner.results import (
-    StudyResult,
-    confirmations,
-    load_result,
-    network_curve,
-    task_curve,
-)
 from tilewright.tuner.settings import Mode, StudySettings
 from tilewright.tuner.store import Store
 from tilewright.tuner.study import run_study
@@ -220,7 +215,7 @@ def confirmed(tmp_path_factory) -> StudyResult:
 def test_a_screened_study_knows_which_measurements_it_repeats(confirmed, result) -> None:
     assert confirmed.screening is not None
     assert confirmed.search is confirmed.screening
-    found = confirmations(confirmed)
+    found = confirmed.confirmations
     assert [c.trial for c in found] == list(confirmed.trials)
     for each in found:
         searched = confirmed.screening.trials[each.measurement - 1]
@@ -229,7 +224,7 @@ def test_a_screened_study_knows_which_measurements_it_repeats(confirmed, result)
         )  # fmt: skip
         assert searched.measurement.cycles == each.trial.measurement.cycles
     assert result.search is result
-    assert confirmations(result) == []
+    assert result.confirmations == ()
 
 
 def test_the_page_of_a_screened_study_shows_the_search(confirmed, tmp_path: Path) -> None:

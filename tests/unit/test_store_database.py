@@ -169,7 +169,7 @@ def test_a_missing_store_is_refused_when_it_must_exist(tmp_path: Path) -> None:
     assert not (tmp_path / "none.sqlite").exists()
 
 
-@pytest.mark.parametrize("version", ["0003", "0042", "1a2b3c4d"])
+@pytest.mark.parametrize("version", ["0004", "0042", "1a2b3c4d"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_newer_store_is_refused_untouched(tmp_path: Path, dialect: str, version: str) -> None:
     location = new_location(dialect, tmp_path)

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent, cycles_of
+from support.results import Found as StudyResult
+from support.results import load_result
 
 from tilewright.host.errors import EnvironmentFaultError, StoreError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.host.schedule import Schedule
 from tilewright.tuner.measurement import Request, Status
-from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
 from tilewright.tuner.settings import PARTS, Mode, SettingsError, StudySettings
 from tilewright.tuner.store import Store

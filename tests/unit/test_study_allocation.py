@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
+from support.results import Found as StudyResult
+from support.results import load_result
 
 from tilewright.tuner import session as session_module
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.choice import chosen_by_objective
 from tilewright.tuner.ladder import screening_name
 from tilewright.tuner.objective import ObjectiveName
-from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.session import StudyError
 from tilewright.tuner.settings import Mode, SettingsError, StudySettings
 from tilewright.tuner.store import Store

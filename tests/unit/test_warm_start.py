@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.analytic import BASE, RULES, TASKS, AnalyticOracle, Silent
+from support.results import Found as StudyResult
+from support.results import load_result
 from unit.test_study_allocation import course, make
 
 from tilewright.host.errors import StoreError
 from tilewright.host.schedule import Schedule
-from tilewright.tuner.results import StudyResult, load_result
 from tilewright.tuner.settings import Mode, StudySettings
 from tilewright.tuner.store import Store
 from tilewright.tuner.study import run_study

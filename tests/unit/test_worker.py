@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tilewright.host.errors import DeviceError
+from tilewright.host.errors import DeviceError, EnvironmentFaultError
 from tilewright.sim import worker as worker_module
 from tilewright.sim.fidelity import Fidelity
 from tilewright.sim.worker import DeviceCache, OutcomeStatus, WorkerPool
@@ -183,3 +183,36 @@ def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
     assert closed[1:] == [(1, "slow", "rtl")]
     cache.close()
     assert len(closed) == 4
+
+
+def test_workers_that_are_killed_while_they_start_are_replaced() -> None:
+    """Short of memory, a machine may kill more of them than may fail by themselves."""
+    with WorkerPool(1) as pool:
+        pool.submit("a", os.getpid)
+        for _ in range(4):
+            while not pool._workers:
+                pool._step()
+            (starting,) = pool._workers
+            starting.process.kill()
+            while starting in pool._workers:
+                pool._step()
+        (outcome,) = pool.results()
+        assert outcome.ok
+
+
+def test_who_kills_every_worker_ends_the_study_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "_START_KILLS", 2)
+    with WorkerPool(1) as pool:
+        pool.submit("a", os.getpid)
+
+        def kill_all() -> None:
+            for _ in range(9):
+                while not pool._workers:
+                    pool._step()
+                pool._workers[0].process.kill()
+                pool._step()
+
+        with pytest.raises(EnvironmentFaultError, match=r"2 workers in a row.*SIGKILL.*goes on"):
+            kill_all()

@@ -41,6 +41,9 @@ def confirm(
     Yields:
         One mapping a point: task, layer, hw, expected cycles, cycles on the RTL (None when there
         is no measurement), ``equal``: cycles equal and the output bit-exact, and ``failure``.
+
+    Raises:
+        EnvironmentFaultError: this machine cannot build the RTL.
     """
     wanted: dict[tuple[str, int], None] = {}
     for record in records:

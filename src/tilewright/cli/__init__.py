@@ -1,16 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tilewright` command: one module a command, which imports what it needs when it runs."""
+"""The `tilewright` command: one module a command, which imports what it needs when it runs.
 
-# ruff: noqa: I001  (the order of the imports is the order of the help)
+This file imports nothing heavy, so that an interrupt finds someone who answers from the start.
+"""
 
 from __future__ import annotations
-
-from tilewright.cli import doctor, listings, sim, networks, agent, tune, certify, exhaust, report  # noqa: F401  (registers)
-from tilewright.cli.application import app
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
     """Entry point of the `tilewright` command."""
-    app()
+    import os  # noqa: PLC0415  (the first instant of the command is this one)
+    import sys  # noqa: PLC0415  (see above)
+
+    code: str | int | None = 0
+    try:
+        from tilewright.cli.commands import app  # noqa: PLC0415  (see above)
+
+        app()
+    except SystemExit as ended:
+        code = ended.code
+    except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+    except OSError as error:  # output of what stands before the commands
+        from tilewright.cli.application import print_system_error  # noqa: PLC0415  (see above)
+
+        print_system_error(error)
+        code = 2
+    from tilewright.cli.application import flush_output  # noqa: PLC0415  (loaded by now)
+
+    sys.exit(flush_output(code))
+
+
+def __getattr__(name: str) -> object:
+    if name == "app":
+        from tilewright.cli.commands import app  # noqa: PLC0415  (for callers in Python)
+
+        return app
+    raise AttributeError(name)

@@ -138,8 +138,17 @@ def read_memory(name: str, board: str) -> MemoryModel:
 
 def read_layers(table: NetworkTable, layers: str) -> tuple[Workload, ...]:
     """The named layers of a network, separated by commas; none named: all of them."""
-    wanted = [part.strip() for part in layers.split(",") if part.strip()]
-    return tuple(table[layer] for layer in wanted) if wanted else table.workloads
+    if not layers:
+        return table.workloads
+    wanted = [part.strip() for part in layers.split(",")]
+    if not all(wanted):
+        raise UsageError(
+            "must name layers, separated by commas",
+            field="--layers",
+            value=layers,
+            remedy=f"layers: {', '.join(workload.name for workload in table.workloads)}",
+        )
+    return tuple(table[layer] for layer in dict.fromkeys(wanted))
 
 
 def store_location(location: str, runs: Path) -> Path | str:

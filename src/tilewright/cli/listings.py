@@ -16,6 +16,7 @@ def configs() -> None:
 
     from tilewright.host.area import estimate
     from tilewright.host.hwconfig import load_hwconfig, named_configs
+    from tilewright.tuner.print_table import print_table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
@@ -30,7 +31,7 @@ def configs() -> None:
             "/".join(str(size // 1024) for size in sizes),
             *(f"{n:,}" for n in (area.lut, area.ff, area.bram36, area.dsp)),
         )
-    open_console().print(table)
+    print_table(table, open_console())
 
 
 @app.command()
@@ -40,6 +41,7 @@ def boards() -> None:
     from rich.table import Table
 
     from tilewright.host.board import load_board, named_boards
+    from tilewright.tuner.print_table import print_table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
@@ -53,7 +55,7 @@ def boards() -> None:
             f"{board.clock_mhz:g} MHz",
             f"{board.axi_data_bits} bit",
         )
-    open_console().print(table)
+    print_table(table, open_console())
 
 
 @app.command()
@@ -61,13 +63,14 @@ def tuners() -> None:
     """List the search algorithms with what each one uses."""
     from rich.table import Table
 
+    from tilewright.tuner.print_table import print_table
     from tilewright.tuner.search import TUNERS
 
     table = Table("tuner", "track", "packages", "what it does", box=None, pad_edge=False)
     for name, spec in TUNERS.items():
         track = "grey-box" if spec.prior else "black-box"
         table.add_row(name, track, ", ".join(spec.packages) or "-", spec.summary)
-    open_console().print(table)
+    print_table(table, open_console())
 
 
 @app.command()
@@ -76,8 +79,9 @@ def allocators() -> None:
     from rich.table import Table
 
     from tilewright.tuner.allocate import ALLOCATORS
+    from tilewright.tuner.print_table import print_table
 
     table = Table("allocator", "packages", "the next slot goes to", box=None, pad_edge=False)
     for name, spec in ALLOCATORS.items():
         table.add_row(name, ", ".join(spec.packages) or "-", spec.summary)
-    open_console().print(table)
+    print_table(table, open_console())

@@ -333,7 +333,7 @@ def open_simulated(kind: NetworkDevice, hw: HwConfig, memory: MemoryModel) -> De
     """The device of a kind that needs no board."""
     from tilewright.cli.sim import DeviceKind, open_device
 
-    device: Device = open_device(DeviceKind(kind.value), hw, memory, None)
+    device: Device = open_device(DeviceKind(kind.value), hw, memory)
     return device
 
 

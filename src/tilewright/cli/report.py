@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
+from tilewright.host.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +39,6 @@ def report(
     ] = None,
 ) -> None:
     """Print the summary of a study and write its HTML report, from the store alone."""
-    from tilewright.tuner.store import Store
-
     if output is not None and output.suffix == CONFIG_SUFFIX:
         raise UsageError(
             f"the report must not end in {CONFIG_SUFFIX}: the configuration is written beside it",
@@ -46,7 +46,7 @@ def report(
             value=output,
             remedy="use .html",
         )
-    with Store(store_location(store, runs), must_exist=True) as opened:
+    with open_to_read(store_location(store, runs)) as opened:
         names = [study.name for study in opened.studies()]
         if not run and not names:
             raise UsageError(
@@ -55,6 +55,27 @@ def report(
                 remedy="run `tilewright tune` first",
             )
         show_report(opened, run or _latest(names), output, runs, json=json)
+
+
+def open_to_read(location: Path | str) -> StoreType:
+    """A store that is left as it is; one of an older version is brought up to date first.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    from tilewright.tuner.store import Store
+    from tilewright.tuner.store_database import OldStoreError
+
+    def waiting(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  (progress)
+
+    try:
+        return Store(location, must_exist=True, read_only=True, waiting=waiting)
+    except OldStoreError as error:
+        try:
+            return Store(location, must_exist=True, waiting=waiting)
+        except StoreError:
+            raise error from None
 
 
 def _latest(names: Sequence[str]) -> str:
@@ -112,9 +133,10 @@ def _write_config(hw: Mapping[str, Any], path: Path) -> Path:
         UsageError: the file cannot be written.
     """
     from tilewright.host.hwconfig import HwConfig
+    from tilewright.host.whole_file import write_whole
 
     try:
-        path.write_text(HwConfig(**hw).to_yaml(), encoding="utf-8")
+        write_whole(path, HwConfig(**hw).to_yaml())
     except OSError as error:
         raise UsageError(
             f"the configuration cannot be written ({error.strerror})",

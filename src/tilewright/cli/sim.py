@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from tilewright.host.hwconfig import HwConfig
     from tilewright.host.schedule import Schedule
     from tilewright.host.workload import Workload
+
+
+PATIENCE_SECONDS = 1.5
+"""Of a user in front of an empty terminal."""
 
 
 class DeviceKind(StrEnum):
@@ -91,15 +98,25 @@ def sim(
         raise UsageError(
             "waves need the RTL in Verilator", field="waves", remedy="leave out --device"
         )
-    runner = open_device(device, config, timing, waves)
     if trace is not None and device is DeviceKind.REFERENCE:
         raise UsageError(
             "a trace needs a device with time", field="trace", remedy="leave out --device reference"
         )
-    try:
-        result = runner.run(lowered.program, lowered.image(tensors), max_cycles=max_cycles)
-    finally:
-        runner.close()
+    image = lowered.image(tensors)
+    if waves is not None:
+        from tilewright.sim.wave_run import run_with_waves
+
+        with say_building(config, waves=True):
+            result = run_with_waves(
+                config, timing, lowered.program, image, waves, max_cycles=max_cycles
+            )
+    else:
+        with say_building(config):
+            runner = open_device(device, config, timing)
+        try:
+            result = runner.run(lowered.program, image, max_cycles=max_cycles)
+        finally:
+            runner.close()
     expected = conv2d_int8(workload, tensors)
     actual = lowered.output(result.memory)
     wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1
@@ -136,13 +153,18 @@ def sim(
 def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
     """The untuned schedule, or a legal one from a YAML file."""
     from tilewright.host.errors import ScheduleError
-    from tilewright.host.hwconfig import read_yaml_mapping
     from tilewright.host.lowering import default_schedule, legal
     from tilewright.host.schedule import Schedule
+    from tilewright.host.yaml_files import read_yaml_mapping
 
     if name == "default":
         return default_schedule(hw, workload)
-    schedule = Schedule.from_mapping(read_yaml_mapping(Path(name), "a schedule"))
+    try:
+        schedule = Schedule.from_mapping(read_yaml_mapping(Path(name), "a schedule"))
+    except ScheduleError as error:
+        raise ScheduleError(
+            error.rule, field=f"{name}: {error.field}", value=error.value, remedy=error.remedy
+        ) from error
     verdict = legal(hw, workload, schedule)
     if not verdict.ok:
         raise ScheduleError(
@@ -153,7 +175,24 @@ def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
     return schedule
 
 
-def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path | None) -> Any:
+@contextlib.contextmanager
+def say_building(hw: HwConfig, *, waves: bool = False) -> Iterator[None]:
+    """Say on standard error what takes so long, when it does."""
+    what = "building and recording" if waves else "building"
+    text = f"{what} {hw.name} in Verilator; a build is kept for later runs ..."
+    timer = threading.Timer(
+        PATIENCE_SECONDS,
+        lambda: print(text, file=sys.stderr, flush=True),  # noqa: T201  (progress)
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel) -> Any:
     """The device of a kind."""
     if kind is DeviceKind.REFERENCE:
         from tilewright.sim.reference import ReferenceDevice
@@ -170,7 +209,7 @@ def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel, waves: Path
     from tilewright.sim.fidelity import Fidelity
     from tilewright.sim.verilator_device import VerilatorDevice
 
-    return VerilatorDevice(hw, memory, waves=waves, fidelity=Fidelity(kind.value))
+    return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value))
 
 
 def print_run(
@@ -181,6 +220,7 @@ def print_run(
     from rich.table import Table
 
     from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
+    from tilewright.tuner.print_table import print_table
 
     console = open_console()
     console.print(title, highlight=False, markup=False, soft_wrap=True)
@@ -195,7 +235,6 @@ def print_run(
         )
         units = Table("cycles", *UNIT_NAMES, box=box.SIMPLE, pad_edge=False)
         for column in units.columns:
-            column.no_wrap = True
             column.justify = "left" if column is units.columns[0] else "right"
         for state, _ in UNIT_COUNTER_STATES:
             cells = []
@@ -204,7 +243,7 @@ def print_run(
                 share = "" if count is None else f"{count:,} {100 * count / cycles:5.1f} %"
                 cells.append(share)
             units.add_row(state.replace("token_", "waits for "), *cells)
-        console.print(units)
+        print_table(units, console)
     else:
         console.print("cycles: the reference does not model time", highlight=False)
     unit_states = {f"{u}_{s}" for u in UNIT_NAMES for s, _ in UNIT_COUNTER_STATES}

@@ -287,7 +287,9 @@ def run_tune(
         _require_tools()  # the search may take an hour: it must not end in a missing tool
     if warm_start:
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
-    with Store(location) as store:
+    with Store(
+        location, waiting=lambda text: console.print(text, highlight=False, markup=False)
+    ) as store:
         screen = TwinOracle(workers) if settings.screen == "twin" else None
         oracle = DeviceOracle(fidelity, open_executor(ray, workers))
         how = f"search on twin, confirmed on {fidelity}" if screen else f"every trial on {fidelity}"

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that do not exist: the remedy that suggests the nearest ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+_LISTED: Final = 24
+"""Names of a list that are shown by default."""
+
+_SIMILARITY: Final = 0.6
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """The known name that is most like another one; empty: none is."""
+    folded = {each.casefold(): each for each in known}
+    found = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=_SIMILARITY)
+    return folded[found[0]] if found else ""
+
+
+def choices(
+    name: object, known: Iterable[str], what: str = "", *, limit: int | None = _LISTED
+) -> str:
+    """A remedy: the nearest of the known names, then all of them, as far as they are few.
+
+    Args:
+        name: that does not exist.
+        known: names in the order in which they are listed.
+        what: they are, in the plural; empty: just "use one of".
+        limit: names that are listed at most; None: all.
+    """
+    names = list(known)
+    if not names:
+        return f"there are no {what or 'such names'} yet"
+    near = nearest(name, names)
+    listed = ", ".join(names[:limit])
+    more = f" and {len(names) - limit} more" if limit is not None and len(names) > limit else ""
+    intro = f"{what}:" if what else "use one of"
+    return (f"did you mean {near}? " if near else "") + f"{intro} {listed}{more}"

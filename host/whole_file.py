@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, data: str | bytes) -> None:
+    """Write a file, or leave what was there: a full disk or a kill never leaves a part of it.
+
+    The data is on the disk before its name is. Folders are made as needed; text becomes UTF-8. A
+    path that is no regular file (``/dev/stdout``) is written to as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    target = path.resolve()  # a link goes on pointing to its file
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
+        part.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
