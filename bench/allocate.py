@@ -8,13 +8,15 @@ recorded price are everyone's budget. A slot is 1 / ``--slots`` of a task's equa
 schedule of each task is measured first and paid by all; under ``--regime paper`` searches start
 from their own first valid result instead. Time to a baseline's final latency counts from the first
 moment at which the baseline itself had it; a challenger gets at most 1.5 times the budget. The
-oracle is the exact optimum over all trials that any of the runs has read.
+oracle is the exact optimum over all trials that any of the runs has read. The paper's regime is
+meant for ``--prices board``, where a trial costs about the same on every task, as on its hardware:
+where a price grows with a task's cycles, a slot of a small task is thousands of trials.
 
 ``--json`` is written after every network and seed and read at the start: a stopped run goes on.
 
     python bench/allocate.py --quick
     python bench/allocate.py --json build/allocate.json --html build/allocate.html
-    python bench/allocate.py --regime paper --prices rtl --json build/allocate-paper.json
+    python bench/allocate.py --regime paper --prices board --json build/allocate-paper.json
     python bench/allocate.py --quick --ablate --networks squeezenet1_0 encoder-small
 """
 
