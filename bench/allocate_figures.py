@@ -104,10 +104,10 @@ def _fits(cases: Mapping[str, Any]) -> list[tuple[str, Any, Any, Belief]]:
     found: list[tuple[str, Any, Any, Belief]] = []
     for jumped in (True, True, False, False):
         for network, case in cases.items():
-            for number, (arm, (times, bests)) in enumerate(
-                zip(case.arms, case.futures, strict=True)
-            ):
+            for number, (arm, future) in enumerate(zip(case.arms, case.futures, strict=True)):
                 title = f"{network} {arm.name}"
+                valid = np.isfinite(future[1])  # a belief begins at the first valid result
+                times, bests = (values[valid] for values in future)
                 start = last_piece(1.0 / bests)
                 enough = len(bests) - start >= 20 and len(set(bests[start:])) >= 4
                 if title in [f[0] for f in found] or (start > 5) != jumped or not enough:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
+LEAST_FAMILIES = 5
+"""With fewer families a bootstrap over them has hardly any width, and no verdict is given."""
 NEAR = 1.01
 """A latency that is as good as reached, as a multiple."""
 
@@ -41,7 +43,7 @@ def over_families(values: Row, *, rounds: int = 2000) -> Row:
 
     Returns:
         ``mean``, ``low``, ``high`` (95 %), ``families``, and ``verdict``: ``ahead`` or ``behind``
-        when the interval leaves 1 out, else ``tie``.
+        when the interval leaves 1 out, else ``tie``; ``untold`` of fewer than `LEAST_FAMILIES`.
     """
     families: dict[str, list[float]] = {}
     for network, ratio in values.items():
@@ -49,12 +51,13 @@ def over_families(values: Row, *, rounds: int = 2000) -> Row:
     logs = np.array([np.mean(own) for own in families.values()])
     drawn = np.random.default_rng(0).integers(len(logs), size=(rounds, len(logs)))
     low, high = np.exp(np.quantile(logs[drawn].mean(axis=1), [0.025, 0.975]))
+    verdict = "ahead" if low > 1 else "behind" if high < 1 else "tie"
     return {
         "mean": round(float(np.exp(logs.mean())), 3),
         "low": round(float(low), 3),
         "high": round(float(high), 3),
         "families": len(logs),
-        "verdict": "ahead" if low > 1 else "behind" if high < 1 else "tie",
+        "verdict": verdict if len(logs) >= LEAST_FAMILIES else "untold",
     }
 
 

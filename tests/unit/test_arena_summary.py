@@ -450,6 +450,21 @@ def test_seeds_cannot_make_up_for_tasks():
     assert figures["interval_to_1pct"]["dcoc"] == {"value": 10, "low": 10, "high": 20}
 
 
+def test_a_few_tasks_give_no_verdict():
+    few = [part.task for part in PARTS[:4]]
+    rows = [
+        a_record(tuner, task, seed, n)
+        for tuner, n in (("tilewright", 3), ("autotvm", 30))
+        for task in few
+        for seed in range(30)
+    ]
+    ratio = summarise(rows, networks=[])["ratio_to_1pct"]["tilewright"]["autotvm"]
+    assert (ratio["low"], ratio["verdict"], ratio["tasks"]) == (10.0, "untold", 4)
+    page = document(a_study(rows))
+    assert "times fewer, on 4 tasks, too few to say" in page
+    assert "(10.00 to 10.00), untold |" in page
+
+
 def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
     rows = [
         a_record(tuner, part.task, seed, n)

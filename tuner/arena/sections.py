@@ -27,6 +27,7 @@ from tilewright.tuner.arena.summary import (
     BASELINE,
     COMPARED,
     COMPILE_PRICE,
+    LEAST_TASKS,
     OWN,
     OWN_BLACK_BOX,
     REFERENCE,
@@ -165,6 +166,8 @@ def claim(ratio: Mapping[str, Any]) -> str:
         ratio: of `summary.ratios`: how many times fewer measurements, with its interval.
     """
     figure = f"{ratio_interval(ratio)} times fewer"
+    if ratio["verdict"] == "untold":
+        return f"{figure}, on {ratio['tasks']} tasks, too few to say"
     if ratio["verdict"] == "tie":
         return f"a tie, {figure}; the aim is " + ("missed" if ratio["high"] < AIM else "not shown")
     if ratio["verdict"] == "worse":
@@ -300,7 +303,8 @@ def tests_section(study: Study) -> str:
         f"{len(tests)} pairs of tuners, of which {ties} are ties by runs and {ties_of_tasks} by "
         f"task medians at {100 * SIGNIFICANCE:g} %. A cell of a test: pairs in which the tuner of "
         "the heading needs fewer, more; corrected p; verdict on it. The ratios say how many times "
-        "fewer it needs, with the interval of a bootstrap over tasks; one that holds 1 is a tie."
+        "fewer it needs, with the interval of a bootstrap over tasks; one that holds 1 is a tie, "
+        f"and of fewer than {LEAST_TASKS} tasks nothing is said (*untold*)."
         "\n\n" + text
     )
 
@@ -331,7 +335,8 @@ def _tests(figures: Mapping[str, Any], *, level: int) -> str:
 def _ratio_verdict(ratio: Mapping[str, Any] | None) -> str:
     if ratio is None:
         return "-"
-    return ratio_interval(ratio) + (", tie" if ratio["verdict"] == "tie" else "")
+    known = ratio["verdict"] in ("better", "worse")
+    return ratio_interval(ratio) + ("" if known else f", {ratio['verdict']}")
 
 
 def _verdicts(own: str, other: str, tests: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:

@@ -39,6 +39,9 @@ READ: Final = ("dcoc", REFERENCE)
 PUBLISHED_BUDGET: Final = 1000
 """What DCO-Comp was judged with; whether a task or a network is not said."""
 
+LEAST_TASKS: Final = 5
+"""With fewer tasks a bootstrap over them has hardly any width, and no verdict is given."""
+
 COMPILE_TARGET: Final = "1pct"
 """Compile time is the time to this target, or of the whole budget when it is not reached."""
 
@@ -237,8 +240,9 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         By tuner and other: ``value``, ``low``, ``high`` (median of the other over that of the
         tuner, the interval clustered by task), ``tasks`` and ``budget`` that both have, and
         ``verdict`` on the tuner: ``better`` and ``worse`` when the interval leaves 1 out, else
-        ``tie``. A median that is censored counts as one more than the budget; ``bound`` says that
-        the other's is, so that the ratio is a lower bound.
+        ``tie``, and ``untold`` of fewer than `LEAST_TASKS`. A median that is censored counts as
+        one more than the budget; ``bound`` says that the other's is, so that the ratio is a lower
+        bound.
     """
     runs = {tuner: _by_run(rows) for tuner, rows in _by(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -251,11 +255,12 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         needed = [_needed(side, target, budget) for side in sides]
         interval = clustered_ratio(needed[0], needed[1])
         verdict = "better" if interval.low > 1 else "worse" if interval.high < 1 else "tie"
+        tasks = len({task for task, _ in keys})
         found.setdefault(own, {})[other] = {
             **asdict(interval),
-            "tasks": len({task for task, _ in keys}),
+            "tasks": tasks,
             "budget": budget,
-            "verdict": verdict,
+            "verdict": verdict if tasks >= LEAST_TASKS else "untold",
             "bound": plain.median_low(n for task in needed[0] for n in task) > budget,
         }
     return found
