@@ -127,6 +127,16 @@ def test_refuses_what_belongs_to_somebody_else(cache, monkeypatch):
         pass
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("place", [".", "models", f"models/key/{LIBRARY_NAME}"])
+def test_root_refuses_the_files_of_users(cache, place):
+    library = build()
+    os.chown(cache / place, 65534, 65534)
+    with pytest.raises(BuildError, match="must belong to the user") as error:
+        load_library(library)
+    assert error.value.field == str(cache / place)
+
+
 def test_a_builder_refuses_a_folder_that_others_may_write(cache):
     cache.mkdir(parents=True)
     cache.chmod(0o777)
