@@ -47,8 +47,9 @@ TORCH_FROM := $(if $(TORCH_INDEX),$(if $(wildcard $(TORCH_INDEX)),--no-index --f
 
 $(DEV_READY): $(RUN_READY) $(LOCKS)/dev.txt $(LOCKS)/bare-dev.txt $(LOCKS)/torch.txt $(LOCKS)/torch-cpu.txt
 	@echo 'installing the development packages into $(VENV): 2.6 GB, two to six minutes'
-	@$(LOCKED) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>/dev/null || { \
-		echo 'PyTorch comes with CUDA from this index: 5 GB more. Ctrl-C and TORCH_INDEX=<an index without CUDA> avoid it.'; \
+	@$(LOCKED) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>$(VENV)/torch.log || { \
+		! grep -A 9 'DO NOT MATCH' $(VENV)/torch.log >&2 || exit 1; \
+		echo 'PyTorch comes with CUDA from this index: 4 GB more. Ctrl-C and TORCH_INDEX=<an index without CUDA> avoid it.'; \
 		$(LOCKED) -r $(LOCKS)/torch.txt; })
 	@$(LOCKED) --no-build-isolation -r $(LOCKS)/dev.txt
 	@$(LOCKED) --no-build-isolation --ignore-requires-python -r $(LOCKS)/bare-dev.txt

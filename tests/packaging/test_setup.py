@@ -67,3 +67,35 @@ def test_without_a_choice_both_builds_will_do(tmp_path):
     lines = "\n".join(planned(tmp_path, "setup"))
     assert lines.index("torch-cpu.txt") < lines.index("requirements/torch.txt")
     assert "TORCH_INDEX" in lines
+
+
+STUB = """#!/bin/sh
+echo "$*" >> "{log}"
+case "$*" in *torch-cpu.txt*) echo "{says}" >&2; exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("says", "goes_on"),
+    [
+        ("ERROR: No matching distribution found for torch==2.13.0+cpu", True),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", False),
+    ],
+)
+def test_a_changed_pytorch_is_an_error_and_a_missing_one_is_not(tmp_path, says, goes_on):
+    """An environment whose Python only writes down what it was told to do."""
+    ready, log = tmp_path / "env" / ".run-ready", tmp_path / "calls"
+    python = tmp_path / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(STUB.format(log=log, says=says))
+    python.chmod(0o755)
+    ready.touch()
+    done = subprocess.run(
+        ["make", "setup", f"VENV={tmp_path / 'env'}", f"PYTHON={sys.executable}", "-o", str(ready)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    calls = log.read_text()
+    assert (done.returncode == 0) == goes_on
+    assert ("requirements/torch.txt" in calls) == goes_on
+    assert ("requirements/dev.txt" in calls) == goes_on
+    assert ("DO NOT MATCH" in done.stderr) != goes_on
