@@ -169,12 +169,13 @@ class Channel:
 
         A connection that is closed while bytes wait to be read loses what was said last.
         """
+        self._deadline = time.monotonic() + _FAREWELL_SECONDS
         with suppress(DeviceError, OSError):
             self.send("bye", reason=reason)
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
-            end, left = time.monotonic() + _FAREWELL_SECONDS, _FAREWELL_BYTES
-            while left > 0 and (seconds := end - time.monotonic()) > 0:
-                self._socket.settimeout(seconds)
+            left = _FAREWELL_BYTES
+            while left > 0:
+                self._socket.settimeout(self._left(math.inf))
                 part = socket.socket.recv(self._socket, 1 << 16)
                 if not part:
                     break
