@@ -282,8 +282,11 @@ def require_writable(path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
         with path.open("ab"):
             pass
+        if new:
+            path.unlink()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise DeviceError(
             f"the wave file must be writable ({getattr(error, 'strerror', None) or error})",

@@ -52,6 +52,8 @@ memory for a while, and every one is replaced after a pause."""
 
 _KILL_PAUSE_S: Final = 0.5
 _LAST_WORDS_S: Final = 5.0
+_LONGEST_WAIT_S: Final = 3600.0
+"""poll(2) takes milliseconds in 32 bits."""
 _READY: Final = b"ready"
 
 
@@ -215,6 +217,8 @@ class WorkerPool:
         if self._queue and self._not_before > time.monotonic():
             deadlines.append(self._not_before)
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        if timeout is not None:
+            timeout = min(timeout, _LONGEST_WAIT_S)
         happened = wait([w.connection for w in self._workers], timeout)
         outcomes = []
         for worker in list(self._workers):

@@ -46,7 +46,7 @@ class ProgressDisplay:
         self._task: TaskID | None = None
         if console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tilewright import __version__
+from tilewright.host.hwconfig import load_hwconfig
+from tilewright.sim.build import build_model
 from tilewright.tuner.print_table import print_table
 from tilewright.tuner.store import Store
 
@@ -214,6 +216,30 @@ def test_no_width_of_a_terminal_loses_a_number(tmp_path, width):
     assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(wide)
     narrow = tilewright("configs", cwd=tmp_path, COLUMNS=str(width)).stdout.split()
     assert [word for word in wide if word.isdigit()] == [w for w in narrow if w.isdigit()]
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+from tilewright.cli import main
+main()
+"""
+
+
+def test_a_full_disk_under_the_waves_is_one_line(tmp_path):
+    """The limit of a file's size stands for the disk; the writer of FST files aborts on either."""
+    build_model(load_hwconfig("tiny-4x4"), waves=True)
+    words = ["sim", "FC", "--network", "resnet18", "--hw", "tiny-4x4", "--waves", "w.fst"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *words], capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=environment(),
+    )  # fmt: skip
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("building")]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1, done.stderr
+    for part in ("error: waves", "written to the end", "w.fst", "disk"):
+        assert part in lines[0]
+    assert not (tmp_path / "w.fst").exists()
 
 
 def test_the_version(tmp_path):

@@ -246,6 +246,21 @@ def test_default_names_differ_by_fidelity_screen_and_warm_start() -> None:
     assert len(names) == 5
 
 
+def test_a_study_name_that_acts_on_a_terminal_is_refused_and_shown_harmless(
+    analytic, tmp_path: Path
+) -> None:
+    refused = call([*TINY_LAYERS, "--runs", str(tmp_path), "--name", "a\x1b[2J"])
+    assert refused.exit_code == 2
+    assert "printable" in refused.stderr
+    with Store(tmp_path / "studies.sqlite") as store:  # as another program may have made it
+        mapping = {**make_settings().to_mapping(), "oracle": "o", "fidelity": "rtl"}
+        store.open_study("a\x1b[2J", mapping, {})
+    shown = call(["report", "--runs", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "\x1b" not in shown.output
+    assert [path.name for path in tmp_path.glob("*.html")] == ["a_[2J.html"]
+
+
 def test_a_study_whose_trials_all_fail_is_no_success(analytic, tmp_path: Path) -> None:
     analytic["next"] = AnalyticOracle(fail=lambda r: r.workload.name == "C10")
     result = call([*TINY_LAYERS, "--runs", str(tmp_path)])

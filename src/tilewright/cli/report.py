@@ -78,6 +78,11 @@ def open_to_read(location: Path | str) -> StoreType:
             raise error from None
 
 
+def _file_name(study: str) -> str:
+    """A study's name as the name of a file, which a terminal may show."""
+    return "".join(c if c.isprintable() and c != "/" else "_" for c in study)
+
+
 def _latest(names: Sequence[str]) -> str:
     """The study that was started last, whatever was set aside from an older one since."""
     from tilewright.tuner.store import ASIDE
@@ -113,7 +118,7 @@ def show_report(
     print_summary(result, console)
     for line in pareto_lines(archive):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    path = write_html(result, archive, output or runs / f"{name.replace('/', '_')}.html")
+    path = write_html(result, archive, output or runs / f"{_file_name(name)}.html")
     console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     if result.chosen is not None:
         saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))

@@ -219,6 +219,8 @@ def tune(
         screen="twin" if screened else "none",
         without=tuple(part.value for part in without or ()),
     )
+    if not name.isprintable():
+        raise UsageError("must be printable text", field="--name", value=name)
     run_tune(
         settings,
         name or settings.default_name(fidelity=fidelity.value, warm_start=warm_start),
