@@ -134,9 +134,12 @@ class Calibration:
             ) from error
         scale = max(rows / plain.height, columns / plain.width)
         size = (max(round(plain.width * scale), columns), max(round(plain.height * scale), rows))
-        pixels = np.asarray(plain.resize(size), np.float32) / 255
-        top, left = (size[1] - rows) // 2, (size[0] - columns) // 2
-        pixels = pixels[top : top + rows, left : left + columns].reshape(rows, columns, channels)
+        left, top = (size[0] - columns) // 2, (size[1] - rows) // 2
+        across, down = plain.width / size[0], plain.height / size[1]
+        # only the middle is scaled: the whole of a narrow image would be enormous
+        box = (left * across, top * down, (left + columns) * across, (top + rows) * down)
+        scaled = plain.resize((columns, rows), box=box)
+        pixels = np.asarray(scaled, np.float32).reshape(rows, columns, channels) / 255
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
         if mean.size not in (1, channels) or std.size not in (1, channels):
             raise WorkloadError(

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
+from support.randomness import fresh_rng
 
 from tilewright.host.compiler import calibration
 from tilewright.host.compiler.argument import Argument
@@ -120,3 +124,34 @@ def test_images_need_one_input_of_images(tmp_path) -> None:
 def test_senseless_settings_are_refused(stated) -> None:
     with pytest.raises(WorkloadError, match="calibration"):
         Calibration(**stated)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_scaling_the_middle_alone_gives_the_middle_of_the_whole_scaled(tmp_path, number) -> None:
+    rng = fresh_rng()
+    height, width, rows, columns = (int(n) for n in rng.integers(3, 60, 4))
+    pixels = rng.integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    scale = max(rows / height, columns / width)
+    size = (max(round(width * scale), columns), max(round(height * scale), rows))
+    whole = np.asarray(Image.fromarray(pixels).resize(size), np.float32) / 255
+    top, left = (size[1] - rows) // 2, (size[0] - columns) // 2
+    expected = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
+    argument = Argument(name="x", shape=(1, 3, rows, columns), dtype="float32")
+    (batch,) = Calibration(path=tmp_path / "image.png").batches([argument])
+    np.testing.assert_allclose(batch["x"][0], expected, atol=1.5 / 255)
+
+
+@pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000)])
+def test_a_narrow_image_takes_little_memory(tmp_path, size) -> None:
+    """Scaled as a whole it would have a billion pixels: 9.6 GB."""
+    Image.new("L", size, 128).save(tmp_path / "narrow.png")
+    argument = Argument(name="x", shape=(1, 3, 224, 224), dtype="float32")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limits[1]))
+    try:
+        (batch,) = Calibration(path=tmp_path / "narrow.png").batches([argument])
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    np.testing.assert_allclose(batch["x"], 128 / 255, atol=1 / 255)
