@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import socket
 import struct
 import threading
@@ -195,6 +196,20 @@ def test_a_handshake_has_one_deadline_however_it_trickles(monkeypatch, secure):
         finally:
             ended.set()
             thread.join(10)
+
+
+def test_the_deadline_of_the_handshake_ends_with_it(monkeypatch):
+    deadlines = []
+
+    class Looked(session.Session):
+        def serve(self):
+            deadlines.append(self._channel._deadline)
+            super().serve()
+
+    monkeypatch.setattr(server, "Session", Looked)
+    with serving() as address:
+        works(address)
+    assert deadlines == [math.inf]
 
 
 def test_what_guests_write_to_the_log_is_bounded(caplog):
