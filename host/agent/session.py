@@ -29,6 +29,7 @@ from tilewright.host.agent.protocol import (
 from tilewright.host.device import Bytes, Device, RunResult
 from tilewright.host.errors import DeviceError, TilewrightError
 from tilewright.host.program import Program
+from tilewright.host.scrub import scrub
 
 LOG: Final = logging.getLogger("tilewright.agent")
 
@@ -102,13 +103,23 @@ class Session:
         LOG.info("%s has the device", self._client)
         try:
             self._channel.check_quiet()
-            self._channel.send("leased")
-            while self._answer():
-                pass
+            if self._clear_device():
+                self._channel.send("leased")
+                while self._answer():
+                    pass
         finally:
             self._programs.clear()
             lease.give_back()
             LOG.info("%s gave the device back", self._client)
+
+    def _clear_device(self) -> bool:
+        """Leave nothing of the client before in the scratchpads; whether that worked."""
+        try:
+            scrub(self._service.device)
+        except Exception as error:
+            self._send_error(error)
+            return False
+        return True
 
     def _answer(self) -> bool:
         limits = self._service.limits
@@ -128,15 +139,18 @@ class Session:
                 self._run(request)
         except (ProtocolError, ConnectionLostError):
             raise
-        except TilewrightError as error:
-            self._channel.send("error", **encode_error(error))
-        except Exception:
-            LOG.exception("a request of %s failed", self._client)
-            failure = DeviceError(
+        except Exception as error:
+            self._send_error(error)
+        return True
+
+    def _send_error(self, error: Exception) -> None:
+        """Tell the client why; of an error that is none of ours, that the log knows."""
+        if not isinstance(error, TilewrightError):
+            LOG.error("a request of %s failed", self._client, exc_info=error)
+            error = DeviceError(
                 "the agent could not do it", field="agent", remedy="its log has the reason"
             )
-            self._channel.send("error", **encode_error(failure))
-        return True
+        self._channel.send("error", **encode_error(error))
 
     def _load(self, request: Message) -> None:
         program = read_program(request, self._service.limits)

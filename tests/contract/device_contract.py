@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+from contract.residue import dirt, residue
 
 from tilewright.host.device import Bytes, Device
 from tilewright.host.errors import DeviceError, ProgramError
@@ -16,6 +17,7 @@ from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, ErrorCode
+from tilewright.host.scrub import scrub
 from tilewright.host.status import DeviceStatusError
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
@@ -385,6 +387,18 @@ class DeviceContract:
         program = build(tiny.hw)
         memory = data_image(program)
         assert np.array_equal(tiny.run(program, memory).memory, memory)
+
+    @pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
+    def test_a_scrub_leaves_nothing_to_read(self, tiny: Device, memory: Memory) -> None:
+        """A device that refuses to read what a program did not write shows nothing either."""
+        dirty = dirt(tiny.hw)
+        tiny.run(dirty, dirty.image())
+        scrub(tiny)
+        try:
+            left = residue(tiny, memory)
+        except ProgramError:
+            left = 0
+        assert left == 0
 
     def test_refuses_to_run_after_close(self) -> None:
         device = self.make_device(load_hwconfig(TINY))

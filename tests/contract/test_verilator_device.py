@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contract.device_contract import DeviceContract
+from contract.residue import dirt, residue
+from e2e.drawing import generator, sample, where
 from support.rtl import IDEAL, ROUGH
 
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
@@ -17,9 +19,11 @@ from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.isa import Instruction, Memory, Opcode
 from tilewright.host.program import Program, layout_regions
 from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
+from tilewright.host.scrub import scrub
 from tilewright.host.status import DeviceStatusError
 from tilewright.sim.build import build_model
 from tilewright.sim.library import AxiResponseCode, Simulation, SimulationError
+from tilewright.sim.randconfig import any_hwconfig
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
@@ -254,3 +258,32 @@ def test_leaves_no_text_on_the_terminal():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+# -- what a run leaves behind ---------------------------------------------------------------
+
+
+def any_device(hw: HwConfig) -> VerilatorDevice:
+    return VerilatorDevice(hw, IDEAL)
+
+
+def test_without_a_scrub_every_scratchpad_shows_what_was_there() -> None:
+    """What the contract's scrub test reads is really there to be read."""
+    device, dirty = any_device(TINY), dirt(TINY)
+    for memory in Memory:
+        device.run(dirty, dirty.image())
+        assert residue(device, memory), memory.name
+    device.close()
+
+
+@pytest.mark.parametrize("number", sample(1, 6))
+def test_a_scrub_clears_every_scratchpad_of_any_configuration(number: int) -> None:
+    hw = any_hwconfig(generator(f"scrub {number}"))
+    device, dirty = any_device(hw), dirt(hw)
+    for memory in Memory:
+        device.run(dirty, dirty.image())
+        assert residue(device, memory), f"{memory.name}, {where(hw=hw.parameters())}"
+        device.run(dirty, dirty.image())
+        scrub(device)
+        assert not residue(device, memory), f"{memory.name}, {where(hw=hw.parameters())}"
+    device.close()

@@ -18,6 +18,7 @@ from tilewright.host.agent.protocol import ConnectionLostError
 from tilewright.host.agent.server import AgentServer
 from tilewright.host.errors import DeviceError
 from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.scrub import scrub_program
 from tilewright.sim.reference import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
@@ -28,7 +29,7 @@ EXPECTED = ReferenceDevice(TINY).run(PROGRAM, IMAGE).memory
 
 
 class SlowDevice(ReferenceDevice):
-    """A reference that takes its time when told to, until it is given up."""
+    """A reference that takes its time when told to, until it is given up; a scrub it just does."""
 
     def __init__(self) -> None:
         super().__init__(TINY)
@@ -38,8 +39,16 @@ class SlowDevice(ReferenceDevice):
         self.given_up = threading.Event()
         self.limits: list[int] = []
         self.together = 0
+        self.scrubs = 0
 
     def run(self, program, memory, *, max_cycles=0):
+        if program == scrub_program(TINY):
+            self.scrubs += 1
+            return super().run(program, memory)
+        return self.run_client(program, memory, max_cycles=max_cycles)
+
+    def run_client(self, program, memory, *, max_cycles):
+        """A run of a program that a client sent."""
         self.limits.append(max_cycles)
         self.together += 1
         assert self.together == 1, "one run at a time"

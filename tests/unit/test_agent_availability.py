@@ -391,7 +391,7 @@ def test_memory_of_a_session_is_bounded_by_what_is_kept():
 @pytest.mark.parametrize("text", ["\x1b]0;title\a", "\x9b2J", "\u202e", "a\nerror: b"])
 def test_what_an_agent_says_cannot_steer_the_clients_terminal(text):
     class Rude(SlowDevice):
-        def run(self, program, memory, *, max_cycles=0):
+        def run_client(self, program, memory, *, max_cycles):
             raise DeviceError(f"rule {text}", field=text, value=text, remedy=text)
 
     with serving(Rude()) as address:

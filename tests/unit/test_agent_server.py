@@ -168,6 +168,29 @@ def test_a_second_client_is_refused_or_waits():
         works(address, wait_seconds=10)
 
 
+def test_the_scratchpads_are_cleared_for_each_client():
+    device = SlowDevice()
+    with serving(device) as address:
+        for clients in (1, 2):
+            client = remote_device(address)
+            client.run(PROGRAM, IMAGE)
+            client.run(PROGRAM, IMAGE)
+            client.close()
+            assert device.scrubs == clients
+
+
+def test_a_device_that_cannot_be_cleared_is_given_to_nobody(monkeypatch):
+    def fail(device):
+        raise DeviceError("it does not answer", field="device")
+
+    with serving() as address:
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "scrub", fail)
+            with pytest.raises(DeviceError, match="it does not answer"):
+                remote_device(address)
+        remote_device(address).close()
+
+
 def test_a_silent_client_loses_the_device():
     with serving(lease_seconds=0.3) as address:
         silent = member(address)
@@ -489,7 +512,7 @@ def test_cycles_are_capped_for_devices_that_know_no_seconds():
 
 def test_a_time_limit_of_the_device_arrives_as_what_it_is():
     class Late(SlowDevice):
-        def run(self, program, memory, *, max_cycles=0):
+        def run_client(self, program, memory, *, max_cycles):
             raise DeviceTimeoutError("must finish", field="max_seconds", value=(1, 2))
 
     with serving(Late()) as address:
