@@ -161,6 +161,13 @@ class _Graph:
         """All workloads, merged, and the rest as text."""
         layers: list[_Layer] = []
         cpu: Counter[str] = Counter()
+        macs: Counter[str] = Counter()
+
+        def leave(index: int, reason: str) -> None:
+            text = f"{short(self.nodes[index].op_type)}: {reason}"
+            cpu[text] += 1
+            macs[text] += self._macs(self.nodes[index])
+
         rest: list[int] = []
         builders = {"Conv": self._conv, "Gemm": self._gemm, "MatMul": self._matmul}
         names: set[str] = set()
@@ -174,7 +181,7 @@ class _Graph:
             try:
                 workload = builder(node, self._name(node, len(layers), names))
             except _Unsupported as unsupported:
-                cpu[f"{node.op_type}: {unsupported}"] += 1
+                leave(index, str(unsupported))
                 continue
             self._check_size(node, workload)
             names.add(workload.name)
@@ -185,8 +192,11 @@ class _Graph:
             node = self.nodes[index]
             if index not in taken:
                 reason = _CPU_REASONS.get(node.op_type, "not an operator of the accelerator")
-                cpu[f"{short(node.op_type)}: {reason}"] += 1
-        operators = tuple(f"{count} x {text}" for text, count in cpu.items())
+                leave(index, reason)
+        operators = tuple(
+            f"{count} x {text}" + (f" ({macs[text]:,} MACs)" if macs[text] else "")
+            for text, count in cpu.items()
+        )
         if not layers:
             raise WorkloadError(
                 "a model needs at least one operator that the accelerator takes "
@@ -195,8 +205,31 @@ class _Graph:
                 remedy=f"found {'; '.join(operators[:4]) or 'constants only'}",
             )
         return NetworkTable(
-            name=name, workloads=collect(a.workload for a in layers), cpu_operators=operators
+            name=name,
+            workloads=collect(a.workload for a in layers),
+            cpu_operators=operators,
+            cpu_macs=macs.total(),
         )
+
+    def _macs(self, node: Any) -> int:
+        """Multiply-accumulates of an operator that stays on the CPU; 0: none, or not known."""
+        if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") or len(node.input) < 2:
+            return 0
+        first, second, result = (
+            self.shapes.get(name) for name in (*node.input[:2], node.output[0])
+        )
+        if not (first and second and result) or None in (*first, *second, *result):
+            return 0
+        if node.op_type == "Conv":
+            factors = (*result, *second[1:])
+        elif node.op_type == "ConvTranspose":
+            factors = (*first, *second[1:])
+        else:
+            depth = (
+                first[-2] if node.op_type == "Gemm" and _integer(node, "transA", 0) else first[-1]
+            )
+            factors = (*result, depth)
+        return prod(factor or 0 for factor in factors)
 
     def _name(self, node: Any, number: int, taken: set[str]) -> str:
         text = "".join(c if c.isalnum() or c in "_-" else "." for c in short(node.name))

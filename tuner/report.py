@@ -14,6 +14,7 @@ from tilewright.host.printable import printable
 from tilewright.tuner.measurement import Status
 from tilewright.tuner.print_table import print_table
 from tilewright.tuner.results import StudyResult, ratio, schedule_text
+from tilewright.tuner.tuned_share import share_lines
 
 
 def number(value: int | None) -> str:
@@ -147,10 +148,7 @@ def condition_lines(result: StudyResult) -> list[str]:
         ),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
-    if settings["cpu_operators"]:
-        operators = settings["cpu_operators"]
-        lines.append(f"left to the CPU, not counted: {', '.join(operators)}")
-    return lines
+    return [*lines, share_lines(settings)[0]]
 
 
 def fidelity_text(result: StudyResult) -> str:
@@ -217,5 +215,8 @@ def print_summary(result: StudyResult, console: Console) -> None:
     failures = failure_counts(result)
     if failures:
         print_lines(["not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())])
+    warning = share_lines(result.settings)[1]
+    if warning:
+        print_lines([warning], "bold yellow")
     print_lines(mismatch_lines(result), "bold red")
     print_lines([outcome_line(result)], "bold")

@@ -23,6 +23,7 @@ from tilewright.tuner.report_figures import (
 )
 from tilewright.tuner.report_tables import config_table, failure_table, pareto_table, task_table
 from tilewright.tuner.results import StudyResult
+from tilewright.tuner.tuned_share import share_lines
 
 _STYLE: Final = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;
@@ -68,6 +69,11 @@ def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
         f"<h1>{html.escape(result.study.name)}</h1>",
         f"<p class='outcome'>{html.escape(outcome_line(result))}</p>",
         *(f"<p class='wrong'>{html.escape(line)}</p>" for line in mismatch_lines(result)),
+        *(
+            f"<p class='wrong'>{html.escape(line)}</p>"
+            for line in share_lines(result.settings)[1:]
+            if line
+        ),
         "<h2>Layers</h2>",
         task_table(result),
         "<h2>Hardware</h2>",

@@ -70,6 +70,7 @@ class StudySettings:
         model: built-in network name or the model file's name.
         tasks: the workloads to tune, with their counts.
         cpu_operators: operators of the model that stay on the CPU, for the report.
+        cpu_macs: multiply-accumulates of those, as far as they are known.
         board: resources, clock and port.
         memory: DRAM timing of every measurement.
         mode: shared or per-layer.
@@ -95,6 +96,7 @@ class StudySettings:
     model: str
     tasks: tuple[Workload, ...]
     cpu_operators: tuple[str, ...] = ()
+    cpu_macs: int = 0
     board: Board
     memory: MemoryModel
     mode: Mode = Mode.SHARED
@@ -177,6 +179,7 @@ class StudySettings:
             "model": self.model,
             "tasks": [task.to_mapping() for task in self.tasks],
             "cpu_operators": list(self.cpu_operators),
+            **({"cpu_macs": self.cpu_macs} if self.cpu_macs else {}),
             "board": self.board.to_mapping(),
             "memory": asdict(self.memory),
             "mode": str(self.mode),

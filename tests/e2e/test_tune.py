@@ -7,12 +7,13 @@ import re
 import subprocess
 import time
 
+import numpy as np
 import onnx
 import psutil
 import pytest
 from e2e.command import arguments, environment, tilewright
 from e2e.drawing import generator, where
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.sim.build import build_model
@@ -223,3 +224,33 @@ def test_what_the_twin_screened_is_confirmed_on_the_rtl(work):
     default, best = network_cycles(confirmed)
     assert len(best) == TASKS
     assert sum(best.values()) < sum(default.values())
+
+
+def test_a_network_of_other_convolutions_says_that_only_its_last_layer_is_tuned(tmp_path):
+    def weights(name, *shape):
+        return numpy_helper.from_array(np.ones(shape, np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("Gemm", ["f", "v"], ["y"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", (1, 64, 32)), ("y", (1, 4)))
+    ]
+    constants = [weights("w", 8, 64, 3), weights("v", 256, 4)]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "conv1d.onnx")
+    done = tilewright(
+        "tune", "conv1d.onnx", "--hw", "tiny-4x4", "--budget", 2, "--fidelity", "twin", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    start = done.stdout.splitlines()
+    assert any("1 x Conv: only 4-dimensional" in line and "49,152 MACs" in line for line in start)
+    warned = [i for i, line in enumerate(start) if "only 2.0 % of the network's MACs" in line]
+    assert len(warned) == 2  # before the search and in the report
+    assert warned[0] < 3
+    (report,) = (tmp_path / "runs").glob("*.html")
+    assert "WARNING: only 2.0 % of the network" in report.read_text()

@@ -349,7 +349,27 @@ def test_one_dimensional_convolution_is_listed(load):
     b = Builder(1, 8, 8)
     y = b.op("Conv", "x", b.weight(4, 8, 3))
     table = load(b.model(b.op("MatMul", y, b.weight(6, 5))))
-    assert table.cpu_operators == ("1 x Conv: only 4-dimensional operands are offloaded",)
+    macs = 4 * 6 * 8 * 3
+    assert table.cpu_operators == (
+        f"1 x Conv: only 4-dimensional operands are offloaded ({macs} MACs)",
+    )
+    assert table.cpu_macs == macs
+
+
+@pytest.mark.parametrize(
+    ("build", "macs"),
+    [
+        (lambda b: b.op("MatMul", "x", "x"), 8 * 8 * 8 * 8),
+        (lambda b: b.op("ConvTranspose", "x", b.weight(8, 3, 2, 2)), 8 * 8 * 8 * 3 * 4),
+        (lambda b: b.op("Conv", "x", b.weight(4, 4, 3, 3), group=2), 4 * 6 * 6 * 4 * 9),
+        (lambda b: b.op("Sigmoid", "x"), 0),
+    ],
+)
+def test_work_that_is_left_to_the_cpu_is_counted(load, build, macs):
+    b = Builder(1, 8, 8, 8)
+    table = load(b.model(build(b), b.conv("x", 8, 4)))
+    assert table.cpu_macs == macs
+    assert any(f"({macs:,} MACs)" in line for line in table.cpu_operators) == bool(macs)
 
 
 def test_a_model_without_supported_operators_is_refused_with_what_it_has(load):

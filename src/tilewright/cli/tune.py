@@ -205,6 +205,7 @@ def tune(
         model=table.name,
         tasks=read_layers(table, layers),
         cpu_operators=table.cpu_operators,
+        cpu_macs=table.cpu_macs,
         board=target,
         memory=target.memory if memory == "board" else read_memory(memory, board),
         mode=Mode(mode.value),
@@ -277,11 +278,13 @@ def run_tune(
         ray: address of a cluster; empty: this machine.
         workers: worker processes; None: one a core.
     """
+    from tilewright.host.printable import printable
     from tilewright.tuner.oracle import DeviceOracle
     from tilewright.tuner.progress import ProgressDisplay
     from tilewright.tuner.rules import host_rules
     from tilewright.tuner.store import Store
     from tilewright.tuner.study import run_study
+    from tilewright.tuner.tuned_share import share_lines
     from tilewright.tuner.twin_oracle import TwinOracle
 
     console = open_console()
@@ -294,6 +297,8 @@ def run_tune(
     ) as store:
         screen = TwinOracle(workers) if settings.screen == "twin" else None
         oracle = DeviceOracle(fidelity, open_executor(ray, workers))
+        for line in filter(None, share_lines(settings.to_mapping())):
+            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
         how = f"search on twin, confirmed on {fidelity}" if screen else f"every trial on {fidelity}"
         console.print(
             f"tuner {settings.tuner}, allocator {settings.allocator}, {how}", highlight=False
