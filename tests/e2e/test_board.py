@@ -114,6 +114,15 @@ def test_other_devices_can_be_served_too(folder, device):
         assert process.wait(20) == 0
 
 
+def test_without_tls_both_sides_say_so(folder):
+    with agent(folder, "--plain", device="reference") as (_, address):
+        done = run_on(folder, address)
+        assert done.returncode == 2
+        assert "give --plain to both sides or to neither" in done.stderr
+        done = run_on(folder, address, "--plain", "--wait", "30")
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_client_that_is_killed_leaves_the_agent_usable(folder):
     with agent(folder) as (_, address):
         holder = subprocess.Popen(
@@ -176,6 +185,15 @@ def test_another_token_is_one_line(folder):
         (("agent", "--token-file", "token", "--device", "reference", "--max-seconds", "0"),
          "run_seconds: must be a positive number"),
         (("agent", "--token-file", "token", "--bitstream", "absent.bit"), "no such file"),
+        (("agent", "--token-file", "token", "--device", "reference", "--plain", "--listen",
+          "0.0.0.0:0"), "listen: without TLS must be an address of this machine alone"),
+        (("agent", "--token-file", "token", "--device", "reference", "--plain", "--certificate",
+          "token"), "give one of --certificate and --plain"),
+        (("agent", "--token-file", "token", "--device", "reference", "--certificate", "token"),
+         "token: must hold a private key without password and its certificate"),
+        (("run", "small.tw", "--random", "--device", "board", "--plain", "--agent",
+          "192.0.2.1:7425", "--token-file", "token"),
+         "agent: without TLS must be an address of this machine alone"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_one_line(folder, command, message):
