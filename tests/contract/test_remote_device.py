@@ -7,13 +7,15 @@ import threading
 
 import pytest
 from contract.device_contract import DeviceContract
+from contract.residue import dirt, residue
 from support.rtl import IDEAL
 
 from tilewright.host.agent.client import RemoteDevice
 from tilewright.host.agent.server import AgentServer
 from tilewright.host.agent.tls import Identity, make_identity
 from tilewright.host.device import Device
-from tilewright.host.hwconfig import HwConfig
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.isa import Memory
 from tilewright.sim.build import build_model
 from tilewright.sim.verilator_device import VerilatorDevice
 
@@ -39,6 +41,26 @@ class Served(RemoteDevice):
 class TestRemoteRtl(DeviceContract):
     def make_device(self, hw: HwConfig) -> RemoteDevice:
         return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000), make_identity())
+
+
+@pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
+def test_a_client_reads_nothing_of_the_one_before(memory):
+    hw = load_hwconfig("tiny-4x4")
+    device = VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000)
+    server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN, identity=None)
+    threading.Thread(target=server.serve, daemon=True).start()
+    try:
+        first = RemoteDevice(server.address, TOKEN, plain=True)
+        first.run(dirt(hw), dirt(hw).image())
+        assert residue(first, memory), "its own data stays in a lease"
+        first.run(dirt(hw), dirt(hw).image())
+        first.close()
+        second = RemoteDevice(server.address, TOKEN, wait_seconds=60, plain=True)
+        assert residue(second, memory) == 0
+        second.close()
+    finally:
+        server.stop()
+        device.close()
 
 
 class TestRemoteBoard(DeviceContract):

@@ -37,7 +37,7 @@ from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.client import RemoteDevice
 from tilewright.host.agent.images import describe, digest
 from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError
+from tilewright.host.agent.protocol import ConnectionLostError, ProtocolError, pack
 from tilewright.host.agent.server import AgentServer
 from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.program import Program
@@ -172,7 +172,7 @@ def test_the_scratchpads_are_cleared_for_each_client():
     device = SlowDevice()
     with serving(device) as address:
         for clients in (1, 2):
-            client = remote_device(address)
+            client = remote_device(address, wait_seconds=10)
             client.run(PROGRAM, IMAGE)
             client.run(PROGRAM, IMAGE)
             client.close()
@@ -188,7 +188,18 @@ def test_a_device_that_cannot_be_cleared_is_given_to_nobody(monkeypatch):
             patch.setattr(session, "scrub", fail)
             with pytest.raises(DeviceError, match="it does not answer"):
                 remote_device(address)
-        remote_device(address).close()
+        remote_device(address, wait_seconds=10).close()
+
+
+def test_a_client_that_sends_on_gets_no_lease_and_costs_no_scrub():
+    device = SlowDevice()
+    with serving(device) as address:
+        hasty = member(address, leased=False)
+        hasty._socket.sendall(pack("lease", {"wait_seconds": 0}, 0) + pack("ping", {}, 0))
+        assert "must wait for the answer" in hasty.receive(seconds=10).text("reason")
+        hasty.close()
+        assert device.scrubs == 0
+        works(address, wait_seconds=10)
 
 
 def test_a_silent_client_loses_the_device():
