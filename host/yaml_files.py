@@ -108,17 +108,19 @@ def named_file(
     found = folder / f"{name_or_path}.yaml"
     if str(name_or_path) == path.name and found.is_file():
         return found
-    rule, remedy = f"no {what} of that name", choices(name_or_path, names)
-    if path.is_dir():
+    rule, remedy = f"no {what} of that name", ""
+    if path.is_dir() and str(name_or_path):
         rule, remedy = f"a {what} is a YAML file, no folder", ""
         inside = sorted(each.name for suffix in SUFFIXES for each in path.glob(f"*{suffix}"))
         if inside:
             remedy = choices("", [str(path / each) for each in inside])
     elif path.is_file():
         rule, remedy = f"a {what} is a file that ends in {' or '.join(SUFFIXES)}", "rename it"
+    if not remedy:
+        remedy = f"{choices(name_or_path, names)}, or the path of a YAML file"
     raise ConfigError(
         rule,
         field=field,
         value=str(name_or_path),
-        remedy=f"{remedy or choices(name_or_path, names)}, or the path of a YAML file",
+        remedy=remedy,
     )

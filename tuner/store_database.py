@@ -36,6 +36,9 @@ _PAUSES: Final = (0.1, 10.0)
 _BUSY_PAUSE: Final = 0.02
 """Between two attempts where SQLite itself does not wait."""
 
+_LOG_PAGES: Final = 8000
+"""Pages (4 KiB) of the write-ahead log until the file takes them in, which waits for the disk."""
+
 _CHECKED_BYTES: Final = 64 << 20
 """Files up to this size are checked whole when they are opened: larger ones would take seconds."""
 
@@ -404,7 +407,9 @@ def _engine(url: sa.URL, read_only: Path | None) -> sa.Engine:
         return sa.create_engine(url, pool_pre_ping=True)
     if read_only is not None:
         # Nobody writes where nobody can, so the files that WAL needs are not missed there.
-        alone = not os.access(read_only.parent, os.W_OK) and not _state(read_only)[-1]
+        log = read_only.with_name(f"{read_only.name}-wal")
+        logged = log.exists() and log.stat().st_size > 0
+        alone = not os.access(read_only.parent, os.W_OK) and not logged
         return sa.create_engine(
             "sqlite://",
             creator=lambda: _connect_read_only(read_only, alone),
@@ -445,6 +450,7 @@ def _set_pragmas(connection: Any, _record: object) -> None:
     # last seconds but never the file (sqlite.org/pragma.html#pragma_synchronous). What is lost is
     # measured again, alike, when the study resumes; waiting for the disk costs most of a commit.
     cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
     cursor.close()
 
 

@@ -9,7 +9,7 @@ import os
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -74,6 +74,10 @@ class FidelityName(StrEnum):
     DPI = "dpi"
     TIMING = "timing"
     TWIN = "twin"
+
+
+LONGEST_NAME: Final = 200
+"""Bytes of a study's name, which its report has as file name."""
 
 
 class IncompleteStudyError(TilewrightError):
@@ -220,8 +224,17 @@ def tune(
         screen="twin" if screened else "none",
         without=tuple(part.value for part in without or ()),
     )
-    if not name.isprintable():
-        raise UsageError("must be printable text", field="--name", value=name)
+    if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+        raise UsageError(
+            f"must be printable text of at most {LONGEST_NAME} bytes", field="--name", value=name
+        )
+    if hw is not None and configs is not None and configs > 1:
+        raise UsageError(
+            "--hw fixes the hardware, so there is one configuration",
+            field="--configs",
+            value=configs,
+            remedy="leave one of both out; --base names where a choice of hardware starts",
+        )
     run_tune(
         settings,
         name or settings.default_name(fidelity=fidelity.value, warm_start=warm_start),
