@@ -295,9 +295,12 @@ def docs_reference() -> str:
     lines += _markdown_table(
         ("error", "ERROR_INSN"),
         (
-            ("AXI_READ of load", "the LOAD whose burst the wrong beat belongs to"),
+            ("AXI_READ, AXI_LAST of load", "the LOAD whose burst the wrong beat belongs to"),
             ("AXI_WRITE of store", "the STORE whose burst was refused, whichever of its bursts"),
-            ("AXI_READ of fetch", "the instruction in the wrong beat; of a beat of two the first"),
+            (
+                "AXI_READ, AXI_LAST of fetch",
+                "the one in the wrong beat; of a beat of two the first",
+            ),
             ("SETTINGS", "0: nothing was read"),
             ("TOKEN_OVERFLOW", "the instruction that pushed the token"),
             ("NO_FINISH", "INSN_COUNT: the place of the missing instruction"),

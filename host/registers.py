@@ -222,6 +222,7 @@ class ErrorCode(IntEnum):
     ACC_BANK = 10
     NO_FINISH = 11
     SETTINGS = 12
+    AXI_LAST = 13
 
 
 ERROR_TEXT: Final = {
@@ -237,6 +238,7 @@ ERROR_TEXT: Final = {
     ErrorCode.WATCHDOG: "no progress within the watchdog limit",
     ErrorCode.ACC_BANK: "ACC access outside the declared banks",
     ErrorCode.NO_FINISH: "program ended without FINISH",
+    ErrorCode.AXI_LAST: "AXI read burst of another length than asked for (RLAST)",
     ErrorCode.SETTINGS: "MEM_BASE + MEM_SIZE beyond 2^40, or the program not inside MEM_SIZE",
 }
 

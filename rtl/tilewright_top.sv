@@ -271,7 +271,7 @@ module tilewright_top #(
 
   // ---------------------------------------------------------------------------------------
   // Fetch, queues, tokens
-  logic [1:0] req_valid, req_ready, beat_valid, range_err, resp_err;
+  logic [1:0] req_valid, req_ready, beat_valid, range_err, resp_err, last_err;
   logic [1:0][39:0] req_addr;
   logic [1:0][7:0] req_len;
   logic [BeatBytes*8-1:0] beat_data;
@@ -361,6 +361,7 @@ module tilewright_top #(
       .burst_o     (read_burst),
       .range_err_o (range_err),
       .resp_err_o  (resp_err),
+      .last_err_o  (last_err),
       .araddr_o    (m_axi_araddr),
       .arlen_o     (m_axi_arlen),
       .arvalid_o   (m_axi_arvalid),
@@ -796,14 +797,16 @@ module tilewright_top #(
         error_index[u] = retire_index[u];
       end
     end
-    if ((range_err[1] || resp_err[1]) && !load_error_valid) begin
+    if ((range_err[1] || resp_err[1] || last_err[1]) && !load_error_valid) begin
       error_valid[0] = 1'b1;
-      error_code[0]  = resp_err[1] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
-      error_index[0] = resp_err[1] ? load_beat_index : load_issue_index;
+      error_code[0]  = resp_err[1] ? tw_pkg::ErrAxiRead :
+                       last_err[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
+      error_index[0] = resp_err[1] || last_err[1] ? load_beat_index : load_issue_index;
     end
-    if ((range_err[0] || resp_err[0]) && !fetch_error_valid) begin
+    if ((range_err[0] || resp_err[0] || last_err[0]) && !fetch_error_valid) begin
       error_valid[4] = 1'b1;
-      error_code[4]  = resp_err[0] ? tw_pkg::ErrAxiRead : tw_pkg::ErrDramRange;
+      error_code[4]  = resp_err[0] ? tw_pkg::ErrAxiRead :
+                       last_err[0] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
       error_index[4] = fetch_bus_index;
     end
   end

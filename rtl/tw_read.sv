@@ -25,6 +25,7 @@ module tw_read #(
     output logic                   burst_o,     // a burst was accepted by the bus
     output logic [            1:0] range_err_o, // request outside mem_size_i, by requester
     output logic [            1:0] resp_err_o,  // SLVERR or DECERR, by requester
+    output logic [            1:0] last_err_o,  // RLAST too early, or missing, by requester
     // AXI4 read channels
     output logic [           39:0] araddr_o,
     output logic [            7:0] arlen_o,
@@ -43,7 +44,8 @@ module tw_read #(
   logic [4:0] in_flight_q;
   logic owner, owner_valid, unused_full;
   logic [4:0] unused_count;
-  logic pick, free, wanted, in_range, grant, accept, retire;
+  logic pick, free, wanted, in_range, grant, accept, retire, beat;
+  logic [7:0] owner_len, beats_q;  // beats of the oldest burst minus 1, and those that came
   logic [40-BeatShift:0] last_beat;  // of the request
 
   assign pick      = !req_valid_i[0];  // requester that is served
@@ -56,7 +58,10 @@ module tw_read #(
   // grant does not wait for the check.
   assign grant     = wanted && free;
   assign accept    = grant && in_range;
-  assign retire    = rvalid_i && rlast_i;
+  // RLAST alone ends a burst: whatever its length, nothing more of it comes. One that is missing
+  // holds the bus busy until it comes.
+  assign beat      = rvalid_i && owner_valid;
+  assign retire    = beat && rlast_i;
 
   always_comb begin
     req_ready_o = '0;
@@ -65,8 +70,10 @@ module tw_read #(
     range_err_o[pick] = wanted && !in_range;
     beat_valid_o = '0;
     resp_err_o = '0;
-    beat_valid_o[owner] = rvalid_i && owner_valid;
-    resp_err_o[owner] = rvalid_i && owner_valid && rresp_i[1];
+    last_err_o = '0;
+    beat_valid_o[owner] = beat;
+    resp_err_o[owner] = beat && rresp_i[1];
+    last_err_o[owner] = beat && (rlast_i != (beats_q == owner_len));
   end
 
   assign beat_data_o = rdata_i;
@@ -76,17 +83,17 @@ module tw_read #(
   assign arlen_o     = len_q;
   assign arvalid_o   = valid_q;
 
-  // Who gets the data of each burst in flight.
+  // Who gets the data of each burst in flight, and how much.
   tw_fifo #(
-      .Width($bits(tw_pkg::index_t) + 1),
+      .Width(8 + $bits(tw_pkg::index_t) + 1),
       .Depth(16)
   ) u_owner (
       .clk_i,
       .rst_i,
       .push_i (accept),
-      .data_i ({load_index_i, pick}),
+      .data_i ({req_len_i[pick], load_index_i, pick}),
       .pop_i  (retire),
-      .data_o ({load_index_o, owner}),
+      .data_o ({owner_len, load_index_o, owner}),
       .valid_o(owner_valid),
       .full_o (unused_full),
       .count_o(unused_count)
@@ -100,7 +107,9 @@ module tw_read #(
     if (rst_i) begin
       valid_q     <= 1'b0;
       in_flight_q <= '0;
+      beats_q     <= '0;
     end else begin
+      if (beat) beats_q <= rlast_i ? '0 : beats_q + 1'b1;
       if (accept) valid_q <= 1'b1;
       else if (arready_i) valid_q <= 1'b0;
       if (accept && !retire) in_flight_q <= in_flight_q + 1'b1;

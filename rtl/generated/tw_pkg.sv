@@ -65,7 +65,8 @@ package tw_pkg;
     ErrWatchdog = 8'd9,
     ErrAccBank = 8'd10,
     ErrNoFinish = 8'd11,
-    ErrSettings = 8'd12
+    ErrSettings = 8'd12,
+    ErrAxiLast = 8'd13
   } error_e;
 
   typedef enum logic [3:0] {

@@ -20,7 +20,7 @@ module formal_read #(
     input logic                   rlast_i,
     input logic                   rvalid_i
 );
-  logic [1:0] req_ready, beat_valid, range_err, resp_err;
+  logic [1:0] req_ready, beat_valid, range_err, resp_err, last_err;
   logic [BeatBytes*8-1:0] beat_data;
   tw_pkg::index_t load_index;
   logic idle, burst, arvalid, started_q, ar_wait_q;
@@ -48,6 +48,7 @@ module formal_read #(
       .burst_o     (burst),
       .range_err_o (range_err),
       .resp_err_o  (resp_err),
+      .last_err_o  (last_err),
       .araddr_o    (araddr),
       .arlen_o     (arlen),
       .arvalid_o   (arvalid),
@@ -61,6 +62,8 @@ module formal_read #(
   // Owners of the bursts in flight, oldest at place 0; the last of them may not be issued yet.
   logic [16:0] owner_q;
   tw_pkg::index_t index_q[17];  // instructions of the bursts
+  logic [7:0] len_q[17];  // and their lengths
+  logic [7:0] came_q;  // beats of the oldest
   logic [4:0] count_q, after_q;
   logic accept, retire, who;
   assign accept = |(req_ready & ~range_err);  // the others are dropped
@@ -78,16 +81,23 @@ module formal_read #(
     ar_wait_q <= arvalid && !arready_i && !rst_i;
     araddr_q <= araddr;
     arlen_q <= arlen;
-    if (rst_i) count_q <= '0;
-    else begin
+    if (rst_i) begin
+      count_q <= '0;
+      came_q  <= '0;
+    end else begin
+      if (rvalid_i) came_q <= rlast_i ? '0 : came_q + 8'd1;
       count_q <= after_q + 5'(accept);
       if (retire) begin
         owner_q <= owner_q >> 1;
-        for (int i = 0; i < 16; i++) index_q[i] <= index_q[i+1];
+        for (int i = 0; i < 16; i++) begin
+          index_q[i] <= index_q[i+1];
+          len_q[i] <= len_q[i+1];
+        end
       end
       if (accept) begin
         owner_q[after_q] <= who;
         index_q[after_q] <= load_index_i;
+        len_q[after_q]   <= req_len_i[who];
       end
     end
     if (accept) begin
@@ -132,6 +142,7 @@ module formal_read #(
       end
       assert (beat_valid == (rvalid_i ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
       assert (resp_err == (beat_valid & {2{rresp_i[1]}}));
+      assert (last_err == (rlast_i != (came_q == len_q[0]) ? beat_valid : 2'b00));
       assert (beat_data == rdata_i);
       if (beat_valid[1]) assert (load_index == index_q[0]);
       // What makes the above inductive.
@@ -140,11 +151,14 @@ module formal_read #(
       assert (dut.u_owner.tail_q - dut.u_owner.head_q == count_q[3:0]);
       for (int unsigned i = 0; i < Outstanding; i++)
         if (5'(i) < count_q)
-          assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == {index_q[i], owner_q[i]});
+          assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] ==
+                  {len_q[i], index_q[i], owner_q[i]});
+      assert (dut.beats_q == came_q);
       // The interesting states can be reached, and a reset in the middle of them.
       cover (count_q == 5'(Outstanding) && retire && req_valid_i == 2'b11);
       cover (resp_err[1] && load_index == 32'hFFFF_FFFF && count_q > 5'd1);
       cover (range_err[0] && arvalid);
+      cover (last_err[0] && rlast_i && came_q == 8'd2);
       cover (rst_i && arvalid && count_q > 5'd1 && rvalid_i);
     end
   end

@@ -27,17 +27,23 @@ def fresh_seed() -> int:
     return seed
 
 
-def run_top(hw: HwConfig, *, test_filter: str | None = None) -> None:
-    """Run the top's tests on a configuration."""
+def run_top(
+    hw: HwConfig,
+    *,
+    test_filter: str | None = None,
+    module: str = "cocotb_top",
+    checks: bool = True,
+) -> None:
+    """Run the top's tests on a configuration; without checks, the memory may break AXI's rules."""
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
         top=TOP,
-        sources=[LINT_WAIVERS, *read_manifest(), *CHECKS],
+        sources=[LINT_WAIVERS, *read_manifest(), *(CHECKS if checks else ())],
         parameters={**values, "ConfigHash": f"32'd{hw.config_hash}"},
     )
     run_bench(
         bench,
-        "cocotb_top",
+        module,
         search_path=HERE,
         cache=CACHE,
         seed=fresh_seed(),

@@ -62,6 +62,7 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
             assert seen == 1 << owner, f"beat for {owner} goes to {seen:#b}"
             assert int(dut.beat_data_o.value) == data
             assert int(dut.resp_err_o.value) == (errors << owner)
+            assert not int(dut.last_err_o.value)
             left, asked = flying[0][1] - 1, flying[0][2]
             assert int(dut.load_index_o.value) == asked, "the instruction of another burst"
             if last:
@@ -106,6 +107,42 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
             dut.rresp_i.value = errors * int(rng.choice([2, 3]))
         dut.rvalid_i.value = int(offered is not None)
     assert most == limit or knob == "none" or limit > 4, f"at most {most} in flight"
+
+
+@cocotb.test()
+async def a_burst_of_another_length_is_an_error_and_ends_with_rlast(dut: Any) -> None:
+    rng = generator("read last")
+    await prepare(dut)
+    dut.arready_i.value = 1
+    for _ in range(60):
+        who, asked, sent = int(rng.integers(2)), int(rng.integers(6)), int(rng.integers(8))
+        pending: list[tuple[int, int] | None] = [None, None]
+        pending[who] = (0, asked)
+        _drive(dut, pending, 77)
+        await RisingEdge(dut.clk_i)
+        _drive(dut, [None, None])
+        for _ in range(3):
+            await RisingEdge(dut.clk_i)
+            assert not int(dut.idle_o.value)
+        for beat in range(sent + 1):
+            dut.rvalid_i.value, dut.rlast_i.value = 1, int(beat == sent)
+            await RisingEdge(dut.clk_i)
+            wrong = (beat == sent) != (beat == asked)
+            assert int(dut.last_err_o.value) == (wrong << who), (asked, sent, beat)
+            assert int(dut.load_index_o.value) == 77
+            assert not int(dut.idle_o.value)
+        dut.rvalid_i.value = dut.rlast_i.value = 0
+        for _ in range(2):
+            await RisingEdge(dut.clk_i)
+        assert int(dut.idle_o.value), "a soft reset waits for it"
+        # What nobody asked for changes nothing.
+        dut.rvalid_i.value = dut.rlast_i.value = 1
+        await RisingEdge(dut.clk_i)
+        dut.rvalid_i.value = dut.rlast_i.value = 0
+        assert not int(dut.beat_valid_o.value)
+        assert not int(dut.last_err_o.value)
+        await RisingEdge(dut.clk_i)
+        assert int(dut.idle_o.value)
 
 
 @cocotb.test()

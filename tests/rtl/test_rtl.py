@@ -384,3 +384,7 @@ _TOPS = (
 @pytest.mark.parametrize("hw", _TOPS)
 def test_top(hw: HwConfig) -> None:
     run_top(hw)
+
+
+def test_top_on_a_memory_that_ends_bursts_wrongly() -> None:
+    run_top(load_hwconfig("tiny-4x4"), module="cocotb_last", checks=False)

@@ -54,6 +54,7 @@ enum class ErrorCode : uint32_t {
   kAccBank = 10,
   kNoFinish = 11,
   kSettings = 12,
+  kAxiLast = 13,
 };
 
 enum class ErrorUnit : uint32_t {

@@ -21,6 +21,7 @@ module bench_read #(
     output logic                   burst_o,
     output logic [            1:0] range_err_o,
     output logic [            1:0] resp_err_o,
+    output logic [            1:0] last_err_o,
     output logic [           39:0] araddr_o,
     output logic [            7:0] arlen_o,
     output logic                   arvalid_o,
