@@ -12,6 +12,7 @@ import pytest
 from tilewright.host.errors import ConfigError, StoreError
 from tilewright.host.networks import load_network
 from tilewright.tuner.arena.document import document, main, write_document
+from tilewright.tuner.arena.markdown import signed
 from tilewright.tuner.arena.merge import merge
 from tilewright.tuner.arena.plots import curves, reached, write_plots
 from tilewright.tuner.arena.prices import PRICES, Price
@@ -448,6 +449,10 @@ def test_seeds_cannot_make_up_for_tasks():
     assert test["p"] < 0.05 < test["tasks"]["p"]
     assert (test["pairs"], test["tasks"]["pairs"]) == (40 * len(PARTS), len(PARTS))
     assert figures["interval_to_1pct"]["dcoc"] == {"value": 10, "low": 10, "high": 20}
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus_sign():
+    assert [signed(v) for v in (-0.04, 0.04, -0.06, None)] == ["+0.0", "+0.0", "-0.1", "-"]
 
 
 def test_a_few_tasks_give_no_verdict():

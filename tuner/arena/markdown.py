@@ -36,7 +36,7 @@ def price(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """A percentage with its sign."""
-    return "-" if value is None else f"{value:+.1f}"
+    return "-" if value is None else f"{round(value, 1) + 0.0:+.1f}"  # no -0.0
 
 
 def percent_interval(interval: Mapping[str, float] | None) -> str:
