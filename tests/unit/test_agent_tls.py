@@ -292,6 +292,24 @@ def test_a_handshake_that_breaks_off_harms_nobody(size):
         works(address, plain=False)
 
 
+def test_a_client_that_may_wait_tries_again_when_it_is_turned_away():
+    """The agent does that to the oldest of too many."""
+    left = [3]
+
+    def change(who: str, passed: int, data: bytes) -> bytes | None:
+        if who == "client" and passed == 0 and left[0]:
+            left[0] -= 1
+            return None
+        return data
+
+    with serving(identity=identity()) as address, between(address, change) as middle:
+        with pytest.raises(ConnectionLostError, match="closed the connection; check address and"):
+            remote_device(middle.address, plain=False)
+        assert left == [2]
+        works(middle.address, plain=False, wait_seconds=60)
+        assert left == [0]
+
+
 def test_a_session_whose_end_is_cut_off_gives_the_device_back():
     with serving(identity=identity()) as address:
         channel = member(address, identity=identity())
