@@ -82,6 +82,9 @@ cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top ove
 synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
 	@$(BIN)/python -m tilewright.sim.synthesis $(HW) --board $(BOARD) $(ARGS)
 
+netlist: $(DEV_READY) ## simulate HW with its DSP slices packed by Yosys, compare with the reference
+	@$(BIN)/python -m tilewright.sim.netlist $(HW) $(ARGS)
+
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
 	@$(BIN)/python -m tilewright.sim.formal $(ARGS)
 

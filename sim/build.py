@@ -264,6 +264,10 @@ class _Recipe:
     compat: Sequence[str]
     """Include flags of the stand-ins for missing libraries."""
     libraries: Sequence[str]
+    options: Sequence[str] = ()
+    """Further options of Verilator."""
+    optimisation: str = ""
+    """Of all generated code; empty: what each part of it is worth."""
 
 
 def _recipe(
@@ -324,6 +328,51 @@ def _recipe(
     )
 
 
+_GENERATED_FLAGS: Final = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT")
+"""What lint says about Verilog that a tool wrote is of no use."""
+
+
+def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: int = 2) -> None:
+    """Compile Verilog that a tool made of the accelerator: its ports, no parameters.
+
+    Args:
+        sources: Verilog files.
+        work: folder for what is made on the way.
+        output: the library.
+        jobs: compilers that may run at a time.
+
+    Raises:
+        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
+        ToolError: a tool is missing.
+    """
+    recipe = _Recipe(
+        key="",
+        sources=sources,
+        parameters={},
+        waves=False,
+        coverage=False,
+        fidelity=Fidelity.RTL,
+        wrapper="",
+        compat=(),
+        libraries=(),
+        options=_GENERATED_FLAGS,
+        optimisation=_SLOW,
+    )
+    _verilate(recipe, work / "verilated")
+    _compile_model(recipe, work, output, jobs)
+
+
+def generated_inputs() -> list[str]:
+    """What decides, beside its sources, which library `compile_generated` makes."""
+    return [
+        *_harness_texts(),
+        *(*_VERILATOR_FLAGS, *_GENERATED_FLAGS, *compiler_flags()),
+        *(_FAST, _SLOW, *_HARNESS_WARNINGS),
+        find_verilator().version,
+        find_compiler().version,
+    ]
+
+
 def _verilate(recipe: _Recipe, folder: Path) -> None:
     verilator = find_verilator()
     folder.mkdir()
@@ -335,6 +384,7 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         *_VERILATOR_FLAGS,
         *(["--trace-fst"] if recipe.waves else []),
         *(_COVERAGE_FLAGS if recipe.coverage else ()),
+        *recipe.options,
         *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
         "--top-module",
         WRAPPER if recipe.wrapper else TOP,
@@ -378,7 +428,8 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
         if flag == _FAST:
             included[:0] = [f'#include "{name}"\n' for name in _before_hot_code(verilated)]
         unit.write_text("".join(included), encoding="utf-8")
-        tasks.append(([_COUNTING if recipe.coverage else flag, "-w", *common], unit))
+        chosen = _COUNTING if recipe.coverage else recipe.optimisation or flag
+        tasks.append(([chosen, "-w", *common], unit))
     simulation = HARNESS_DIR / "simulation.cpp"
     forms = (
         f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity.general)}",

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Netlists of Yosys, simulated: fresh random programs end as on the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from e2e.drawing import generator, where
+
+from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.sim.build import read_manifest
+from tilewright.sim.netlist import differences
+from tilewright.sim.netlist_build import build_netlist
+
+TINY = load_hwconfig("tiny-4x4")
+
+
+def check(hw: HwConfig, library: Path, programs: int, name: str) -> None:
+    found = list(differences(hw, library, generator(name), programs))
+    assert not found, f"{len(found)} of {programs} wrong: {found[:3]} {where(hw=hw.parameters())}"
+
+
+def test_packed_slices_of_the_smallest_array_compute_what_the_reference_does() -> None:
+    check(TINY, build_netlist(TINY), 40, "packed slices")
+
+
+LARGE = ("edge-8x8", "pynq-16x16", "batch2-8x16", "wide-8x32", "zu-32x32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_packed_slices_of_larger_arrays_compute_what_the_reference_does(name: str) -> None:
+    hw = load_hwconfig(name)
+    check(hw, build_netlist(hw), 30, f"packed slices {name}")
+
+
+@pytest.mark.slow
+def test_the_simulation_shows_the_fault_of_the_rtl_without_its_kept_register(tmp_path) -> None:
+    for source in read_manifest():
+        text = source.read_text(encoding="utf-8").replace("(* keep *)", "")
+        (tmp_path / source.name).write_text(text, encoding="utf-8")
+    manifest = tmp_path / "rtl.f"
+    manifest.write_text("".join(f"{path.name}\n" for path in read_manifest()))
+    library = build_netlist(TINY, manifest=manifest, checked=False)
+    wrong = list(differences(TINY, library, generator("without keep"), 30))
+    assert len(wrong) > 10, wrong
