@@ -95,8 +95,8 @@ def remote_device(address: str, **options) -> RemoteDevice:
 
 
 def works(address: str, **options) -> None:
-    """A client gets the device and the right result."""
-    device = remote_device(address, **options)
+    """A client gets the device, when the one before has given it back, and the right result."""
+    device = remote_device(address, **{"wait_seconds": 60, **options})
     try:
         assert np.array_equal(device.run(PROGRAM, IMAGE).memory, EXPECTED)
     finally:
