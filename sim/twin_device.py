@@ -146,8 +146,14 @@ class Twin:
         """
         return self._run(program, max_cycles, None)
 
-    def timeline(self, program: Program) -> tuple[Counters, npt.NDArray[np.uint64]]:
+    def timeline(
+        self, program: Program, *, max_cycles: int = 0
+    ) -> tuple[Counters, npt.NDArray[np.uint64]]:
         """Counters, and when each instruction was taken by its unit and when it retired.
+
+        Args:
+            program: what to count.
+            max_cycles: see `counters`.
 
         Returns:
             The counters and cycles, uint64 of shape (instructions, 2): taken, retired. FINISH and
@@ -157,7 +163,7 @@ class Twin:
             ProgramError, DeviceError, DeviceTimeoutError: as `counters`.
         """
         events = np.zeros((program.instruction_count, 2), dtype=np.uint64)
-        return self._run(program, 0, events), events
+        return self._run(program, max_cycles, events), events
 
     def batch(self, lowering: NativeLowering, points: Points, *, max_cycles: int = 0) -> TwinBatch:
         """Lower and run each schedule.

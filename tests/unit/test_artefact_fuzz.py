@@ -24,9 +24,16 @@ from tilewright.host.compiler.compiled import compile_network
 from tilewright.host.compiler.relax_host import HostModule, HostProgram
 from tilewright.host.compiler.runtime import NetworkRunner
 from tilewright.host.compiler.tasks import network_table
-from tilewright.host.errors import DeviceError, ProgramError, TilewrightError, WorkloadError
+from tilewright.host.errors import (
+    DeviceError,
+    DeviceTimeoutError,
+    ProgramError,
+    TilewrightError,
+    WorkloadError,
+)
 from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule
+from tilewright.sim import network_timing
 from tilewright.sim.network_timing import time_layers
 from tilewright.sim.reference import ReferenceDevice
 
@@ -311,3 +318,14 @@ def test_host_programs_of_old_files_are_refused(files) -> None:
         read_host(files, lambda host: host.update(format=1))
     assert HostProgram(module=read_host(files, lambda host: None))
     assert issubclass(DeviceError, TilewrightError)
+
+
+def test_a_program_that_runs_for_hours_is_stopped(files, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "net.tw"
+    path.write_bytes(files[1])
+    (program, *_) = load(path).programs
+    memory = load_board("pynq-z2").memory
+    assert time_layers(program, memory)
+    monkeypatch.setattr(network_timing, "MAX_CYCLES", 50)
+    with pytest.raises(DeviceTimeoutError, match="within 50 cycles"):
+        time_layers(program, memory)
