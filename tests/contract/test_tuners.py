@@ -36,12 +36,13 @@ for line in sys.stdin:
 def elsewhere() -> Iterator[Callable[..., Log]]:
     """Drives courses in another process; one for all tuners, so that it imports torch once."""
     tests = str(Path(__file__).resolve().parents[1])
+    paths = os.pathsep.join((tests, os.environ.get("PYTHONPATH", "")))
     with subprocess.Popen(
         [sys.executable, "-c", _REPLAY],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": tests, "PYTHONHASHSEED": "99"},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "99"},
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
