@@ -102,7 +102,8 @@ module tw_control (
       for (int unsigned u = 0; u < 4; u++) waits_q[u*4+:4] <= state_i[u];
     end
     if (event_o[0]) done_q <= 1'b1;
-    if (rst_i || state_q == Clear || state_q == Reset) begin
+    // At once: a status is never that of two runs.
+    if (rst_i || accept_o || soft_reset_i || state_q == Clear || state_q == Reset) begin
       done_q  <= 1'b0;
       code_q  <= tw_pkg::ErrNone;
       from_q  <= tw_pkg::FromLoad;

@@ -93,6 +93,22 @@ PROOFS: Final = {
             claims="bursts as long as 4 KiB and length allow, adjoining, with the row's beats",
         ),
         Proof(
+            name="control",
+            units=("tw_pkg", "tw_control"),
+            depth=2,
+            covers=12,
+            claims="starts, resets and errors of a run; it ends, at the latest by the watchdog",
+        ),
+        Proof(
+            name="fetch",
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_fetch"),
+            depth=12,
+            covers=12,
+            bounded=True,
+            slow=True,
+            claims="asks for no more than the program, dispatches in order, leaves an idle bus",
+        ),
+        Proof(
             name="padding",
             units=("tw_padding",),
             depth=12,
