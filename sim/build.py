@@ -77,10 +77,12 @@ CHECKS: Final = tuple(
         "control_checks",
         "fifo_checks",
         "bind_boundary",
+        "unit_checks",
+        "bind_units",
     )
 )
 """Assertions of every simulation of the RTL: the protocols of both ports of the accelerator, no
-push into a full queue, an idle bus between runs."""
+push into a full queue, an idle bus between runs, what units promise each other."""
 TOP: Final = "tilewright_top"
 
 _STANDARD: Final = "-std=gnu++17"

@@ -128,8 +128,8 @@ PROOFS: Final = {
         Proof(
             name="store",
             units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
-            depth=14,
-            covers=16,
+            depth=12,
+            covers=14,
             bounded=True,
             slow=True,
             claims="AW and W held until taken, WLAST, no data before address, bursts in flight",

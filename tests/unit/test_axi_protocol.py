@@ -35,9 +35,15 @@ FAULTS = {
     ),
     "one read too many in flight": (
         "tw_read.sv",
-        "in_flight_q < 5'(Outstanding)",
-        "in_flight_q < 5'(Outstanding + 1)",
+        "in_flight_q < 5'(tw_geometry::read_outstanding(Outstanding))",
+        "in_flight_q <= 5'(tw_geometry::read_outstanding(Outstanding))",
         "more read bursts in flight than ReadOutstanding",
+    ),
+    "an instruction for two units": (
+        "tw_fetch.sv",
+        "tw_pkg::OpLoad: push_o[tw_pkg::UnitLoad] = !full_i[tw_pkg::UnitLoad];",
+        "tw_pkg::OpLoad: push_o = full_i[tw_pkg::UnitLoad] ? 4'd0 : 4'b1001;",
+        "two at a time, or one that belongs to nothing",
     ),
     "valid in reset": (
         "tw_read.sv",
@@ -59,8 +65,8 @@ FAULTS = {
     ),
     "a read answered as a write": (
         "tw_regs.sv",
-        "if (write) bvalid_q <= 1'b1;",
-        "if (write || read) bvalid_q <= 1'b1;",
+        "bvalid_q <= bvalid_q ? !bready_i : write;",
+        "bvalid_q <= bvalid_q ? !bready_i : write || read;",
         "control port: a write response answers no write",
     ),
 }
@@ -86,7 +92,7 @@ def test_a_seeded_fault_is_reported_with_the_text_of_its_rule(tmp_path, capfd, n
     with pytest.raises(SimulationError, match=FAULTS[name][3]) as error:
         run_faulty(tmp_path, name)
     assert error.value.status is Status.RTL_STOPPED
-    assert "_protocol.sv:" in error.value.text
+    assert "_protocol.sv:" in error.value.text or "_checks.sv:" in error.value.text
     assert capfd.readouterr() == ("", "")
 
 
@@ -96,3 +102,9 @@ def test_a_build_without_the_assertions_is_another_model():
         for on in (True, False)
     }
     assert len(keys) == 2
+
+
+def test_every_seeded_fault_has_its_place():
+    for name, (file, old, _, _) in FAULTS.items():
+        text = (build.MANIFEST.parent / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"the seed of {name!r} must match {file} once"

@@ -26,6 +26,12 @@ FAULTS = {
     ),
     "padding": ("tw_padding.sv", "addr_d  = addr_q + 20'(x_size_i);", "addr_d  = addr_q;"),
     "read": ("tw_read.sv", "if (accept) begin\n      addr_q", "if (wanted) begin\n      addr_q"),
+    "control": (
+        "tw_control.sv",
+        "rst_i || accept_o || soft_reset_i || state_q == Clear",
+        "rst_i || state_q == Clear",
+    ),
+    "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
     "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),
 }
 """File, text that occurs once, and what replaces it."""
@@ -100,3 +106,14 @@ def test_a_proof_that_takes_too_long_ends_with_its_solvers(monkeypatch, tmp_path
 def test_an_unknown_name_is_one_line_and_exit_code_2(capsys):
     assert formal.main(["nothing"]) == 2
     assert "choose from fifo" in capsys.readouterr().err
+
+
+def test_a_state_that_cannot_be_reached_voids_the_proof(tmp_path):
+    text = (formal.PROPERTIES / "formal_fifo.sv").read_text(encoding="utf-8")
+    assert text.count("cover (full && pop_i") == 1
+    changed = text.replace("cover (full && pop_i", "cover (full && !valid && pop_i")
+    (tmp_path / "formal_fifo.sv").write_text(changed, encoding="utf-8")
+    verdict = prove(PROOFS["fifo"], properties=tmp_path)
+    assert not verdict.holds
+    assert "cannot be reached within 8 cycles: formal_fifo.sv:" in verdict.text
+    assert len(verdict.failed) == 1

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attaches the assertions about what units promise each other. That queues have room is asserted of
+// every queue (fifo_checks). A halted unit may get beats of a burst that is longer than asked for.
+bind tw_fetch unit_checks u_one_unit_takes_an_instruction (
+    .clk_i,
+    .rst_i,
+    .two_i   (!$onehot0({finish_o, push_o})),
+    .orphan_i(beat_valid_i && reserved_q == '0 && !halt_i)
+);
+
+bind tw_load unit_checks u_one_memory_is_written (
+    .clk_i,
+    .rst_i,
+    .two_i   (!$onehot0(write_mem_o)),
+    .orphan_i(place && !act_valid_q && !halt_i)
+);
+
+bind tw_read unit_checks u_beats_have_an_owner (
+    .clk_i,
+    .rst_i,
+    .two_i   (&req_ready_o),
+    .orphan_i(rvalid_i && !owner_valid && !halt_i)
+);
+
+bind tw_gemm unit_checks u_gemm_retires_what_it_took (
+    .clk_i,
+    .rst_i,
+    .two_i   (1'b0),
+    .orphan_i(retire_o && !unused_taken_valid)
+);
+
+bind tw_vector unit_checks u_vector_retires_what_it_took (
+    .clk_i,
+    .rst_i,
+    .two_i   (1'b0),
+    .orphan_i(retire_o && !unused_taken_valid)
+);
+
+bind tw_store unit_checks u_answers_have_a_burst (
+    .clk_i,
+    .rst_i,
+    .two_i   (1'b0),
+    .orphan_i(bvalid_i && !tag_valid)
+);
