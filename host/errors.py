@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 _SHOWN: Final = 400
@@ -44,7 +45,7 @@ class TilewrightError(Exception):
 def _shown(value: object) -> str:
     """A value as a message may hold it: what a user wrote may be of any length."""
     try:
-        text = repr(value)
+        text = repr(str(value) if isinstance(value, os.PathLike) else value)
     except ValueError:  # Python writes no integer of thousands of digits
         text = "a number of thousands of digits"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

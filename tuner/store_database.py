@@ -230,6 +230,12 @@ class Database:
     # -- opening ----------------------------------------------------------------------------
 
     def _prepare_file(self, path: Path, *, must_exist: bool, read_only: bool) -> None:
+        if path.is_dir():
+            raise StoreError(
+                "a trial store is a file, no folder",
+                field=str(path),
+                remedy="name the folder with --runs, or a file in it",
+            )
         if must_exist and not path.is_file():
             raise StoreError(
                 "no such trial store",

@@ -147,6 +147,11 @@ def test_models_that_do_not_fit_the_command(tmp_path, words, parts):
         (("sim", "C10", "--hw", "."), ("hw", "no folder")),
         (("sim", "C10", "--waves", "file/w.fst", "--hw", "tiny-4x4"), ("waves", "file/w.fst")),
         (("sim", "C10", "--waves", ".", "--hw", "tiny-4x4"), ("waves", "directory")),
+        (("tune", "resnet18", "--name", "n" * 300), ("--name", "200 bytes")),
+        (("tune", "resnet18", "--hw", "edge-8x8", "--configs", "5"), ("--configs", "--base")),
+        (("tune", "resnet18", "--layers", "C10", "--store", "."), ("no folder", "--runs")),
+        (("report", "--store", "."), ("no folder", "--runs")),
+        (("report", "--output", "x.yaml"), ("--output", "not 'x.yaml'")),
         (("tuen", "resnet18"), ("tuen", "did you mean tune?")),
     ],
 )  # fmt: skip

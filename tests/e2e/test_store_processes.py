@@ -117,6 +117,13 @@ def test_two_processes_of_one_study_make_one_study(tmp_path, dialect):
         assert course(together, "a") == course(single, "a")
 
 
+def claims(location):
+    """How many measurements are claimed."""
+    with Store(location) as store:
+        query = "SELECT count(*) FROM claims"
+        return store._database.read(lambda c: c.exec_driver_sql(query).scalar())
+
+
 def test_what_a_killed_process_was_measuring_is_free_at_once(tmp_path):
     location = tmp_path / "s.sqlite"
     hanging = start("-m", "support.study_process", location, "a", tmp_path / "never", 3600)
@@ -125,8 +132,7 @@ def test_what_a_killed_process_was_measuring_is_free_at_once(tmp_path):
     while not claimed and time.monotonic() < deadline:
         time.sleep(0.05)
         if location.exists():
-            with Store(location) as store, store._database.read() as connection:
-                claimed = connection.exec_driver_sql("SELECT count(*) FROM claims").scalar()
+            claimed = claims(location)
     hanging.kill()
     hanging.communicate()
     assert claimed, "it never claimed anything"
@@ -134,5 +140,4 @@ def test_what_a_killed_process_was_measuring_is_free_at_once(tmp_path):
     lines = studies(location, tmp_path / "log", ["a"], seconds=0)
     assert len(lines) == BUDGET
     assert time.monotonic() - started < 50  # the lease alone is longer
-    with Store(location) as store, store._database.read() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM claims").scalar() == 0
+    assert claims(location) == 0
