@@ -63,6 +63,10 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         purpose="tuner nevergrad-de (brings directsearch, GPL-3.0)",
         packages={"nevergrad": "nevergrad"},
     ),
+    "agent": Extra(
+        purpose="tilewright agent, where the program openssl is missing",
+        packages={"cryptography": "cryptography"},
+    ),
     "postgres": Extra(
         purpose="trials on a PostgreSQL server: --store postgresql://...",
         packages={"psycopg": "psycopg"},

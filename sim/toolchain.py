@@ -264,7 +264,6 @@ def doctor() -> list[Check]:
     if checks[3].ok:
         checks.append(_check_compile())
         checks.append(_check_waves())
-    checks.append(_check_openssl())
     checks += [_check_package(name) for name in _REQUIRED_PACKAGES]
     checks += [_check_extra(name, extra) for name, extra in EXTRAS.items()]
     return checks
@@ -289,17 +288,6 @@ def _check_compile() -> Check:
         ok=ok,
         detail="compiles and links" if ok else "the compiler cannot build a trivial program",
         remedy="" if ok else _INSTALL_SYSTEM.format(package="g++ libc6-dev"),
-    )
-
-
-def _check_openssl() -> Check:
-    found = shutil.which("openssl")
-    return Check(
-        name="openssl",
-        ok=found is not None,
-        required=False,
-        detail=found or "makes the certificate of 'tilewright agent'; not on the path",
-        remedy="" if found else _INSTALL_SYSTEM.format(package="openssl"),
     )
 
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PLC0415  (the package is optional)
 """TLS 1.3 between an agent and its clients, with a certificate that nobody has to trust.
 
 The certificate signs itself, and no client checks who made it: `authentication` has both sides
@@ -14,6 +15,7 @@ import ssl
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -79,31 +81,74 @@ def make_identity() -> Identity:
     """A new identity, whose key is in no file afterwards.
 
     Raises:
-        ToolError: there is no usable ``openssl``.
+        ToolError: there is neither the package ``cryptography`` nor a usable ``openssl``.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:  # mode 0700
-        folder = Path(name)
-        config, key, certificate = folder / "config", folder / "key", folder / "certificate"
-        config.write_text(_CONFIG, encoding="ascii")
         try:
-            subprocess.run(
-                [
-                    "openssl", "req", "-x509", "-config", str(config), "-newkey", "ec",
-                    "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", str(_DAYS),
-                    "-keyout", str(key), "-out", str(certificate),
-                ],
-                check=True, capture_output=True, timeout=_OPENSSL_SECONDS, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            raise ToolError(
-                "a certificate is made by the program openssl, which does not work",
-                field="openssl",
-                remedy="install it, give --certificate FILE, or serve this machine with --plain",
-            ) from error
-        key.chmod(0o600)
-        with key.open("ab") as file:
-            file.write(certificate.read_bytes())
-        return load_identity(key)
+            path = _made_by_package(Path(name))
+        except ModuleNotFoundError:  # a board's system may have the program alone
+            path = _made_by_program(Path(name))
+        return load_identity(path)
+
+
+def _made_by_package(folder: Path) -> Path:
+    """A PEM file with a new key and its certificate."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "tilewright agent")])
+    now = datetime.now().astimezone()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=_DAYS))
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    path = folder / "identity"
+    path.touch(mode=0o600)
+    path.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + certificate.public_bytes(pem)
+    )
+    return path
+
+
+def _made_by_program(folder: Path) -> Path:
+    """As `_made_by_package`, without a package.
+
+    Raises:
+        ToolError: there is no usable ``openssl``.
+    """
+    config, key, certificate = folder / "config", folder / "key", folder / "certificate"
+    config.write_text(_CONFIG, encoding="ascii")
+    try:
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-config", str(config), "-newkey", "ec",
+                "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", str(_DAYS),
+                "-keyout", str(key), "-out", str(certificate),
+            ],
+            check=True, capture_output=True, timeout=_OPENSSL_SECONDS, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolError(
+            "a certificate is made by the package cryptography or the program openssl, "
+            "and neither works here",
+            field="agent",
+            remedy="pip install 'tilewright[agent]', give --certificate FILE, or serve this "
+            "machine with --plain",
+        ) from error
+    key.chmod(0o600)
+    with key.open("ab") as file:
+        file.write(certificate.read_bytes())
+    return key
 
 
 def accept(connection: socket.socket, identity: Identity) -> ssl.SSLSocket:

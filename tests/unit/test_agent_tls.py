@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import functools
 import logging
+import shutil
 import socket
 import ssl
-import subprocess
+import sys
 import threading
 from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
 from support.agents import (
     EXPECTED,
     IMAGE,
@@ -32,6 +34,7 @@ from tilewright.host.agent.channel import Channel
 from tilewright.host.agent.client import RemoteDevice
 from tilewright.host.agent.protocol import ConnectionLostError, pack
 from tilewright.host.agent.server import AgentServer
+from tilewright.host.agent.tls import _made_by_package as made_by_package
 from tilewright.host.agent.tls import load_identity, make_identity
 from tilewright.host.errors import ConfigError, DeviceError, ToolError
 
@@ -250,14 +253,16 @@ def test_an_agent_speaks_no_older_tls(caplog):
 
 def pem(path, *, password: bool = False):
     """A PEM file with key and certificate."""
-    key, certificate = path.with_suffix(".key"), path.with_suffix(".crt")
-    hidden = ["-passout", "pass:secret"] if password else ["-nodes"]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         *hidden, "-subj", "/CN=test", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    path.write_bytes(key.read_bytes() + certificate.read_bytes())
+    data = made_by_package(path.parent).read_bytes()
+    if password:
+        key = serialization.load_pem_private_key(data, None)
+        hidden = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+        data = hidden + data[data.index(b"-----BEGIN CERT") :]
+    path.write_bytes(data)
     path.chmod(0o600)
     return path
 
@@ -359,9 +364,17 @@ def test_a_new_identity_is_another_one_and_leaves_no_file(tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_machine_without_openssl_is_told_what_else_there_is(monkeypatch):
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the program openssl is not here")
+def test_the_program_serves_where_the_package_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with serving(identity=make_identity()) as address:
+        works(address, plain=False)
+
+
+def test_a_machine_without_either_is_told_what_else_there_is(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(ToolError, match=r"openssl, which does not work.*--certificate.*--plain"):
+    with pytest.raises(ToolError, match=r"neither works.*tilewright\[agent\].*--plain"):
         make_identity()
 
 

@@ -61,7 +61,7 @@ def agent(
         Path | None,
         typer.Option(
             help="For TLS: PEM file with private key and certificate that only its owner may "
-            "read; by default, a new one is made by openssl."
+            "read; by default, a new one is made."
         ),
     ] = None,
     plain: Annotated[
