@@ -82,7 +82,7 @@ cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top ove
 synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
 	@$(BIN)/python -m tilewright.sim.synthesis $(HW) --board $(BOARD) $(ARGS)
 
-netlist: $(DEV_READY) ## simulate HW with its DSP slices packed by Yosys, compare with the reference
+netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference (minutes; ARGS="--stage packed": less)
 	@$(BIN)/python -m tilewright.sim.netlist $(HW) $(ARGS)
 
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate the packed netlist of a configuration and compare it with the reference.
+"""Simulate the netlist of a configuration and compare it with the reference on random programs.
 
-``python -m tilewright.sim.netlist HW`` runs random programs and says how many did not end with the
-memory image that the reference gives; the exit code is 1 when one did not.
+``python -m tilewright.sim.netlist HW`` says how many programs ended with the memory image that the
+reference gives; the exit code is 1 when one did not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.host.board import MemoryModel, load_memory
 from tilewright.host.errors import DeviceError, TilewrightError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.netlist_build import build_netlist
+from tilewright.sim.netlist_build import FAMILIES, Stage, build_netlist
 from tilewright.sim.randprog import random_program
 from tilewright.sim.reference import ReferenceDevice
 from tilewright.sim.verilator_device import VerilatorDevice
@@ -86,13 +86,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run random programs on a netlist: 0 all as on the reference, 1 not all, 2 error."""
     parser = argparse.ArgumentParser(prog="tilewright.sim.netlist", description=main.__doc__)
     parser.add_argument("hw", help="name of a configuration or path of its YAML file")
+    parser.add_argument("--family", choices=FAMILIES, default="xc7", help="default: %(default)s")
+    parser.add_argument(
+        "--stage",
+        choices=[stage.value for stage in Stage],
+        default=Stage.CELLS.value,
+        help="packed: after the DSP slices are packed (xc7); cells: the whole netlist (default)",
+    )
     parser.add_argument("--programs", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--seed", type=int, help="of the programs (default: a new one)")
     options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else np.random.SeedSequence().entropy
     try:
         hw = load_hwconfig(options.hw)
-        library = build_netlist(hw)
+        library = build_netlist(hw, family=options.family, stage=Stage(options.stage))
         rng = np.random.default_rng(seed)
         found = list(differences(hw, library, rng, options.programs))
     except TilewrightError as error:
@@ -101,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for difference in found:
         sys.stdout.write(f"program {difference.program}: {difference.text}\n")
     sys.stdout.write(
-        f"{options.hw}: {len(found)} of {options.programs} programs wrong, seed {seed}\n"
+        f"{options.hw}, {options.family}, {options.stage}: {len(found)} of {options.programs} "
+        f"programs wrong, seed {seed}\n"
     )
     return int(bool(found))
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the netlist of a configuration as a simulation library, cached by what decides it.
 
-The flow stops after Yosys has packed DSP slices, which is where it goes wrong: the rest is still
-logic, so that it builds in seconds.
+Two stages: `Stage.PACKED` stops after Yosys has packed DSP slices; the rest is still logic, so that
+it builds in seconds. `Stage.CELLS` is the whole netlist. LUTs, carry chains, multiplexers and
+flip-flops of it are turned into expressions, for which a C++ compiler takes a sixth of the time;
+memories and multipliers keep their cells, whose models are in ``cells/``.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import importlib.util
 import json
 import re
 import time
+from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.errors import BuildError
+from tilewright.host.errors import BuildError, ConfigError
 from tilewright.host.hwconfig import HwConfig
 from tilewright.sim.build import (
     MANIFEST,
@@ -36,13 +40,26 @@ from tilewright.sim.dsp_packing import check_packing
 from tilewright.sim.synthesis import synthesis_commands
 from tilewright.sim.yosys import copy_sources, read_command, run_yosys, yosys_version
 
+FAMILIES: Final = ("xc7", "ecp5")
+"""Families whose cells have models here."""
+
+_MODELS: Final = Path(__file__).resolve().parent / "cells"
 _NETLIST: Final = "netlist.v"
 _SLICE: Final = "DSP48E1"
+
+
+class Stage(Enum):
+    """How far a netlist is made."""
+
+    PACKED = "packed"
+    CELLS = "cells"
 
 
 def build_netlist(
     hw: HwConfig,
     *,
+    family: str = "xc7",
+    stage: Stage = Stage.CELLS,
     manifest: Path = MANIFEST,
     checked: bool = True,
     jobs: int = 2,
@@ -51,20 +68,28 @@ def build_netlist(
 
     Args:
         hw: configuration to synthesise, with its own MAC style.
+        family: one of `FAMILIES`.
+        stage: how far it is synthesised; ``PACKED`` is for xc7 alone.
         manifest: RTL file list.
         checked: refuse what `check_packing` refuses; without, the simulation shows what it does.
         jobs: compilers that may run at a time.
 
     Raises:
         BuildError: Yosys, Verilator or the compiler refuses, or Yosys packed slices wrongly.
+        ConfigError: a family without models, or without the stage.
         ToolError: a tool is missing.
     """
+    if family not in FAMILIES:
+        raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
+    if stage is Stage.PACKED and family != "xc7":
+        raise ConfigError("must be xc7 for the stage packed", field="family", value=family)
     sources = read_manifest(manifest)
-    commands = [read_command(hw, TOP, sources), *_commands()]
+    models = [_MODELS / name for name in (f"{family}_logic.v", f"{family}_memory.v", "block_ram.v")]
+    commands = [read_command(hw, TOP, sources), *_commands(family, stage)]
     key = "netlist-" + digest(
         [
             *commands,
-            *(f"{path.name}\0{source_text(path)}" for path in sources),
+            *(f"{path.name}\0{source_text(path)}" for path in (*sources, *models)),
             *generated_inputs(),
             yosys_version(),
             str(checked),
@@ -77,17 +102,20 @@ def build_netlist(
         if (library := finished(target)) is not None:
             return library
         started = time.perf_counter()
-        copy_sources(sources, work)
+        copy_sources((*sources, *models), work)
         run_yosys(commands, work)
-        if checked:
+        if family != "ecp5" and checked:
             check_packing(work)
         slices = work / "slices.v"
-        slices.write_text(_slice_model(), encoding="utf-8")
+        slices.write_text(_slice_model() if family == "xc7" else "", encoding="utf-8")
         result = work / "result"
         result.mkdir()
-        compile_generated([work / _NETLIST, slices], work, result / LIBRARY_NAME, jobs)
+        files = [work / _NETLIST, slices, *(work / path.name for path in models[1:])]
+        compile_generated(files, work, result / LIBRARY_NAME, jobs)
         record = {
             "config_hash": hw.config_hash,
+            "family": family,
+            "stage": stage.value,
             "yosys": yosys_version(),
             "seconds": round(time.perf_counter() - started, 3),
         }
@@ -96,9 +124,13 @@ def build_netlist(
     return target / LIBRARY_NAME
 
 
-def _commands() -> list[str]:
-    """The passes up to the stage ``coarse`` of the flow for the 7 series."""
-    synthesis = synthesis_commands("xc7")[:-1]
+def _commands(family: str, stage: Stage) -> Sequence[str]:
+    synthesis = synthesis_commands(family)
+    if stage is Stage.PACKED:
+        synthesis = synthesis[:-1]  # without the stages from `coarse` on
+    else:
+        # Without vectors: parts of one that depend on each other are a loop for Verilator.
+        synthesis += [f"techmap -autoproc -map {family}_logic.v", "splitnets"]
     return [*synthesis, "opt_clean", "delete t:$scopeinfo", f"write_verilog -noattr {_NETLIST}"]
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from e2e.drawing import generator, where
 
+from tilewright.host.errors import ConfigError
 from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.build import read_manifest
 from tilewright.sim.netlist import differences
-from tilewright.sim.netlist_build import build_netlist
+from tilewright.sim.netlist_build import Stage, build_netlist
 
 TINY = load_hwconfig("tiny-4x4")
 
@@ -22,7 +23,14 @@ def check(hw: HwConfig, library: Path, programs: int, name: str) -> None:
 
 
 def test_packed_slices_of_the_smallest_array_compute_what_the_reference_does() -> None:
-    check(TINY, build_netlist(TINY), 40, "packed slices")
+    check(TINY, build_netlist(TINY, stage=Stage.PACKED), 40, "packed slices")
+
+
+def test_refuses_a_family_or_a_stage_without_models() -> None:
+    with pytest.raises(ConfigError, match="family: must be one of xc7, ecp5, not 'xcup'"):
+        build_netlist(TINY, family="xcup")
+    with pytest.raises(ConfigError, match="must be xc7 for the stage packed"):
+        build_netlist(TINY, family="ecp5", stage=Stage.PACKED)
 
 
 LARGE = ("edge-8x8", "pynq-16x16", "batch2-8x16", "wide-8x32", "zu-32x32")
@@ -32,7 +40,21 @@ LARGE = ("edge-8x8", "pynq-16x16", "batch2-8x16", "wide-8x32", "zu-32x32")
 @pytest.mark.parametrize("name", LARGE)
 def test_packed_slices_of_larger_arrays_compute_what_the_reference_does(name: str) -> None:
     hw = load_hwconfig(name)
-    check(hw, build_netlist(hw), 30, f"packed slices {name}")
+    check(hw, build_netlist(hw, stage=Stage.PACKED), 30, f"packed slices {name}")
+
+
+WHOLE = {
+    "tiny": TINY,
+    "two products a slice, three stages": TINY.with_(mac_packed=1, mac_pipeline=3),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["xc7", "ecp5"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_netlists_compute_what_the_reference_does(name: str, family: str) -> None:
+    hw = WHOLE[name]
+    check(hw, build_netlist(hw, family=family), 100, f"whole netlist {name} {family}")
 
 
 @pytest.mark.slow
@@ -42,6 +64,6 @@ def test_the_simulation_shows_the_fault_of_the_rtl_without_its_kept_register(tmp
         (tmp_path / source.name).write_text(text, encoding="utf-8")
     manifest = tmp_path / "rtl.f"
     manifest.write_text("".join(f"{path.name}\n" for path in read_manifest()))
-    library = build_netlist(TINY, manifest=manifest, checked=False)
+    library = build_netlist(TINY, stage=Stage.PACKED, manifest=manifest, checked=False)
     wrong = list(differences(TINY, library, generator("without keep"), 30))
     assert len(wrong) > 10, wrong
