@@ -61,7 +61,9 @@ def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt
     first = writer.stdout.readline()
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)
-    rest, errors = writer.communicate()
+    # Not communicate(): it would leave out what came together with the first line.
+    rest, errors = writer.stdout.read(), writer.stderr.read()
+    writer.wait()
     assert first, errors
     lines = (first + rest).split("\n")[:-1]  # a line that was cut off was not acknowledged
     with Store(shared, must_exist=True) as store:
