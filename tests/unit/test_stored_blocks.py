@@ -306,13 +306,14 @@ def test_padding_counts_interleaved_blocks():
 def test_strides_count_interleaved_blocks():
     side = 2**11
     schedule = Schedule(tile_h=1, tile_w=1, tile_ci=4, tile_co=1)
-    for stride, rule in ((side, "field_row_stride"), (2, "field_plane_stride")):
+    for stride, tile_w, rule in ((side, 1, "field_row_stride"), (2, 4, "field_plane_stride")):
         workload = conv2d("w", side, 16, 16, 1, 0, stride)
+        schedule = replace(schedule, tile_w=tile_w)  # few enough tiles for a program
         assert verdict_of(WIDE_OUT.with_(block_out=8), workload, schedule).ok
         verdict = verdict_of(WIDE_OUT, workload, schedule)
         assert (verdict.rule, verdict.needed) == (rule, 4 * side * side)
     stored = replace(conv2d("w", side, 4, 16, 1, 0, 1), residual=True)
-    verdict = verdict_of(WIDE_IN, stored, replace(schedule, tile_ci=1))
+    verdict = verdict_of(WIDE_IN, stored, replace(schedule, tile_ci=1, tile_w=16))
     assert (verdict.rule, verdict.needed) == ("field_plane_stride", 4 * side * side)
 
 
