@@ -135,6 +135,7 @@ class VerilatorDevice:
         self._given_up.clear()
         started = time.perf_counter()
         try:
+            simulation.set_timing(self._memory)  # no beat of an earlier run still occupies it
             simulation.attach(image, MEMORY_BASE)
             driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
             self._wait(simulation, limit)
@@ -164,6 +165,7 @@ class VerilatorDevice:
         program.check(self._hw)
         image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
         try:
+            simulation.set_timing(self._memory)
             simulation.attach(image, MEMORY_BASE)
             driver = Driver(simulation)
             driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)

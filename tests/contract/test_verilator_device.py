@@ -96,6 +96,18 @@ def test_equal_runs_count_equal_whatever_ran_before():
     assert first.run(program, image).counters == wanted
 
 
+def test_a_run_does_not_wait_for_the_last_beat_of_a_failed_one():
+    """A beat occupies this memory for 128 cycles: longer than a host needs to start again."""
+    slow = replace(IDEAL, name="slow", read_bytes_per_cycle=TINY.axi_bytes / 128)
+    device = VerilatorDevice(TINY, slow)
+    wanted = device.run(LOADS, LOADS.image()).counters
+    bad = program_of(load(4096, 1, z_size=0), FINISH)
+    with pytest.raises(DeviceStatusError):
+        device.run(bad, bad.image())
+    assert device.run(LOADS, LOADS.image()).counters == wanted
+    device.close()
+
+
 def test_every_counter_is_read_and_unit_states_sum_to_the_cycles(device):
     counters = device.run(*random_program(TINY, np.random.default_rng(5))).counters
     assert list(counters.values) == [name for name, _ in COUNTERS]
