@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tilewright.host.board import MemoryModel
 from tilewright.host.errors import DeviceError
@@ -64,7 +65,7 @@ def print_landscapes(
     """
     rules, identity = host_rules(), rtl_identity()
     table = Table(
-        title=f"{hw.name}, memory {memory.name}, space {kind}: every schedule on the twin"
+        title=Text(f"{hw.name}, memory {memory.name}, space {kind}: every schedule on the twin")
     )
     for name in ("layer", "points", "legal", "optimum", "of bound", "median", "worst"):
         table.add_column(name, justify="left" if name == "layer" else "right")
@@ -85,7 +86,7 @@ def print_landscapes(
         found.append(landscape)
         legal = landscape.legal
         if not len(legal):
-            table.add_row(workload.name, f"{space.raw_size:,}", "0", *[""] * 7)
+            table.add_row(Text(workload.name), f"{space.raw_size:,}", "0", *[""] * 7)
             continue
         chosen = _sample(landscape, confirm, confirm_cycles, seed)
         if chosen and device is None:
@@ -96,7 +97,7 @@ def print_landscapes(
         schedule, cycles = landscape.best
         bound = rules.bound(hw, workload, memory).cycles
         table.add_row(
-            workload.name,
+            Text(workload.name),
             f"{space.raw_size:,}",
             f"{len(legal):,}",
             f"{cycles:,}",
@@ -107,7 +108,7 @@ def print_landscapes(
             f"{landscape.share_within(1.05):.2%}",
             f"{len(chosen)} equal",
         )
-        console.print(f"{workload.name}: {cycles:,} cycles with {schedule.to_mapping()}")
+        console.print(Text(f"{workload.name}: {cycles:,} cycles with {schedule.to_mapping()}"))
     if device is not None:
         device.close()
     print_table(table, console)
@@ -157,4 +158,4 @@ class _Lines:
         now = time.monotonic()
         if now - self._last >= REPORT_SECONDS and done < points:
             self._last = now
-            self._console.print(f"{self._name}: {done:,} of {points:,} schedules")
+            self._console.print(Text(f"{self._name}: {done:,} of {points:,} schedules"))

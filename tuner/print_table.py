@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.console import Console
 from rich.table import Table
+
+_UNLIMITED: Final = 1 << 16
+"""Columns of a terminal on which every table fits."""
 
 
 def print_table(table: Table, console: Console) -> None:
@@ -17,7 +22,10 @@ def print_table(table: Table, console: Console) -> None:
     for column in table.columns:
         column.overflow = "fold"
         column.no_wrap = column.justify == "right"
-    least = console.measure(table).minimum
-    console.print(
-        table, width=max(console.width, least), soft_wrap=least > console.width, crop=False
-    )
+    unlimited = console.options.update(width=_UNLIMITED)  # a measure is never above the width
+    least = console.measure(table, options=unlimited).minimum
+    if least <= console.width:
+        console.print(table)
+        return
+    table.width = least  # of the table itself: a console clamps every other width to its own
+    console.print(table, soft_wrap=True, crop=False)

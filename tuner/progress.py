@@ -90,7 +90,7 @@ class ProgressDisplay:
         self._known += 1
         if measurement.status is Status.MISMATCH:
             self._console.print(
-                f"[bold red]WRONG RESULT[/] trial {sequence}: {proposal.task.name} on "
+                f"[bold red]WRONG RESULT[/] trial {sequence}: {escape(proposal.task.name)} on "
                 f"{escape(proposal.hw.name)}: {escape(measurement.failure)}",
                 soft_wrap=True,
             )

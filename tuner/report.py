@@ -98,7 +98,9 @@ def schedule_table(result: StudyResult) -> Table:
     for task in result.tasks:
         if task.best is None:
             continue
-        hardware = [] if result.shared else [result.config_name(task.best.config_hash)]
+        hardware = (
+            [] if result.shared else [Text(printable(result.config_name(task.best.config_hash)))]
+        )
         table.add_row(Text(printable(task.name)), *hardware, schedule_text(task.best.schedule))
     return table
 

@@ -39,7 +39,9 @@ class Limits:
             whole = name not in ("run_seconds", "lease_seconds")
             kinds = (int,) if whole else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 2**40:
-                raise ConfigError("must be a positive number", field=name, value=value)
+                raise ConfigError(
+                    "must be a number above 0 and below 2^40", field=name, value=value
+                )
 
     def to_mapping(self) -> dict[str, int | float]:
         """Plain values, for a message."""

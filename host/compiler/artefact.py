@@ -10,8 +10,8 @@ of the manifest passes a rule (`artefact_rules`).
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.lowering.outputs import Spread
 from tilewright.host.program import Program, Region
 from tilewright.host.schedule import Schedule
+from tilewright.host.whole_file import write_whole
 from tilewright.host.workload import Workload
 
 FORMAT: Final = 2
@@ -100,20 +101,27 @@ class CompiledNetwork:
 
 
 def save(network: CompiledNetwork, path: Path) -> None:
-    """Write a network to a file; an existing one is replaced only when all is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a network to a file; an existing one is replaced only when all is written.
+
+    Raises:
+        ProgramError: it cannot be written.
+    """
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("manifest.json", json.dumps(_manifest(network), indent=1))
+        archive.writestr("host.json", network.host)
+        for index, program in enumerate(network.programs):
+            archive.writestr(f"{index}/insn", program.program.instructions)
+            for name in ("weights", "uop"):
+                archive.writestr(f"{index}/{name}", program.program.constants[name])
     try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr("manifest.json", json.dumps(_manifest(network), indent=1))
-            archive.writestr("host.json", network.host)
-            for index, program in enumerate(network.programs):
-                archive.writestr(f"{index}/insn", program.program.instructions)
-                for name in ("weights", "uop"):
-                    archive.writestr(f"{index}/{name}", program.program.constants[name])
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        raise ProgramError(
+            f"the compiled network cannot be written ({error.strerror or error})",
+            field=str(path),
+            remedy="name a file in a folder that can be written with --output",
+        ) from error
 
 
 def load(path: Path) -> CompiledNetwork:

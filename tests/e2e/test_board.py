@@ -183,7 +183,7 @@ def test_another_token_is_one_line(folder):
         (("agent", "--token-file", "token", "--device", "reference", "--listen", "x"),
          "must look like HOST:PORT"),
         (("agent", "--token-file", "token", "--device", "reference", "--max-seconds", "0"),
-         "run_seconds: must be a positive number"),
+         "run_seconds: must be a number above 0 and below 2^40"),
         (("agent", "--token-file", "token", "--bitstream", "absent.bit"), "no such file"),
         (("agent", "--token-file", "token", "--device", "reference", "--plain", "--listen",
           "0.0.0.0:0"), "listen: without TLS must be an address of this machine alone"),

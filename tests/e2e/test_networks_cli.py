@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,6 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from tilewright.host.board import BOARD_DIR
+from tilewright.host.compiler.artefact import load, save
+from tilewright.host.errors import ProgramError
 
 SHAPE = (1, 3, 12, 12)
 
@@ -206,3 +213,75 @@ def test_a_program_that_the_board_cannot_hold_is_refused(folder):
     error = done.stderr.strip().splitlines()[-1]
     assert "must fit the contiguous memory of small (at most 10000)" in error
     assert not (folder / "refused.tw").exists()
+
+
+def test_a_network_for_a_board_of_ones_own_runs_with_it(folder):
+    board = yaml.safe_load((BOARD_DIR / "pynq-z2.yaml").read_text()) | {"clock_mhz": 50}
+    (folder / "mine.yaml").write_text(yaml.safe_dump(board))
+    made = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+        "--board", "mine.yaml", "-o", "mine.tw", cwd=folder,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    run = ("run", "mine.tw", "--device", "twin", "--cycles-only")
+    refused = tilewright(*run, cwd=folder)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: --board: "), refused.stderr
+    assert "'mine'; give the YAML file of that board" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    done = tilewright(*run, "--board", "mine.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "memory mine: " in done.stdout
+    assert "ms at 50 MHz" in done.stdout
+
+
+def test_the_board_that_a_compiled_network_names_is_never_opened_as_a_path(folder):
+    made = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+        "-o", "honest.tw", cwd=folder,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    (folder / "path.yaml").write_text("private: text\n")
+    with (
+        zipfile.ZipFile(folder / "honest.tw") as honest,
+        zipfile.ZipFile(folder / "path.tw", "w") as hostile,
+    ):
+        for entry in honest.infolist():
+            data = honest.read(entry)
+            hostile.writestr(entry, data.replace(b'"pynq-z2"', b'"path.yaml"'))
+    done = tilewright("run", "path.tw", "--device", "twin", "--cycles-only", cwd=folder)
+    assert done.returncode == 2
+    assert "compiled for a board that is not built in, not 'path.yaml'" in done.stderr
+    assert "private" not in done.stderr
+
+
+def test_an_output_that_is_no_file_is_one_line_and_stays_what_it_is(folder):
+    """A pipe stands for every device file: replacing ``/dev/full`` broke other programs."""
+    made = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+        "-o", "target.tw", cwd=folder,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    network = load(folder / "target.tw")
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        content = reader.submit(pipe.read_bytes)
+        save(network, pipe)
+        (folder / "piped.tw").write_bytes(content.result(timeout=60))
+    assert load(folder / "piped.tw").conditions == network.conditions
+    assert pipe.is_fifo()
+    for target in (folder, Path()):
+        with pytest.raises(ProgramError, match="the compiled network cannot be written"):
+            save(network, target)
+    run = ("run", "target.tw", "--random", "--device", "reference", "-o")
+    for target in (".", "/dev/full"):
+        done = tilewright(*run, target, cwd=folder)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: --output: the outputs cannot be written (")
+        assert len(done.stderr.splitlines()) == 1
+    assert Path("/dev/full").is_char_device()
+    done = tilewright(*run, "named", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "saved named" in done.stdout
+    assert list(np.load(folder / "named")) == ["y"]

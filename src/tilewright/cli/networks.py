@@ -214,6 +214,13 @@ def run_command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
     mean: Annotated[str, typer.Option(help="Of image channels in 0..1, comma-separated.")] = "0",
     std: Annotated[str, typer.Option(help="Of image channels, comma-separated.")] = "1",
+    board: Annotated[
+        str,
+        typer.Option(
+            help="Board or YAML file: clock and memory; default: the board that the network was "
+            "compiled for."
+        ),
+    ] = "",
     memory: Annotated[
         str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
     ] = "board",
@@ -255,21 +262,21 @@ def run_command(
     from tilewright.host.compiler.artefact import load
 
     compiled = load(network)
-    board = read_board(str(compiled.conditions.get("board", "pynq-z2")))
-    timing = read_memory(memory, board.name)
+    target = read_board(board) if board else compiled_board(compiled)
+    timing = target.memory if memory == "board" else read_memory(memory, board)
     if device is NetworkDevice.TWIN and not cycles_only:
         raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
     if cycles_only:
         if device is not NetworkDevice.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
-        print_layers(compiled, timing, board, None)
+        print_layers(compiled, timing, target, None)
         return
     if device is not NetworkDevice.BOARD and (agent or bitstream):
         raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
     inputs = read_inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
     if device is NetworkDevice.BOARD:
         opened = open_board_device(
-            compiled.hw, board, agent, token_file, wait, bitstream, ip, plain=plain
+            compiled.hw, target, agent, token_file, wait, bitstream, ip, plain=plain
         )
         where, verb = f"board {agent or 'of this machine'}", "ran"
     else:
@@ -278,12 +285,12 @@ def run_command(
     run = execute(compiled, opened, inputs, trusted=trust_model)
     console = open_console()
     if run.cycles:
-        milliseconds = run.cycles / (board.clock_mhz * 1e3)
+        milliseconds = run.cycles / (target.clock_mhz * 1e3)
         seconds = sum(result.host_seconds for result in run.results)
         console.print(
             f"{compiled.name} on {compiled.hw.name}, {where}: "
             f"{run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
-            f"{board.clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
+            f"{target.clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
             f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)",
             highlight=False,
             markup=False,
@@ -304,9 +311,7 @@ def run_command(
             soft_wrap=True,
         )
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, Any] = {_key(name): array for name, array in run.outputs.items()}
-        np.savez(output, **arrays)
+        save_arrays(output, {_key(name): array for name, array in run.outputs.items()})
         console.print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
     if check and device is not NetworkDevice.REFERENCE:
         expected = execute(
@@ -327,6 +332,52 @@ def run_command(
             )
             raise typer.Exit(EXIT_CHECK_FAILED)
         console.print("outputs: bit-exact to the reference", highlight=False)
+
+
+def save_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write an .npz file of exactly this name, whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    import io
+
+    import numpy as np
+
+    from tilewright.host.whole_file import write_whole
+
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    try:
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        raise UsageError(
+            f"the outputs cannot be written ({error.strerror or error})",
+            field="--output",
+            value=str(path),
+            remedy="name a file in a folder that can be written",
+        ) from error
+
+
+def compiled_board(compiled: CompiledNetwork) -> Board:
+    """The board that a network was compiled for, if it is a built-in one.
+
+    The file says a name. It comes from anybody, so it is looked up and never opened as a path.
+
+    Raises:
+        UsageError: no built-in board has that name.
+    """
+    from tilewright.host.board import named_boards
+
+    name = str(compiled.conditions.get("board", "pynq-z2"))
+    if name not in named_boards():
+        raise UsageError(
+            "the network was compiled for a board that is not built in",
+            field="--board",
+            value=name,
+            remedy="give the YAML file of that board, or one of " + ", ".join(named_boards()),
+        )
+    return read_board(name)
 
 
 def open_simulated(kind: NetworkDevice, hw: HwConfig, memory: MemoryModel) -> Device:
@@ -456,6 +507,7 @@ def print_layers(
     from rich.text import Text
 
     from tilewright.sim.network_timing import time_layers
+    from tilewright.tuner.print_table import print_table
 
     console = open_console()
     table = Table(
@@ -482,7 +534,7 @@ def print_layers(
                 f"{100 * timing.utilisation:.1f} %",
                 timing.limiter,
             )
-    console.print(table)
+    print_table(table, console)
     share = 100 * bounds / total if total else 0.0
     console.print(
         f"{total:,} cycles on the twin, memory {memory.name}: "
