@@ -26,6 +26,8 @@ def beats_of(instruction: Instruction, hw: HwConfig) -> Iterator[int]:
     if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
         return
     v = instruction.values
+    if not v["x_size"]:
+        return  # padding alone; its offset may be anything
     tile = scratchpads(hw)[Memory(v.get("memory", Memory.OUT))].tile_bytes
     if v.get("diagonal"):
         tile = min(hw.block_in, hw.block_out)

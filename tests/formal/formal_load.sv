@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Properties of tw_load for LOADs of at most two rows: it asks for nothing but beats of rows that a
+// LOAD declares, writes no tile behind the end of a scratchpad, and retires LOADs in
+// order, each once and after the data that it asked for.
+module formal_load #(
+    parameter int unsigned BeatBytes = 8,  // of a beat
+    parameter int unsigned BurstBeats = 2  // longest burst
+) (
+    input logic                        clk_i,
+    input logic                        rst_i,
+    input logic                        halt_i,
+    input logic                        insn_valid_i,
+    input logic [tw_pkg::InsnBits-1:0] insn_i,
+    input logic [                 3:0] token_i,
+    input logic [tw_pkg::AccBanks-1:0] acc_busy_i,
+    input logic                        req_ready_i,
+    input logic                        beat_valid_i,
+    input logic [     BeatBytes*8-1:0] beat_data_i
+);
+  localparam int unsigned BeatShift = $clog2(BeatBytes);
+  // Bytes, as a power of two, and number of the tiles of INP, WGT, ACC, UOP, PARAM and RES.
+  localparam logic [7:0][3:0] Shift = '{0: 4'd2, 1: 4'd6, 2: 4'd4, 3: 4'd3, 4: 4'd7, 5: 4'd2,
+                                        default: 4'd0};
+  localparam logic [7:0][19:0] Depth = '{0: 20'd16, 1: 20'd4, 2: 20'd8, 3: 20'd8, 4: 20'd2,
+                                         5: 20'd8, default: 20'd0};
+
+  logic insn_pop, req_valid, write_pad, write_diag, retire, error_valid, idle;
+  logic [3:0] token_pop, token_push;
+  logic [tw_pkg::AccBanks-1:0] acc_lock;
+  logic [39:0] req_addr;
+  logic [7:0] req_len;
+  logic [6:0] write_mem;
+  logic [17:0] write_addr;
+  logic [9:0] write_slice;
+  logic [4:0] write_lane, write_count;
+  logic [3:0] write_phase;
+  logic [BeatBytes*8-1:0] write_data;
+  tw_pkg::wait_e state;
+  tw_pkg::error_e error_code;
+  tw_pkg::index_t error_index, issue_index, retire_index;
+  logic started_q, broken_q;
+  logic [7:0] popped_q, retired_q;  // LOADs
+  logic [7:0] asked_q, came_q;      // beats
+  logic [7:0] asked_by_q[16];       // beats that were asked for when a LOAD was taken, by LOAD
+
+  tw_load #(
+      .BeatBytes   (BeatBytes),
+      .BurstBeats  (BurstBeats),
+      .InpTileBytes(1 << Shift[0]),
+      .WgtTileBytes(1 << Shift[1]),
+      .AccTileBytes(1 << Shift[2]),
+      .ParTileBytes(1 << Shift[4]),
+      .ResTileBytes(1 << Shift[5]),
+      .InpDepth    (32'(Depth[0])),
+      .WgtDepth    (32'(Depth[1])),
+      .AccDepth    (32'(Depth[2])),
+      .UopDepth    (32'(Depth[3])),
+      .ParDepth    (32'(Depth[4])),
+      .ResDepth    (32'(Depth[5])),
+      .AccBankShift(1),
+      .DiagBytes   (8),
+      .DiagBlocks  (1)
+  ) dut (
+      .clk_i,
+      .rst_i,
+      .halt_i,
+      .insn_valid_i,
+      .insn_i,
+      .index_i       (32'(popped_q)),
+      .insn_pop_o    (insn_pop),
+      .token_i,
+      .token_pop_o   (token_pop),
+      .token_push_o  (token_push),
+      .acc_busy_i,
+      .acc_lock_o    (acc_lock),
+      .req_valid_o   (req_valid),
+      .req_ready_i,
+      .req_addr_o    (req_addr),
+      .req_len_o     (req_len),
+      .beat_valid_i,
+      .beat_data_i,
+      .write_mem_o   (write_mem),
+      .write_addr_o  (write_addr),
+      .write_slice_o (write_slice),
+      .write_lane_o  (write_lane),
+      .write_count_o (write_count),
+      .write_pad_o   (write_pad),
+      .write_diag_o  (write_diag),
+      .write_phase_o (write_phase),
+      .write_data_o  (write_data),
+      .idle_o        (idle),
+      .retire_o      (retire),
+      .state_o       (state),
+      .error_valid_o (error_valid),
+      .error_code_o  (error_code),
+      .error_index_o (error_index),
+      .issue_index_o (issue_index),
+      .retire_index_o(retire_index)
+  );
+
+  // The LOAD that asks for data, its two rows, and the memory that is written.
+  tw_pkg::load_t head, cur_q;
+  logic [3:0] shift;
+  logic [40:0] row[2], row_end[2];
+  logic [40-BeatShift:0] first_beat, last_beat;
+  logic [1:0] in_row;  // the burst on offer lies in it
+  logic [19:0] last_tile;
+  assign head = tw_pkg::load_t'(insn_i);
+  assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory];
+  assign row[0] = 41'(cur_q.dram_offset);
+  assign row[1] = 41'(cur_q.dram_offset) + (41'(cur_q.y_stride) << shift);
+  assign first_beat = {1'b0, req_addr[39:BeatShift]};
+  assign last_beat = first_beat + (41 - BeatShift)'(req_len);
+  for (genvar r = 0; r < 2; r++) begin : gen_row
+    assign row_end[r] = row[r] + (41'(cur_q.x_size) << shift) - 41'd1;  // last byte
+    assign in_row[r] = (r == 0 || cur_q.y_size == 16'd2) &&
+                       first_beat >= row[r][40:BeatShift] && last_beat <= row_end[r][40:BeatShift];
+  end
+  assign last_tile = 20'(write_addr) + 20'(write_count) - 20'd1;
+
+  initial started_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    started_q <= 1'b1;
+    if (insn_pop) cur_q <= head;
+    if (insn_pop) asked_by_q[popped_q[3:0]] <= asked_q;
+    if (rst_i) begin
+      {popped_q, retired_q, asked_q, came_q} <= '0;
+      broken_q <= 1'b0;
+    end else begin
+      if (insn_pop) popped_q <= popped_q + 8'd1;
+      if (retire) retired_q <= retired_q + 8'd1;
+      if (req_valid && req_ready_i) asked_q <= asked_q + req_len + 8'd1;
+      if (beat_valid_i) came_q <= came_q + 8'd1;
+      if (error_valid || halt_i) broken_q <= 1'b1;
+    end
+  end
+
+  always_comb begin
+    if (!started_q) assume (rst_i);
+    else begin
+      assume (!beat_valid_i || came_q != asked_q);
+      assume (!broken_q || halt_i);      // tw_control: from an error to the reset
+      assume (!req_ready_i || !halt_i);  // tw_read
+      if (insn_valid_i) begin
+        assume (head.x_size < 16'd8 && head.y_size <= 16'd2 && head.z_size == 16'd1);
+        assume (head.pad_left < 6'd4 && head.pad_right < 6'd4);
+        assume (head.pad_top < 6'd4 && head.pad_bottom < 6'd4);
+        assume (!head.dram_offset[39]);  // the memory ends below 2^39 (tw_settings)
+      end
+      if (!halt_i) begin
+        // Whole beats of one row, and the LOAD that they are for is the one taken last.
+        if (req_valid) begin
+          assert (in_row != '0);
+          assert (req_len < 8'(BurstBeats) && req_addr[BeatShift-1:0] == '0);
+          assert (32'(popped_q) == issue_index + 32'd1);
+        end
+        // In order, once, and with what was asked for.
+        if (retire) begin
+          assert (retire_index == 32'(retired_q) && retired_q < popped_q);
+          if (8'(retired_q + 8'd1) == popped_q) assert (came_q + 8'(beat_valid_i) == asked_q);
+          else assert (came_q + 8'(beat_valid_i) >= asked_by_q[4'(retired_q + 8'd1)]);
+        end
+        if (idle) assert (popped_q == retired_q && came_q == asked_q);
+      end
+      // Nothing behind the end of a scratchpad, and one of them at a time.
+      assert ((write_mem & (write_mem - 7'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
+      for (int unsigned m = 0; m < 6; m++) begin
+        if (write_mem[m]) assert (last_tile < Depth[m] && write_count != '0);
+      end
+      cover (retire && retire_index == 32'd1 && came_q == 8'd3 && !halt_i);
+      cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_count == 5'd2);
+      cover (write_mem[tw_pkg::MemWgt] && write_diag && !halt_i);
+      cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
+      cover (error_valid && error_code == tw_pkg::ErrSramRange && write_pad);
+      cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);
+    end
+  end
+endmodule
