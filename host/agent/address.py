@@ -13,6 +13,9 @@ from tilewright.host.errors import ConfigError
 def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
     """Family and socket address of ``HOST:PORT``; ``[HOST]:PORT`` for IPv6.
 
+    Of a name for this machine (``localhost``) it is the address of IPv4 if there is one, whatever
+    the system puts first: the agent listens at 127.0.0.1 unless told otherwise.
+
     Raises:
         ConfigError: it has another form, or the host has no address.
     """
@@ -21,10 +24,13 @@ def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
     if not (colon and host and _is_port(port)):
         raise ConfigError("must look like HOST:PORT", field=field, value=address)
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConfigError("no such host", field=field, value=address) from error
-    return found[0], found[4]
+    chosen = found[0]
+    if chosen[4][0] == "::1":
+        chosen = next((each for each in found if each[0] == socket.AF_INET), chosen)
+    return chosen[0], chosen[4]
 
 
 def check_plain(address: Any, *, field: str, value: str) -> None:

@@ -247,6 +247,16 @@ def test_a_full_disk_under_the_waves_is_one_line(tmp_path):
     assert not (tmp_path / "w.fst").exists()
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_like_one_to_nowhere(tmp_path, closed):
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *arguments("boards")], capture_output=True, text=True,
+        check=False, cwd=tmp_path, env=environment(),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("pynq-z2" in done.stdout) == (closed in ("<&-", "2>&-"))
+
+
 def test_the_version(tmp_path):
     done = tilewright("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"tilewright {__version__}\n")

@@ -14,6 +14,16 @@ def main() -> None:
     import os  # noqa: PLC0415  (the first instant of the command is this one)
     import sys  # noqa: PLC0415  (see above)
 
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if (
+            getattr(sys, name) is None
+        ):  # closed: the next file opened, a store, would take its place
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
     code: str | int | None = 0
     try:
         from tilewright.cli.commands import app  # noqa: PLC0415  (see above)
