@@ -12,12 +12,11 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Entry point of the `tilewright` command."""
     import os  # noqa: PLC0415  (the first instant of the command is this one)
+    import signal  # noqa: PLC0415  (see above)
     import sys  # noqa: PLC0415  (see above)
 
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if (
-            getattr(sys, name) is None
-        ):  # closed: the next file opened, a store, would take its place
+        if getattr(sys, name) is None:  # closed: a store, opened next, would take its place
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
@@ -41,7 +40,9 @@ def main() -> None:
         code = 2
     from tilewright.cli.application import flush_output  # noqa: PLC0415  (loaded by now)
 
-    sys.exit(flush_output(code))
+    code = flush_output(code)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter only cleans up
+    sys.exit(code)
 
 
 def __getattr__(name: str) -> object:
