@@ -87,14 +87,16 @@ def test_a_process_that_takes_too_long_is_one_error(parts) -> None:
         HostProcess(parts.host.to_json(), HostLimits(seconds=0.01))
 
 
+_SAYS = "import sys; sys.stdout.buffer.write({!r}); sys.stdout.flush(); sys.stdin.read()"
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "killed by SIGSEGV"),
         ("import sys; sys.exit('out of paper')", "out of paper"),
-        ("import sys; sys.stdout.buffer.write(b'\\xff' * 64); sys.stdin.read()", "too long"),
-        ("import sys; sys.stdout.buffer.write(b'\\2' + bytes(7) + b'{}'); sys.stdin.read()",
-         "something else than a message"),
+        (_SAYS.format(b"\xff" * 64), "header that is too long"),
+        (_SAYS.format(b"\2" + bytes(7) + b"{}"), "something else than a message"),
     ],
 )  # fmt: skip
 def test_a_process_that_crashes_or_lies_is_one_error(parts, monkeypatch, script, message) -> None:
