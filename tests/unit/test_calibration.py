@@ -130,7 +130,7 @@ def test_senseless_settings_are_refused(stated) -> None:
 def test_scaling_the_middle_alone_gives_the_middle_of_the_whole_scaled(tmp_path, number) -> None:
     rng = fresh_rng()
     height, width, rows, columns = (int(n) for n in rng.integers(3, 60, 4))
-    pixels = rng.integers(0, 256, (height, width, 3), np.uint8)
+    pixels = rng.integers(96, 160, (height, width, 3), np.uint8)  # no pass of the filter clips
     Image.fromarray(pixels).save(tmp_path / "image.png")
     scale = max(rows / height, columns / width)
     size = (max(round(width * scale), columns), max(round(height * scale), rows))
@@ -139,7 +139,7 @@ def test_scaling_the_middle_alone_gives_the_middle_of_the_whole_scaled(tmp_path,
     expected = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
     argument = Argument(name="x", shape=(1, 3, rows, columns), dtype="float32")
     (batch,) = Calibration(path=tmp_path / "image.png").batches([argument])
-    np.testing.assert_allclose(batch["x"][0], expected, atol=1.5 / 255)
+    np.testing.assert_allclose(batch["x"][0], expected, atol=2.5 / 255)  # two roundings, in either order
 
 
 @pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000)])
