@@ -139,7 +139,8 @@ def test_scaling_the_middle_alone_gives_the_middle_of_the_whole_scaled(tmp_path,
     expected = whole[top : top + rows, left : left + columns].transpose(2, 0, 1)
     argument = Argument(name="x", shape=(1, 3, rows, columns), dtype="float32")
     (batch,) = Calibration(path=tmp_path / "image.png").batches([argument])
-    np.testing.assert_allclose(batch["x"][0], expected, atol=2.5 / 255)  # two roundings, in either order
+    # Two passes that round, in either order.
+    np.testing.assert_allclose(batch["x"][0], expected, atol=2.5 / 255)
 
 
 @pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000)])
