@@ -162,6 +162,11 @@ class HostProgram:
         """
         self._machine = _compiled(self.module.module)
 
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """Of the module."""
+        return self.module.outputs
+
     def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
         """Run the network once.
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.compiler.argument import Argument
 from tilewright.host.compiler.artefact import CompiledNetwork
 from tilewright.host.compiler.host_process import HostLimits, HostProcess
 from tilewright.host.compiler.host_times import HostTimes, RegionRunner
@@ -53,6 +54,10 @@ class _Host(Protocol):
 
     times: HostTimes
 
+    @property
+    def outputs(self) -> Sequence[Argument]:
+        """What `run` returns."""
+
     def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
         """Run once."""
 
@@ -91,6 +96,15 @@ class NetworkRunner:
         self._device: Final = device
         self._process: Final = None if trusted else HostProcess(network.host, limits)
         self._host: Final[_Host] = self._process or _in_this_process(network.host)
+        stated = [(port.name, port.shape, port.dtype) for port in network.outputs]
+        if [(part.name, part.shape, part.dtype) for part in self._host.outputs] != stated:
+            self.close()
+            raise ProgramError(
+                "the outputs of the CPU's part must be those of the network",
+                field=network.name,
+                value=[part.name for part in self._host.outputs],
+                remedy="compile the network again",
+            )
 
     def close(self) -> None:
         """End the process of the CPU's part."""

@@ -10,6 +10,7 @@ import resource
 import signal
 import zipfile
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,6 +139,15 @@ def test_undamaged_files_run(files, tmp_path) -> None:
 
 def test_damaged_files_end_in_one_error_or_run(files, tmp_path) -> None:
     assert fuzz(60, files, tmp_path)[REFUSED] > 20
+
+
+def test_outputs_of_another_cpu_part_are_refused(files, tmp_path) -> None:
+    (tmp_path / "net.tw").write_bytes(files[0])
+    network = load(tmp_path / "net.tw")
+    first, *others = network.outputs
+    renamed = replace(network, outputs=(replace(first, name="another"), *others))
+    with pytest.raises(ProgramError, match="outputs of the CPU's part must be those"):
+        NetworkRunner(renamed, ReferenceDevice(network.hw), trusted=True)
 
 
 @pytest.mark.slow
