@@ -379,7 +379,7 @@ module tilewright_top #(
   logic [17:0] write_addr;
   logic [9:0] write_slice;
   logic [4:0] write_lane, write_count;
-  logic write_pad, write_diag;
+  logic write_pad, write_diag, pad_step;
   logic [3:0] write_phase;
   logic [BeatBytes*8-1:0] write_data;
 
@@ -429,6 +429,7 @@ module tilewright_top #(
       .write_phase_o(write_phase),
       .write_data_o (write_data),
       .idle_o       (unit_idle[tw_pkg::UnitLoad]),
+      .pad_step_o   (pad_step),
       .retire_o     (retire[tw_pkg::UnitLoad]),
       .state_o      (state[tw_pkg::UnitLoad]),
       .error_valid_o(load_error_valid),
@@ -814,7 +815,7 @@ module tilewright_top #(
   assign all_idle = (queue_valid == '0) && (&unit_idle) && read_idle;
   assign bus_idle = read_idle && write_idle;
   assign progress = mac_issue || vector_issue || m_axi_rvalid || m_axi_bvalid || write_beat ||
-                    read_burst || write_burst || (write_mem != '0) || (retire != '0) ||
+                    read_burst || write_burst || (write_mem != '0) || pad_step || (retire != '0) ||
                     (queue_push != '0) || finish;
 
   // ---------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ module tw_load #(
     output logic        [     BeatBytes*8-1:0] write_data_o,
     // status
     output logic                               idle_o,
+    output logic                               pad_step_o,    // a padded row is over
     output logic                               retire_o,
     output tw_pkg::wait_e                      state_o,
     output logic                               error_valid_o,
@@ -249,6 +250,7 @@ module tw_load #(
       .valid_o     (pads_write),
       .ready_i     (!place && !pads_full && !pads_wait),
       .addr_o      (pads_addr),
+      .step_o      (pad_step_o),
       .done_o      (pads_done)
   );
   assign pads_full = pads_addr >= depth[cur_q.memory];

@@ -16,6 +16,7 @@ module tw_padding (
     output logic        valid_o,      // a padding tile is offered
     input  logic        ready_i,      // and written
     output logic [19:0] addr_o,
+    output logic        step_o,       // a row is over, whether it had padding or not
     output logic        done_o
 );
   typedef enum logic [1:0] {
@@ -38,6 +39,7 @@ module tw_padding (
   assign last_plane = plane_q + 16'd1 >= z_size_i;
   assign valid_o = ((state_q == Left) || (state_q == Right)) && (run_q != '0);
   assign addr_o = addr_q;
+  assign step_o = row_end;
   assign done_o = state_q == Idle;
 
   always_comb begin

@@ -46,6 +46,7 @@ module tw_read #(
   logic [4:0] unused_count;
   logic pick, free, wanted, in_range, grant, accept, retire, beat;
   logic [7:0] owner_len, beats_q;  // beats of the oldest burst minus 1, and those that came
+  logic over_q;                    // they all came, but RLAST did not
   logic [40-BeatShift:0] last_beat;  // of the request
 
   assign pick      = !req_valid_i[0];  // requester that is served
@@ -59,7 +60,8 @@ module tw_read #(
   assign grant     = wanted && free;
   assign accept    = grant && in_range;
   // RLAST alone ends a burst: whatever its length, nothing more of it comes. One that is missing
-  // holds the bus busy until it comes.
+  // holds the bus busy until it comes; the beats until then are nobody's, as no one has room for
+  // them.
   assign beat      = rvalid_i && owner_valid;
   assign retire    = beat && rlast_i;
 
@@ -71,9 +73,9 @@ module tw_read #(
     beat_valid_o = '0;
     resp_err_o = '0;
     last_err_o = '0;
-    beat_valid_o[owner] = beat;
-    resp_err_o[owner] = beat && rresp_i[1];
-    last_err_o[owner] = beat && (rlast_i != (beats_q == owner_len));
+    beat_valid_o[owner] = beat && !over_q;
+    resp_err_o[owner] = beat && !over_q && rresp_i[1];
+    last_err_o[owner] = beat && !over_q && (rlast_i != (beats_q == owner_len));
   end
 
   assign beat_data_o = rdata_i;
@@ -108,8 +110,12 @@ module tw_read #(
       valid_q     <= 1'b0;
       in_flight_q <= '0;
       beats_q     <= '0;
+      over_q      <= 1'b0;
     end else begin
-      if (beat) beats_q <= rlast_i ? '0 : beats_q + 1'b1;
+      if (beat) begin
+        beats_q <= rlast_i ? '0 : beats_q + 1'b1;
+        over_q  <= !rlast_i && (over_q || beats_q == owner_len);
+      end
       if (accept) valid_q <= 1'b1;
       else if (arready_i) valid_q <= 1'b0;
       if (accept && !retire) in_flight_q <= in_flight_q + 1'b1;

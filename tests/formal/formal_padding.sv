@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of tw_padding: exactly the tiles of the padded region outside the data, in order.
+// Properties of tw_padding: exactly the tiles of the padded region outside the data, in order; it
+// is never silent for more than two cycles.
 module formal_padding #(
     parameter int unsigned SizeBits = 2  // sizes and pads below 2 ** SizeBits
 ) (
@@ -20,7 +21,7 @@ module formal_padding #(
   logic [15:0] x_size, y_size, z_size, x_size_q, y_size_q, z_size_q;
   logic [5:0] left, right, top, bottom, left_q, right_q, top_q, bottom_q;
   logic [16:0] width, height;
-  logic valid, done, started_q;
+  logic valid, step, done, started_q;
 
   assign {base, x_size, y_size, z_size, left, right, top, bottom} = start_i ?
       {base_i, x_size_i, y_size_i, z_size_i, left_i, right_i, top_i, bottom_i} :
@@ -44,6 +45,7 @@ module formal_padding #(
       .valid_o    (valid),
       .ready_i,
       .addr_o     (addr),
+      .step_o     (step),
       .done_o     (done)
   );
 
@@ -116,6 +118,11 @@ module formal_padding #(
       assert (addr == place_q);
     end
   end
+
+  // Padding that is not held up is progress, also in rows without any.
+  logic [1:0] silent_q;
+  always_ff @(posedge clk_i) silent_q <= (rst_i || done || valid || step) ? '0 : silent_q + 2'd1;
+  always_comb if (started_q) assert (silent_q <= 2'd2);
 
   // At the end every tile has been met. The walk may still skip data when the unit is done.
   logic [15:0] end_plane;

@@ -64,6 +64,7 @@ module formal_read #(
   tw_pkg::index_t index_q[17];  // instructions of the bursts
   logic [7:0] len_q[17];  // and their lengths
   logic [7:0] came_q;  // beats of the oldest
+  logic over_q;        // more than its length
   logic [4:0] count_q, after_q;
   logic accept, retire, who;
   assign accept = |(req_ready & ~range_err);  // the others are dropped
@@ -84,8 +85,12 @@ module formal_read #(
     if (rst_i) begin
       count_q <= '0;
       came_q  <= '0;
+      over_q  <= 1'b0;
     end else begin
-      if (rvalid_i) came_q <= rlast_i ? '0 : came_q + 8'd1;
+      if (rvalid_i) begin
+        came_q <= rlast_i ? '0 : came_q + 8'd1;
+        over_q <= !rlast_i && (over_q || came_q == len_q[0]);
+      end
       count_q <= after_q + 5'(accept);
       if (retire) begin
         owner_q <= owner_q >> 1;
@@ -140,7 +145,7 @@ module formal_read #(
         assert (41'(req_addr_i[who]) + ((41'(req_len_i[who]) + 41'd1) << $clog2(BeatBytes)) <=
                 41'(size_q));
       end
-      assert (beat_valid == (rvalid_i ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
+      assert (beat_valid == (rvalid_i && !over_q ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
       assert (resp_err == (beat_valid & {2{rresp_i[1]}}));
       assert (last_err == (rlast_i != (came_q == len_q[0]) ? beat_valid : 2'b00));
       assert (beat_data == rdata_i);
@@ -153,12 +158,14 @@ module formal_read #(
         if (5'(i) < count_q)
           assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] ==
                   {len_q[i], index_q[i], owner_q[i]});
-      assert (dut.beats_q == came_q);
+      assert (dut.beats_q == came_q && dut.over_q == over_q);
+      assert (!over_q || count_q != '0);
       // The interesting states can be reached, and a reset in the middle of them.
       cover (count_q == 5'(Outstanding) && retire && req_valid_i == 2'b11);
       cover (resp_err[1] && load_index == 32'hFFFF_FFFF && count_q > 5'd1);
       cover (range_err[0] && arvalid);
       cover (last_err[0] && rlast_i && came_q == 8'd2);
+      cover (over_q && rvalid_i && rlast_i);
       cover (rst_i && arvalid && count_q > 5'd1 && rvalid_i);
     end
   end
