@@ -34,7 +34,7 @@ def run_top(
     module: str = "cocotb_top",
     protocol: bool = True,
 ) -> None:
-    """Run the top's tests on a configuration; without `protocol` the memory may break AXI's rules."""
+    """Run the top's tests; without `protocol` the memory may break the rules of AXI."""
     checks = [path for path in CHECKS if protocol or "protocol" not in path.stem]
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
