@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _SHOWN: Final = 400
@@ -55,6 +57,31 @@ def _rebuild(
     kind: type[TilewrightError], rule: str, field: str, value: object, remedy: str
 ) -> TilewrightError:
     return kind(rule, field=field, value=value, remedy=remedy)
+
+
+@contextlib.contextmanager
+def fields_named(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors inside name their fields as the user wrote them, such as by an option.
+
+    Args:
+        names: fields to their names; the parts of a field (``field.part``) are named with it.
+
+    Raises:
+        TilewrightError: the error from inside, of the same class.
+    """
+    try:
+        yield
+    except TilewrightError as error:
+        for field, name in names.items():
+            if error.field == field or error.field.startswith(f"{field}."):
+                part = error.field[len(field) + 1 :]
+                raise type(error)(
+                    error.rule,
+                    field=f"{name} ({part})" if part else name,
+                    value=error.value,
+                    remedy=error.remedy,
+                ) from error
+        raise
 
 
 class ConfigError(TilewrightError):

@@ -157,14 +157,14 @@ def simulated_device(logic: SimulatedLogic) -> Any:
 @functools.cache
 def _device_class() -> Any:
     from pynq.buffer import PynqBuffer  # noqa: PLC0415  (optional package)
-    from pynq.pl_server.device import Device  # noqa: PLC0415
+    from pynq.pl_server.device import Device  # noqa: PLC0415  (optional)
 
-    class SimulatedBuffer(PynqBuffer):  # type: ignore[misc]
+    class SimulatedBuffer(PynqBuffer):  # type: ignore[misc]  # pynq ships no types
         """pynq 3.1 sets an attribute that arrays of numpy 2 have themselves, and not writable."""
 
         device = None
 
-    class SimulatedPynq(Device):  # type: ignore[misc]
+    class SimulatedPynq(Device):  # type: ignore[misc]  # pynq ships no types
         """pynq's view of simulated logic; it is never probed, only passed."""
 
         def __init__(self, logic: SimulatedLogic) -> None:

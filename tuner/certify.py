@@ -186,7 +186,10 @@ class Certifier:
                 classes.append(self._enumerate(space, hw, bound, best))
         unsure = [c.bound for c in classes if c.verdict is Verdict.OPEN]
         found = None if best.hw is None else int(best.cycles)
-        floor = min([*unsure, *([int(best.cycles)] if math.isfinite(best.cycles) else [])])
+        if found is None and ranked and self._limit < ranked[0][0]:
+            floor = ranked[0][0]  # a limit that no network can have
+        else:
+            floor = min([*unsure, *([int(best.cycles)] if math.isfinite(best.cycles) else [])])
         return Certificate(
             cycles=found,
             hw=best.hw,

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from tilewright.host.agent.authentication import read_token
-from tilewright.host.agent.limits import Limits
+from tilewright.host.agent.limits import Limits, limits_of_options
 from tilewright.host.agent.serving import (
     DEFAULT_LISTEN,
     open_board,
@@ -52,12 +52,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         token = read_token(given.token_file)
         identity = open_identity(given.certificate, plain=given.plain)
-        limits = Limits(
-            program_bytes=given.max_program_mib * _MIB,
-            memory_bytes=given.max_memory_mib * _MIB,
-            run_seconds=given.max_seconds,
+        limits = limits_of_options(
+            max_seconds=given.max_seconds,
+            max_program_mib=given.max_program_mib,
+            max_memory_mib=given.max_memory_mib,
             lease_seconds=given.lease_seconds,
-            connections=given.max_connections,
+            max_connections=given.max_connections,
         )
         device = open_board(
             load_hwconfig(given.hw),
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             device.close()
     except TilewrightError as error:
         line = printable(" ".join(str(error).split()))
-        print(f"error: {line}", file=sys.stderr)  # noqa: T201
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201  (output)
         return _EXIT_USER_ERROR
     return 0
 

@@ -13,6 +13,7 @@ MAX_WAIT_SECONDS = 7 * 24 * 3600.0
 """Longest wait for a turn that a client may ask for."""
 
 _MIB = 1 << 20
+_BOUND = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class Limits:
         for name, value in asdict(self).items():
             whole = name not in ("run_seconds", "lease_seconds")
             kinds = (int,) if whole else (int, float)
-            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 2**40:
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < _BOUND:
                 raise ConfigError(
                     "must be a number above 0 and below 2^40", field=name, value=value
                 )
@@ -58,3 +59,33 @@ class Limits:
             return cls(**data)
         except TypeError as error:
             raise ConfigError("must be limits", field="limits") from error
+
+
+def limits_of_options(
+    *,
+    max_seconds: float,
+    max_program_mib: int,
+    max_memory_mib: int,
+    lease_seconds: float,
+    max_connections: int,
+) -> Limits:
+    """The limits that a command line states, in the units of its options.
+
+    Raises:
+        ConfigError: a value is no positive number; it names the option, as it was written.
+    """
+    options = {
+        "program_bytes": ("--max-program-mib", max_program_mib, _MIB),
+        "memory_bytes": ("--max-memory-mib", max_memory_mib, _MIB),
+        "run_seconds": ("--max-seconds", max_seconds, 1),
+        "lease_seconds": ("--lease-seconds", lease_seconds, 1),
+        "connections": ("--max-connections", max_connections, 1),
+    }
+    limits: dict[str, Any] = {name: value * unit for name, (_, value, unit) in options.items()}
+    try:
+        return Limits(**limits)
+    except ConfigError as error:
+        option, value, unit = options[error.field]
+        raise ConfigError(
+            f"must be a number above 0 and below {_BOUND // unit:,}", field=option, value=value
+        ) from error

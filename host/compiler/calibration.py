@@ -56,8 +56,14 @@ class Calibration:
             raise WorkloadError(
                 "must be positive", field="calibration.random_samples", value=self.random_samples
             )
-        if self.limit < 1 or not all(np.isfinite(self.mean)) or not min(self.std) > 0:
-            raise WorkloadError("limit and std must be positive", field="calibration")
+        if self.limit < 1:
+            raise WorkloadError("must be positive", field="calibration.limit", value=self.limit)
+        if not np.isfinite(self.mean).all():
+            raise WorkloadError("must be finite", field="calibration.mean", value=self.mean)
+        if not np.isfinite(self.std).all() or not min(self.std) > 0:
+            raise WorkloadError(
+                "must be finite and above 0", field="calibration.std", value=self.std
+            )
 
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.
@@ -141,10 +147,13 @@ class Calibration:
         scaled = plain.resize((columns, rows), box=box)
         pixels = np.asarray(scaled, np.float32).reshape(rows, columns, channels) / 255
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
-        if mean.size not in (1, channels) or std.size not in (1, channels):
-            raise WorkloadError(
-                f"must have one value or {channels}", field="calibration.mean and std"
-            )
+        for name, values in (("mean", mean), ("std", std)):
+            if values.size not in (1, channels):
+                raise WorkloadError(
+                    f"must have one value or {channels}",
+                    field=f"calibration.{name}",
+                    value=values.tolist(),
+                )
         return ((pixels - mean) / std).transpose(2, 0, 1)
 
 

@@ -106,7 +106,7 @@ class _Running(threading.local):
 _running: Final = _Running()
 
 
-@tvm_ffi.register_global_func(REGION_FUNCTION, override=True)  # type: ignore[untyped-decorator]
+@tvm_ffi.register_global_func(REGION_FUNCTION, override=True)  # type: ignore[untyped-decorator]  # untyped
 def _run_region(number: int, inputs: int, *tensors: Any) -> None:
     """Called by the compiled module: so many inputs, then the outputs, which are written."""
     call = _running.calls[-1]

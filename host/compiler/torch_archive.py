@@ -178,7 +178,12 @@ def _require_layout(members: _Members) -> None:
 _integer, _boolean = plain(int), plain(bool)
 _real = plain(float, int)
 _special = text(r"-?Infinity|NaN")
-_number: Final[Rule] = lambda v: _special(v) if isinstance(v, str) else _real(v)  # noqa: E731
+
+
+def _number(value: Any) -> Any:
+    return _special(value) if isinstance(value, str) else _real(value)
+
+
 _name = text(r"[A-Za-z_]\w{0,511}")
 _optional_name = text(r"(?:[A-Za-z_]\w{0,511})?")
 _path_name = text(r"[\w.]{0,1024}")  # of a parameter: 0.conv.weight
@@ -333,7 +338,10 @@ _output_spec = one_of(
     user_input_mutation=record(arg=_tensor, user_input_name=_name),
     token=refused("a token of effects"),
 )
-_key: Final[Rule] = lambda v: _integer(v) if isinstance(v, int) else _word(v)  # noqa: E731
+
+
+def _key(value: Any) -> Any:
+    return _integer(value) if isinstance(value, int) else _word(value)
 
 
 def _tree(value: Any, depth: int = 0) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _torch() -> Any:
     try:
         import onnxscript  # noqa: F401, PLC0415  (the exporter needs it)
         import torch  # noqa: PLC0415  (heavy, and only needed here)
-        import torch.export  # noqa: PLC0415
+        import torch.export  # noqa: PLC0415  (heavy)
     except ImportError as error:
         raise ToolError(
             "PyTorch networks need torch and onnxscript",
@@ -99,7 +99,7 @@ def _torch() -> Any:
 
 
 def _exported(source: Any, arguments: tuple[Any, ...]) -> onnx.ModelProto:
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (heavy)
 
     try:
         with _quiet():

@@ -111,6 +111,12 @@ def test_every_command_explains_itself(command: str) -> None:
             ["none.sqlite", "no such trial store"],
         ),
         (["report", "--runs", "nowhere"], ["no such trial store"]),
+        (["tune", "resnet18", "--ray", ""], ["--ray: must not be empty"]),
+        (["tune", "resnet18", "--store="], ["--store: must not be empty"]),
+        (["compile", "m.onnx", "-o", ""], ["-o: must not be empty"]),
+        (["sim", "C2", "--hw", "\udcc3"], ["--hw: must be text", "'\\udcc3'"]),
+        (["tune", "--name=\udcc3", "resnet18"], ["--name: must be text"]),
+        (["sim", "\udcc3"], ["argument 2: must be text"]),
     ],
 )
 def test_user_errors_are_one_line_and_exit_code_2(
@@ -327,9 +333,16 @@ def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: 
 
 def test_certify_says_what_it_could_not_decide_in_time() -> None:
     result = call(["certify", "vta-resnet18", "--layers", "C10", "--seconds", "0"])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 2, result.output
     assert "open pynq-16x32" in result.output
     assert "no network below the limit found in time" in result.output
+    assert result.stderr.startswith("error: --seconds: 0 s did not decide every class")
+
+
+def test_certify_refuses_a_limit_that_no_network_can_have() -> None:
+    result = call(["certify", "vta-resnet18", "--layers", "C10", "--limit", "1"])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: --limit: must be at least 18,976 cycles")
 
 
 def test_errors_show_no_traceback_in_the_real_command(tmp_path: Path) -> None:

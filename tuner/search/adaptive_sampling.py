@@ -79,7 +79,7 @@ def _cluster(
     from sklearn.cluster import KMeans  # noqa: PLC0415 - an optional dependency
 
     # threadpoolctl comes with scikit-learn and has no types.
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # noqa: PLC0415  (optional)
 
     distinct = len(np.unique(scaled, axis=0))
     last_loss = np.inf

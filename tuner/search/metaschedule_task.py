@@ -104,7 +104,7 @@ def _is_draw(instruction: Any) -> bool:
 
 
 @derived_object
-class Mask(PyPostproc):  # type: ignore[misc]
+class Mask(PyPostproc):  # type: ignore[misc]  # untyped
     """Moves a drawn point into the mask; refuses it where that cannot be done.
 
     Args:
@@ -136,7 +136,7 @@ class Mask(PyPostproc):  # type: ignore[misc]
 
 
 @derived_object
-class StepOneKnob(PyMutator):  # type: ignore[misc]
+class StepOneKnob(PyMutator):  # type: ignore[misc]  # untyped
     """Moves one knob of the point that a trace stands for to another position.
 
     Args:
@@ -169,7 +169,7 @@ class StepOneKnob(PyMutator):  # type: ignore[misc]
 
 
 @derived_object
-class KnobFeatures(PyFeatureExtractor):  # type: ignore[misc]
+class KnobFeatures(PyFeatureExtractor):  # type: ignore[misc]  # untyped
     """What TVM's cost model sees of a candidate: `FeatureEncoder`, shape (1, features).
 
     Args:

@@ -161,7 +161,7 @@ def network(inputs: int, hidden: int, outputs: int, generator: torch.Generator) 
 
 def _blank_layer(inputs: int, outputs: int) -> nn.Linear:
     """A layer without its default weights, which would be drawn from torch's global generator."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]  # untyped
     return layer
 
 

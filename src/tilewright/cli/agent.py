@@ -85,20 +85,20 @@ def agent(
     to that proof: no certificate has to be copied.
     """
     from tilewright.host.agent.authentication import read_token
-    from tilewright.host.agent.limits import Limits
+    from tilewright.host.agent.limits import limits_of_options
     from tilewright.host.agent.serving import open_board, open_identity, serve_device
     from tilewright.host.hwconfig import load_hwconfig
 
     if (bitstream is None) == (device is None):
-        raise UsageError("give one of --bitstream and --device", field="agent")
+        raise UsageError("give one of --bitstream and --device", field="--bitstream, --device")
     token = read_token(token_file)
     identity = open_identity(certificate, plain=plain)
-    limits = Limits(
-        program_bytes=max_program_mib << 20,
-        memory_bytes=max_memory_mib << 20,
-        run_seconds=max_seconds,
+    limits = limits_of_options(
+        max_seconds=max_seconds,
+        max_program_mib=max_program_mib,
+        max_memory_mib=max_memory_mib,
         lease_seconds=lease_seconds,
-        connections=max_connections,
+        max_connections=max_connections,
     )
     config, target = load_hwconfig(hw), read_board(board)
     served: Any

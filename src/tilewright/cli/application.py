@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from tilewright.cli.words import check_words
 from tilewright.host import extras
 from tilewright.host.errors import TilewrightError
 from tilewright.host.names import choices
@@ -36,6 +37,15 @@ class UsageError(TilewrightError):
 
 class _Group(TyperGroup):
     """Turns errors that users can act on into one line and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the command line apart, once it is known to be words."""
+        try:
+            check_words(args)
+        except TilewrightError as error:
+            print_error(str(error))
+            ctx.exit(EXIT_USER_ERROR)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -17,7 +17,12 @@ from tilewright.cli.arguments import (
     read_memory,
     read_network,
 )
+from tilewright.host.errors import TilewrightError
 from tilewright.host.printable import printable
+
+
+class UncertifiedError(TilewrightError):
+    """The search ended without a certificate."""
 
 
 @app.command()
@@ -64,3 +69,17 @@ def certify(
     for line in class_lines(certificate):
         print(printable(line))  # noqa: T201  (output)
     print(f"{certificate.seconds:.0f} s")  # noqa: T201  (output)
+    if not certificate.certified:
+        raise UncertifiedError(
+            f"{seconds:g} s did not decide every class of configurations: nothing is certified",
+            field="--seconds",
+            remedy="give more, or with --limit the cycles of a network that a study found",
+        )
+    if limit is not None and limit < certificate.lower_bound:
+        raise UncertifiedError(
+            f"must be at least {certificate.lower_bound:,} cycles, the least that any network can "
+            "take: nothing was searched",
+            field="--limit",
+            value=limit,
+            remedy="give the cycles of a network that a study found, or leave it out",
+        )

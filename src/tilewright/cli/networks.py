@@ -15,6 +15,7 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import TrustModelOption, read_board, read_memory, store_location
+from tilewright.host.errors import fields_named
 from tilewright.host.printable import printable
 
 if TYPE_CHECKING:
@@ -486,16 +487,22 @@ def read_inputs(
     from tilewright.host.compiler.calibration import Calibration
 
     if (path is None) == (not random_input):
-        raise UsageError("give one of --input and --random", field="input")
-    source = Calibration(
-        path=path,
-        random_samples=1 if random_input else None,
-        seed=seed,
-        mean=read_numbers("--mean", mean),
-        std=read_numbers("--std", std),
-    )
+        raise UsageError("give one of --input and --random", field="--input, --random")
     ports = [Argument(name=p.name, shape=p.shape, dtype=p.dtype) for p in compiled.inputs]
-    return next(source.batches(ports))
+    with fields_named(_calibration_options("--random" if random_input else "--input")):
+        source = Calibration(
+            path=path,
+            random_samples=1 if random_input else None,
+            seed=seed,
+            mean=read_numbers("--mean", mean),
+            std=read_numbers("--std", std),
+        )
+        return next(source.batches(ports))
+
+
+def _calibration_options(source: str) -> dict[str, str]:
+    """The fields of a `Calibration` to the options that state them."""
+    return {"calibration.mean": "--mean", "calibration.std": "--std", "calibration": source}
 
 
 def print_layers(

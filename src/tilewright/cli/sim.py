@@ -96,11 +96,13 @@ def sim(
     tensors = random_tensors(workload, np.random.default_rng(seed))
     if waves is not None and device is not DeviceKind.RTL:
         raise UsageError(
-            "waves need the RTL in Verilator", field="waves", remedy="leave out --device"
+            "waves need the RTL in Verilator", field="--waves", remedy="leave out --device"
         )
     if trace is not None and device is DeviceKind.REFERENCE:
         raise UsageError(
-            "a trace needs a device with time", field="trace", remedy="leave out --device reference"
+            "a trace needs a device with time",
+            field="--trace",
+            remedy="leave out --device reference",
         )
     image = lowered.image(tensors)
     if waves is not None:
