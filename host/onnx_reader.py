@@ -55,7 +55,7 @@ def read_graph(path: Path) -> Any:
     try:
         _check_external_data(path, model)
         _drop_weights(model.graph)
-        _fix_batch(model.graph)
+        _fix_batch(path, model.graph)
         return _infer(model).graph
     except WorkloadError:
         raise
@@ -70,6 +70,15 @@ def malformed(path: Path, error: Exception) -> WorkloadError:
         f"must be a well-formed ONNX model ({detail})",
         field=str(path),
         remedy="export it again and check it with onnx.checker",
+    )
+
+
+def batch_of_zero(path: Path, name: str) -> WorkloadError:
+    """The error for an input that states to hold nothing; a batch that is left open is 1."""
+    return WorkloadError(
+        "must not have a batch of 0",
+        field=f"{path}: {short(name)}",
+        remedy="export it with a batch of 1, or with an open one",
     )
 
 
@@ -146,7 +155,7 @@ def _drop_weights(graph: Any) -> None:
                 tensor.ClearField(payload)
 
 
-def _fix_batch(graph: Any) -> None:
+def _fix_batch(path: Path, graph: Any) -> None:
     """Set a dynamic first dimension of every input to 1, and where its symbol leads others."""
     initializers = {tensor.name for tensor in graph.initializer}
     symbols: set[str] = set()
@@ -155,6 +164,8 @@ def _fix_batch(graph: Any) -> None:
         if value.name in initializers or not dims:
             continue
         first = dims[0]
+        if first.WhichOneof("value") == "dim_value" and first.dim_value == 0:
+            raise batch_of_zero(path, value.name)
         if first.WhichOneof("value") != "dim_value" or first.dim_value < 1:
             if first.WhichOneof("value") == "dim_param":
                 symbols.add(first.dim_param)

@@ -14,6 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -30,6 +32,10 @@ from tilewright.host.compiler.prepare import Prepared, prepare
 from tilewright.host.errors import ToolError, WorkloadError
 
 _REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
+_READ: Final = "read"
+"""File that says that the model could be read, so that more than the child is worth its start."""
+
+_LOOK_SECONDS: Final = 0.01
 _KINDS: Final = {"ToolError": ToolError, "WorkloadError": WorkloadError}
 
 
@@ -51,7 +57,7 @@ def prepare_file(
         calibration: see `prepare.prepare`.
         options: see `prepare.prepare`.
         limits: of the child.
-        meanwhile: called while the child works.
+        meanwhile: called while the child works, once it has read the file.
         trust_model: see `ImportOptions`.
 
     Raises:
@@ -77,7 +83,9 @@ def prepare_file(
                 env=_environment(),
             )
             try:
-                meanwhile()
+                _await_reading(child, folder, limits.seconds)
+                if (folder / _READ).exists():
+                    meanwhile()
                 code = child.wait(limits.seconds)
             except subprocess.TimeoutExpired as error:
                 raise WorkloadError(
@@ -90,6 +98,22 @@ def prepare_file(
                     child.kill()
                     child.wait()
         return _read_result(folder, path, code)
+
+
+def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
+    """Wait until the child has read the model, or has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: neither happened in time.
+    """
+    end = time.monotonic() + seconds
+    while not (folder / _READ).exists():
+        try:
+            child.wait(_LOOK_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                raise
 
 
 def _environment() -> dict[str, str]:
@@ -195,16 +219,18 @@ def _limit_memory(limit: int) -> None:
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path, origin = Path(request["path"]), Path(request["named"])
     shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
+    calibration = _calibration(request, folder)
     if is_torch_file(path):
+        if zipfile.is_zipfile(path):
+            (folder / _READ).touch()
         from tilewright.host.compiler.torch_export import export_file  # noqa: PLC0415  (heavy)
 
         exported = export_file(path, named=origin, trusted=request["trust_model"])
         model = normalised(exported, origin, shapes)
     else:
         model = read_model(path, shapes)
-    prepared = prepare(
-        model, origin, _calibration(request, folder), QuantiseOptions(**request["options"])
-    )
+        (folder / _READ).touch()
+    prepared = prepare(model, origin, calibration, QuantiseOptions(**request["options"]))
     onnx.save(prepared.model, folder / _RESULT)
     return {"was_quantised": prepared.was_quantised, "seconds": prepared.seconds}
 

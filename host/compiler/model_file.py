@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import external_data_helper, inliner, shape_inference, version_converter
 
 from tilewright.host.errors import WorkloadError
-from tilewright.host.onnx_reader import MAX_FILE_BYTES, malformed, short
+from tilewright.host.onnx_reader import MAX_FILE_BYTES, batch_of_zero, malformed, short
 
 MAX_NODES: Final = 10_000
 MAX_TENSOR_ELEMENTS: Final = 2**31
@@ -244,6 +244,8 @@ def _fix_shapes(
         for index, dim in enumerate(tensor.shape.dim):
             if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
                 continue
+            if not index and dim.WhichOneof("value") == "dim_value" and dim.dim_value == 0:
+                raise batch_of_zero(path, name)
             if index:
                 _refuse_dynamic(path, name, f"axis {index}")
             dim.dim_value = 1

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 import yaml
-from e2e.command import tilewright
+from e2e.command import TIMEOUT_S, environment, tilewright
 from e2e.drawing import generator
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
@@ -155,10 +157,16 @@ def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
         (("compile", "small.onnx", "--random-calibration", "1", "--mean", "a"), "--mean: must be"),
         (("compile", "small.onnx", "--shape", "x"), "--shape: must look like NAME=1,3,224,224"),
         (("compile", "input.npy", "--random-calibration", "1"), "input.npy"),
-        (("run", "absent.tw", "--random"), "absent.tw: cannot be read"),
+        (
+            ("run", "absent.tw", "--random"),
+            "NETWORK: cannot be read (No such file or directory), not 'absent.tw'",
+        ),
         (("run", "input.npy", "--random"), "input.npy: must be a compiled network"),
         (("run", "made.tw"), "error: --input, --random: give one"),
-        (("run", "made.tw", "--input", "absent.npy"), "error: --input: must be a folder"),
+        (("run", "made.tw", "--input", "absent.npy"), "error: --input: cannot be read"),
+        (("run", "made.tw", "--input", "small.onnx"), "error: --input: must be a folder"),
+        (("compile", "small.onnx", "--calibration", "small.onnx"), "error: --calibration: must be"),
+        (("compile", "small.onnx", "--random-calibration", "1", "--std", "0"), "error: --std: "),
         (("run", "made.tw", "--random", "--mean", "nan"), "error: --mean: must be finite"),
         (("run", "made.tw", "--random", "--std", "0"), "error: --std: must be finite and above"),
         (("run", "made.tw", "--device", "twin", "--random"), "the twin has no data"),
@@ -180,6 +188,37 @@ def test_wrong_arguments_are_one_line(folder, command, message):
     assert message in done.stderr
     assert done.stderr.strip().startswith("error: ")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+WITHOUT_HEAVY = """
+import sys
+from tilewright.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as ended:
+    assert ended.code == 2, ended.code
+loaded = {"numpy", "onnx", "sqlalchemy", "torch", "tvm"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compile", "absent.onnx", "--random-calibration", "1"),
+        ("compile", "small.onnx", "--calibration", "absent"),
+        ("run", "absent.tw", "--random"),
+        ("run", "small.onnx", "--input", "absent.npy"),
+    ],
+)
+def test_a_file_that_is_missing_is_told_before_anything_heavy_is_loaded(folder, command):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HEAVY, *command], capture_output=True, text=True,
+        check=False, cwd=folder, env=environment(), timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "cannot be read (No such file or directory)" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_layers_of_a_models_compiled_graph_can_be_tuned_at_once(folder):

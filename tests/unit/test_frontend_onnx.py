@@ -382,7 +382,7 @@ def test_a_model_without_supported_operators_is_refused_with_what_it_has(load):
 # -- shapes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", ["N", None, 0, -1])
+@pytest.mark.parametrize("batch", ["N", None, -1])
 def test_a_dynamic_batch_is_one(load, batch):
     b = Builder(batch, 4, 8, 8)
     assert load(b.model(b.conv("x", 4, 4))).workloads[0].n == 1

@@ -19,6 +19,7 @@ from tilewright.host.compiler.import_process import prepare_file
 from tilewright.host.compiler.model_file import read_model
 from tilewright.host.compiler.prepare import prepare
 from tilewright.host.errors import WorkloadError
+from tilewright.host.frontend_onnx import load_onnx
 
 
 @pytest.fixture
@@ -61,6 +62,29 @@ def test_errors_of_the_child_arrive_whole(model_path, tmp_path) -> None:
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(WorkloadError, match=r"empty\.onnx: must be an ONNX model"):
         in_child(tmp_path / "empty.onnx", None)
+
+
+@pytest.mark.parametrize(("damaged", "calls"), [(True, 0), (False, 1)])
+def test_only_a_file_that_could_be_read_is_worth_loading_more(model_path, damaged, calls) -> None:
+    if damaged:
+        model_path.write_bytes(model_path.read_bytes()[:100])
+    called: list[bool] = []
+    with pytest.raises(WorkloadError, match="must be an ONNX model" if damaged else "calibration"):
+        prepare_file(
+            model_path, {}, None, QuantiseOptions(), Limits(seconds=120),
+            lambda: called.append(True),
+        )  # fmt: skip
+    assert len(called) == calls
+
+
+def test_a_batch_of_zero_is_refused(model_path) -> None:
+    model = onnx.load(model_path)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    onnx.save(model, model_path)
+    with pytest.raises(WorkloadError, match="must not have a batch of 0"):
+        read_model(model_path, {})
+    with pytest.raises(WorkloadError, match="must not have a batch of 0"):
+        load_onnx(model_path)
 
 
 def test_a_child_that_takes_too_long_is_stopped(model_path) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -51,6 +53,21 @@ TrustModelOption = Annotated[
         "it: only for files from hands that you trust.",
     ),
 ]
+
+
+def require_readable(path: Path, field: str) -> None:
+    """Refuse a file or folder that is not there before anything large is loaded for it.
+
+    Raises:
+        UsageError: it is missing, or may not be read.
+    """
+    try:
+        path.stat()
+        why = "" if os.access(path, os.R_OK) else os.strerror(errno.EACCES)
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise UsageError(f"cannot be read ({why})", field=field, value=str(path))
 
 
 def read_network(name: str) -> NetworkTable:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
-from tilewright.cli.arguments import TrustModelOption, read_board, read_memory, store_location
+from tilewright.cli.arguments import (
+    TrustModelOption,
+    read_board,
+    read_memory,
+    require_readable,
+    store_location,
+)
 from tilewright.host.errors import fields_named
 from tilewright.host.printable import printable
 
@@ -111,12 +117,7 @@ def compile_command(
     trust_model: TrustModelOption = False,
 ) -> None:
     """Compile a network into one file: programs of the accelerator and what the CPU runs."""
-    from tilewright.host.compiler.artefact import save
-    from tilewright.host.compiler.compiled import compile_network
-    from tilewright.host.compiler.frontend import ImportOptions, QuantiseOptions, import_network
     from tilewright.host.hwconfig import load_hwconfig
-    from tilewright.tuner.schedule_book import ScheduleBook
-    from tilewright.tuner.store import Store
 
     if model.suffix.lower() == ".tw":
         raise UsageError(
@@ -125,25 +126,40 @@ def compile_command(
             value=str(model),
             remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
         )
+    require_readable(model, "MODEL")
+    if calibration is not None:
+        require_readable(calibration, "--calibration")
     config, target = load_hwconfig(hw), read_board(board)
+    shapes, source = (
+        read_shapes(shape or []),
+        "--calibration" if calibration else "--random-calibration",
+    )
+
+    from tilewright.host.compiler.artefact import save
+    from tilewright.host.compiler.compiled import compile_network
+    from tilewright.host.compiler.frontend import ImportOptions, QuantiseOptions, import_network
+    from tilewright.tuner.schedule_book import ScheduleBook
+    from tilewright.tuner.store import Store
+
     console = open_console()
     started = time.perf_counter()
     trials = Store(store_location(store, Path()), must_exist=True) if store else None
-    network = import_network(
-        model,
-        calibration=read_calibration(calibration, random_calibration, mean, std),
-        options=ImportOptions(
-            quantise=QuantiseOptions(
-                asymmetric=asymmetric,
-                method=calibration_method.value,
-                percentile=percentile,
-                equalisation=equalisation,
-                bias_correction=bias_correction,
+    with fields_named({"percentile": "--percentile", **_calibration_options(source)}):
+        network = import_network(
+            model,
+            calibration=read_calibration(calibration, random_calibration, mean, std),
+            options=ImportOptions(
+                quantise=QuantiseOptions(
+                    asymmetric=asymmetric,
+                    method=calibration_method.value,
+                    percentile=percentile,
+                    equalisation=equalisation,
+                    bias_correction=bias_correction,
+                ),
+                input_shapes=shapes,
+                trust_model=trust_model,
             ),
-            input_shapes=read_shapes(shape or []),
-            trust_model=trust_model,
-        ),
-    )
+        )
     book = ScheduleBook(config, target.memory, budget=search, store=trials)
     imported = time.perf_counter()
 
@@ -258,6 +274,9 @@ def run_command(
     ] = False,
 ) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
+    require_readable(network, "NETWORK")
+    if data is not None:
+        require_readable(data, "--input")
     import numpy as np
 
     from tilewright.host.compiler.artefact import load
