@@ -23,17 +23,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from roofline import OFFLOADED, Case, measure
-
-from tilewright.host.board import load_memory
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import UNIT_OF, Instruction, Opcode
+from tilewright.bench.roofline import OFFLOADED, Case, measure
 from tilewright.host.lowering import legal, lower
-from tilewright.host.networks import load_network
-from tilewright.host.program import Program
-from tilewright.host.schedule import Schedule
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.twin_device import Twin
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import UNIT_OF, Instruction, Opcode
+from tilewright.host.machine.program import Program
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.twin.device import Twin
 
 INSN_BYTES = 32
 

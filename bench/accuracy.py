@@ -2,8 +2,9 @@
 """Accuracy of trained networks on real images: float, int8 in ONNX Runtime and on the accelerator.
 
 Every test image runs through the compiled network: the CPU's part in TVM, the regions by the
-integer arithmetic that defines the accelerator (`host.compiler.integer`). A sample of images runs
-on the RTL and on the reference device as well, and each region's result must be equal bit by bit.
+integer arithmetic that defines the accelerator (`host.compiler.lower.integer`). A sample of images
+runs on the RTL and on the reference device as well, and each region's result must be equal bit by
+bit.
 
     python bench/accuracy.py --quick
     python bench/accuracy.py --json build/bench/accuracy.json
@@ -31,29 +32,28 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
-from accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
-
-from tilewright.host.board import load_board
-from tilewright.host.compiler.artefact import CompiledNetwork
-from tilewright.host.compiler.calibration import Calibration
+from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
 from tilewright.host.compiler.compiled import compile_network
 from tilewright.host.compiler.frontend import (
     ImportOptions,
     QuantiseOptions,
     import_network,
 )
-from tilewright.host.compiler.integer import evaluate
-from tilewright.host.compiler.layers import LayerGraph
-from tilewright.host.compiler.qgraph import from_normal_form, to_normal_form
-from tilewright.host.compiler.relax_host import HostModule, HostProgram
-from tilewright.host.device import Device
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim.fidelity import Fidelity
-from tilewright.sim.network_timing import time_layers
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.tuner.schedule_book import ScheduleBook
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layers import LayerGraph
+from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.device import Device
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.twin.network_timing import time_layers
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.fidelity import Fidelity
+from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
 QUICK = ("digits", "angle-classifier", "rnet")
 PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)

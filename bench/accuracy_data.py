@@ -31,7 +31,7 @@ from networks.public import (
 from PIL import Image
 from skimage import data as photographs
 
-from tilewright.host.compiler.torch_export import export_module
+from tilewright.host.compiler.read.torch_export import export_module
 
 Array = np.ndarray[Any, Any]
 Answer = int | str

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.host.agent.client import RemoteDevice
-from tilewright.host.agent.server import AgentServer
-from tilewright.host.agent.tls import make_identity
-from tilewright.host.device import Bytes, Counters, RunResult
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.program import Program, Region
-from tilewright.host.registers import COUNTERS
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.program import Program, Region
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.runtime.agent.client import RemoteDevice
+from tilewright.host.runtime.agent.server import AgentServer
+from tilewright.host.runtime.agent.tls import make_identity
+from tilewright.host.runtime.device import Bytes, Counters, RunResult
 
 TOKEN = b"a secret of the bench"
 HW = load_hwconfig("tiny-4x4")

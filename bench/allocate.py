@@ -35,17 +35,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case, Regime
-from allocate_summary import NEAR, Row, summarise
-from allocate_trials import PRICES, Search, Tables, tasks_of
 from scipy.stats import spearmanr
 
-from tilewright.host.board import load_memory
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim.build_cache import cache_dir
+from tilewright.bench.allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case, Regime
+from tilewright.bench.allocate_summary import NEAR, Row, summarise
+from tilewright.bench.allocate_trials import PRICES, Search, Tables, tasks_of
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.tools.build_cache import cache_dir
 from tilewright.tuner.allocate import ALLOCATORS, Course
-from tilewright.tuner.fidelity import identity_of
-from tilewright.tuner.rules import host_rules
+from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.schedule.rules import host_rules
 
 NETWORKS = (
     "alexnet", "transformer_encoder", "squeezenet", "resnet18", "mobilenet_v2", "vgg16", "vgg11",
@@ -262,7 +262,7 @@ def main() -> int:
     for name, value in study.result()["summary"].items():
         print(f"{name} = {json.dumps(value)}")
     if options.html and not options.ablate:
-        from allocate_figures import write_figures  # noqa: PLC0415  (plotly, when asked for)
+        from tilewright.bench.allocate_figures import write_figures  # noqa: PLC0415  (plotly, when asked for)
 
         write_figures(options.html, study.result(), study.cases(networks, prices[0]))
     return 0

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from allocate_trials import Price, Search, replay, tasks_of
 
+from tilewright.bench.allocate_trials import Price, Search, replay, tasks_of
 from tilewright.tuner.allocate import (
     Allocator,
     Arm,
     Course,
     make_allocator,
     run_slots,
-    task_arm,
 )
 from tilewright.tuner.allocate.belief import Belief, fit_belief
 from tilewright.tuner.allocate.oracle import Oracle
+from tilewright.tuner.study.task_arm import task_arm
 
 FRACTIONS = np.linspace(0, 1, 41)
 """Moments of the budget at which the courses are kept, for curves."""

@@ -18,18 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.host.board import MemoryModel
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.networks import collect, load_network
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Workload, dense
-from tilewright.sim.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.twin_device import Refusal, Twin
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload, dense
+from tilewright.host.network.zoo import collect, load_network
+from tilewright.sim.twin.device import Refusal, Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.tuner.allocate import Slot
-from tilewright.tuner.rules import Rules
+from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, make_tuner
-from tilewright.tuner.session import BOUND_LIMIT, INCUMBENT_LIMIT, LIMIT_SLACK
-from tilewright.tuner.spaces import ScheduleSpace
+from tilewright.tuner.study.session import BOUND_LIMIT, INCUMBENT_LIMIT, LIMIT_SLACK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Table:
         self.start = self.measure(default, None)
 
     def measure(self, schedule: Schedule, incumbent: float | None) -> Trial:
-        """One trial under the cycle limit that a study sets (`tuner/session.py`).
+        """One trial under the cycle limit that a study sets (`tuner/study/session.py`).
 
         Args:
             schedule: to measure.

@@ -19,7 +19,7 @@ from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave, MemoryRegion
 
-from tilewright.host.registers import REGISTERS, Ctrl
+from tilewright.host.machine.registers import REGISTERS, Ctrl
 
 PERIOD_NS = 10
 MEMORY_BASE = 0x1000_0000

@@ -24,25 +24,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from roofline import OFFLOADED
-
-from tilewright.host.board import MemoryModel, load_board, load_memory
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.networks import load_network
-from tilewright.sim.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.twin_device import Twin
-from tilewright.tuner.results import load_result
-from tilewright.tuner.rules import host_rules
+from tilewright.bench.roofline import OFFLOADED
+from tilewright.host.machine.board import MemoryModel, load_board, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.space_prior import SchedulePrior
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, Tuner, make_tuner
-from tilewright.tuner.search.tilewright import TilewrightTuner
-from tilewright.tuner.settings import PARTS, StudySettings
-from tilewright.tuner.space import Index
-from tilewright.tuner.space_prior import SchedulePrior
-from tilewright.tuner.spaces import ScheduleSpace
-from tilewright.tuner.store import Store
-from tilewright.tuner.study import run_study
-from tilewright.tuner.twin_oracle import TwinOracle
+from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner
+from tilewright.tuner.search.space import Index
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.results import load_result
+from tilewright.tuner.study.settings import PARTS, StudySettings
+from tilewright.tuner.study.study import run_study
 
 RULES = host_rules()
 NEVER = 10**6

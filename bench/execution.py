@@ -26,24 +26,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.host.board import load_memory
-from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule, lower
-from tilewright.host.networks import load_network
-from tilewright.host.registers import COUNTERS
-from tilewright.host.schedule import Schedule
-from tilewright.sim.build import build_model
-from tilewright.sim.executor import Executor
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.sim.worker import WorkerPool
-from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.oracle import DeviceOracle, compare, golden, rtl_identity
-from tilewright.tuner.rules import host_rules
-from tilewright.tuner.spaces import ScheduleSpace
-from tilewright.tuner.store import Store
-from tilewright.tuner.store_database import Database
-from tilewright.tuner.store_records import trial_row
-from tilewright.tuner.store_schema import TRIALS
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.executor.protocol import Executor
+from tilewright.sim.executor.worker import WorkerPool
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.oracle import DeviceOracle, compare, golden, rtl_identity
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.store.database import Database
+from tilewright.tuner.store.records import trial_row
+from tilewright.tuner.store.schema import TRIALS
+from tilewright.tuner.store.store import Store
 
 LIMIT = 100_000_000
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -163,7 +163,7 @@ def executors(hw_name: str, amounts: Amounts, *, ray: bool) -> Iterator[Record]:
     """Start-up, round trips, and trials/s with one and with two workers."""
     kinds: list[tuple[str, Callable[[int], Executor]]] = [("processes", WorkerPool)]
     if ray:
-        from tilewright.sim.ray_executor import RayExecutor  # noqa: PLC0415  (an extra: loaded when asked for)
+        from tilewright.sim.executor.ray_executor import RayExecutor  # noqa: PLC0415  (an extra: loaded when asked for)
 
         kinds.append(("ray", lambda workers: RayExecutor("local", workers)))
     requests = requests_of(hw_name, amounts)
@@ -204,7 +204,10 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
     """Seconds of the command's first words."""
     for name, words in (
         ("help", ["-m", "tilewright.cli", "--help"]),
-        ("import of a study", ["-c", "import tilewright.tuner.study, tilewright.tuner.oracle"]),
+        (
+            "import of a study",
+            ["-c", "import tilewright.tuner.study.study, tilewright.tuner.measure.oracle"],
+        ),
     ):
         times = [
             timed(lambda w=words: subprocess.run([sys.executable, *w], check=True,

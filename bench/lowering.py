@@ -27,16 +27,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import lower
-from tilewright.host.networks import load_network
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Workload
-from tilewright.sim.native_lowering import NativeLowering, Points, encode_schedules
-from tilewright.sim.toolchain import find_compiler
-from tilewright.sim.twin_library import TOTALS
-from tilewright.tuner.rules import host_rules
-from tilewright.tuner.spaces import ScheduleSpace
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.tools.toolchain import find_compiler
+from tilewright.sim.twin.library import TOTALS
+from tilewright.sim.twin.native_lowering import NativeLowering, Points, encode_schedules
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 
 LENGTH = TOTALS.index("instruction_count")
 NEAR_MEDIAN = 100

@@ -31,23 +31,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 from networks import NETWORKS, build
 from networks.digits import accuracy, load_digits, train
 
-from tilewright.host.board import load_board
-from tilewright.host.compiler.artefact import CompiledNetwork
-from tilewright.host.compiler.calibration import Calibration
 from tilewright.host.compiler.compiled import compile_network
 from tilewright.host.compiler.frontend import (
     ImportedNetwork,
     ImportOptions,
     import_network,
 )
-from tilewright.host.compiler.runtime import NetworkRunner
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim.fidelity import Fidelity
-from tilewright.sim.network_timing import time_layers
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.tuner.schedule_book import ScheduleBook
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.twin.network_timing import time_layers
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.fidelity import Fidelity
+from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
 QUICK = ("digits", "squeezenet")
 SAMPLES = 4

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.errors import BuildError
-from tilewright.host.hwconfig import PARAMETERS, HwConfig
-from tilewright.host.program import Program
-from tilewright.sim.build import HARNESS_DIR, LINT_WAIVERS, TOP, read_manifest
-from tilewright.sim.cocotb_runner import Bench, run_bench
-from tilewright.sim.toolchain import find_compiler
+from tilewright.host.common.errors import BuildError
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.sim.tools.toolchain import find_compiler
+from tilewright.sim.verify.cocotb_runner import Bench, run_bench
+from tilewright.sim.verilator.build import HARNESS_DIR, LINT_WAIVERS, TOP, read_manifest
 
 HERE = Path(__file__).resolve().parent
 Bytes = npt.NDArray[np.uint8]

@@ -30,19 +30,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.lowering import lower
-from tilewright.host.networks import load_network
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Kind, Workload
-from tilewright.sim.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.twin_device import COUNTER_NAMES, Twin
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.tuner.rules import host_rules
-from tilewright.tuner.spaces import ScheduleSpace
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.twin.device import COUNTER_NAMES, Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 
 OFFLOADED = [f"C{number}" for number in range(2, 12)]
 THREE_BY_THREE = ["C2", "C3", "C5", "C6", "C8", "C9", "C11"]

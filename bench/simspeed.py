@@ -25,26 +25,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from outside import cocotb_run, plain_runs
 
-from tilewright.host.board import load_memory
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.bench.outside import cocotb_run, plain_runs
 from tilewright.host.lowering import lower
-from tilewright.host.networks import load_network
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Workload
-from tilewright.sim import interactive
-from tilewright.sim.build import build_model
-from tilewright.sim.fidelity import Fidelity
-from tilewright.sim.synthesis import rtl_digest
-from tilewright.sim.toolchain import find_compiler, find_verilator
-from tilewright.sim.twin_device import Twin
-from tilewright.sim.verilator_device import VerilatorDevice
-from tilewright.tuner.exhaust import exhaust
-from tilewright.tuner.rules import host_rules
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.tools.toolchain import find_compiler, find_verilator
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.verilator import interactive
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.fidelity import Fidelity
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import make_tuner
-from tilewright.tuner.spaces import ScheduleSpace
 
 CONFIGS = {8: "edge-8x8", 16: "pynq-16x16", 32: "zu-32x32"}
 NETWORK = "vta-resnet18"

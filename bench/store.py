@@ -23,18 +23,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tilewright.host.board import load_board
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.networks import load_network
-from tilewright.host.registers import COUNTERS
-from tilewright.host.schedule import Schedule
-from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.rules import host_rules
-from tilewright.tuner.settings import StudySettings
-from tilewright.tuner.store import Store, StoredConfig
-from tilewright.tuner.store_database import Database
-from tilewright.tuner.store_records import trial_row
-from tilewright.tuner.store_schema import TRIALS
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.database import Database
+from tilewright.tuner.store.records import trial_row
+from tilewright.tuner.store.schema import TRIALS
+from tilewright.tuner.store.store import Store, StoredConfig
+from tilewright.tuner.study.settings import StudySettings
 
 LAYERS = 11
 CONFIGS = 4

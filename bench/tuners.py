@@ -22,16 +22,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Text
 
-from tilewright.host.errors import TilewrightError
-from tilewright.host.networks import load_network
-from tilewright.host.workload import Workload
-from tilewright.tuner.arena.confirm import confirm
-from tilewright.tuner.arena.merge import merge
-from tilewright.tuner.arena.plots import write_plots
-from tilewright.tuner.arena.prices import PRICES
-from tilewright.tuner.arena.records import Record, records_of
-from tilewright.tuner.arena.replay import ARMS, BATCH, INITIAL, Trial
-from tilewright.tuner.arena.runner import (
+from tilewright.bench.arena.confirm import confirm
+from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.plots import write_plots
+from tilewright.bench.arena.prices import PRICES
+from tilewright.bench.arena.records import Record, records_of
+from tilewright.bench.arena.replay import ARMS, BATCH, INITIAL, Trial
+from tilewright.bench.arena.runner import (
     SMALL_BUDGETS,
     Contestant,
     Plan,
@@ -39,8 +36,8 @@ from tilewright.tuner.arena.runner import (
     run_plan,
     sources_of,
 )
-from tilewright.tuner.arena.tables import HARD_TRIALS, Table, load_table
-from tilewright.tuner.arena.tasks import (
+from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
+from tilewright.bench.arena.tasks import (
     BOARD,
     KIND,
     NETWORKS,
@@ -50,7 +47,10 @@ from tilewright.tuner.arena.tasks import (
     make_task,
     pynq_z2_choice,
 )
-from tilewright.tuner.fidelity import identity_of
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.network.workload import Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.fidelity import identity_of
 from tilewright.tuner.search import TUNERS
 
 REPORT_SECONDS = 15.0
@@ -240,7 +240,7 @@ def main() -> int:
         return 1
     records += runs
     if options.selections:
-        from tilewright.tuner.arena.sampling import (  # noqa: PLC0415  (needs torch)
+        from tilewright.bench.arena.sampling import (  # noqa: PLC0415  (needs torch)
             compare_selections,
             trace_sampling,
         )

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.host.board import load_memory
-from tilewright.host.bound import bound
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import conv2d
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.verilator.device import VerilatorDevice
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // First-word-fall-through FIFO in distributed memory; a push is visible one cycle later.
-// Whoever pushes knows that there is room: sim/checks/fifo_checks.sv asserts it of every instance.
+// Whoever pushes knows that there is room: sim/verify/checks/fifo_checks.sv asserts it of every instance.
 module tw_fifo #(
     parameter int unsigned Width = 8,  // bits of an entry
     parameter int unsigned Depth = 4,  // entries, a power of two, at least 2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes that shape control, as its modules read them. In hardware each is the module's own
 // parameter. A simulation that serves every configuration with one build replaces this file by
-// sim/runtime/tw_geometry.sv, in which they are variables; nothing else of the control differs.
+// sim/verilator/runtime/tw_geometry.sv, in which they are variables; nothing else of the control differs.
 package tw_geometry;
   // Tiles (UOP: micro-operations) in each scratchpad.
   function automatic int unsigned inp_depth(int unsigned fixed); return fixed; endfunction

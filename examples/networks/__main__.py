@@ -21,7 +21,7 @@ from tilewright.host.compiler.frontend import (
     import_network,
     partition,
 )
-from tilewright.host.compiler.relax_host import HostProgram
+from tilewright.host.compiler.run.relax_host import HostProgram
 
 
 def imported(name: str, samples: int = 2) -> ImportedNetwork:

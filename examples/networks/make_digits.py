@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from networks.digits import Digits, DigitsClassifier, accuracy, load_digits, train
-from tilewright.host.compiler.torch_export import export_module
+from tilewright.host.compiler.read.torch_export import export_module
 
 FOLDER = Path(__file__).resolve().parents[1] / "digits"
 

@@ -20,9 +20,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tilewright.host.compiler.model_file import read_model
-from tilewright.host.compiler.torch_export import export_module
-from tilewright.host.errors import ToolError
+from tilewright.host.common.errors import ToolError
+from tilewright.host.compiler.read.model_file import read_model
+from tilewright.host.compiler.read.torch_export import export_module
 
 VERSIONS: Mapping[str, str] = {
     "rapidocr_onnxruntime": "rapidocr-onnxruntime==1.4.4",

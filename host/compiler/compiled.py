@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tilewright.host.board import Board
-from tilewright.host.compiler.artefact import CompiledNetwork, Placed, Port
-from tilewright.host.compiler.cost import CostModel
-from tilewright.host.compiler.executable import make_executable
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler.divide.cost import CostModel
 from tilewright.host.compiler.frontend import ImportedNetwork, partition
-from tilewright.host.compiler.fuse import fuse
-from tilewright.host.compiler.layers import LayerGraph, layer_graph
-from tilewright.host.compiler.region import ScheduleOf
-from tilewright.host.errors import ProgramError
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import output_block
+from tilewright.host.compiler.lower.executable import make_executable
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
+from tilewright.host.compiler.lower.region import ScheduleOf
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, Port
+from tilewright.host.machine.board import Board
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import output_block
 
 PROGRAM_BYTES_MAX: Final = 1 << 40
 """What an instruction's DRAM offset can address."""

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from tilewright.host.compiler.argument import Argument
-from tilewright.host.compiler.calibration import Calibration
-from tilewright.host.compiler.float_model import require_quantised
-from tilewright.host.compiler.import_options import ImportOptions, Limits, QuantiseOptions
-from tilewright.host.compiler.placement import Choose, OperatorPlacement
-from tilewright.host.compiler.qgraph import QGraph
-from tilewright.host.errors import ToolError
-from tilewright.host.extras import EXTRAS, install_line
+from tilewright.host.common.errors import ToolError
+from tilewright.host.common.extras import EXTRAS, install_line
+from tilewright.host.compiler.divide.placement import Choose, OperatorPlacement
+from tilewright.host.compiler.lower.qgraph import QGraph
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.float_model import require_quantised
+from tilewright.host.compiler.read.import_options import ImportOptions, Limits, QuantiseOptions
 
 if TYPE_CHECKING:
-    from tilewright.host.compiler.prepare import Prepared
-    from tilewright.host.compiler.relax_host import HostModule
-    from tilewright.host.compiler.relax_import import RelaxModel
+    from tilewright.host.compiler.divide.relax_import import RelaxModel
+    from tilewright.host.compiler.quantise.prepare import Prepared
+    from tilewright.host.compiler.run.relax_host import HostModule
 
 __all__ = [
     "Argument",
@@ -108,7 +108,7 @@ def import_network(
     _require_packages()
     if calibration is None and isinstance(source, str | os.PathLike):
         require_quantised(Path(source))
-    from tilewright.host.compiler.prepare import arguments_of  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.quantise.prepare import arguments_of  # noqa: PLC0415  (heavy)
 
     options = options or ImportOptions()
     seconds: dict[str, float] = {}
@@ -121,7 +121,7 @@ def import_network(
         prepared = _exported(source, name, calibration, options, seconds)
     seconds |= prepared.seconds
     before_tvm = time.perf_counter()
-    from tilewright.host.compiler.relax_import import to_relax  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
 
     loaded = time.perf_counter()
     relax = to_relax(prepared.model)
@@ -153,8 +153,8 @@ def partition(network: ImportedNetwork, choose: Choose | None = None) -> Partiti
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
     """
     _require_packages()
-    from tilewright.host.compiler.relax_host import HostModule  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.relax_partition import divide  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
     division = divide(network.relax, choose)
     return PartitionedNetwork(
@@ -166,7 +166,7 @@ def partition(network: ImportedNetwork, choose: Choose | None = None) -> Partiti
 
 def _read(path: Path, calibration: Calibration | None, options: ImportOptions) -> Prepared:
     """From a file, in a process of its own; TVM loads meanwhile."""
-    from tilewright.host.compiler.import_process import prepare_file  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.quantise.prepare_process import prepare_file  # noqa: PLC0415  (heavy)
 
     return prepare_file(
         path,
@@ -187,14 +187,14 @@ def _exported(
     seconds: dict[str, float],
 ) -> Prepared:
     """From an object in memory, which is trusted."""
-    from tilewright.host.compiler.model_file import normalised  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.prepare import prepare  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.quantise.prepare import prepare  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.read.model_file import normalised  # noqa: PLC0415  (heavy)
 
     origin = Path(name)
     started = time.perf_counter()
     model = source
     if not isinstance(source, onnx.ModelProto):
-        from tilewright.host.compiler.torch_export import export_module  # noqa: PLC0415  (heavy)
+        from tilewright.host.compiler.read.torch_export import export_module  # noqa: PLC0415  (heavy)
 
         examples = options.example_inputs
         if not examples and calibration is not None and calibration.arrays is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tilewright.host.compiler.artefact import CompiledNetwork
-from tilewright.host.networks.table import NetworkTable, collect
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.network.network_table import NetworkTable, collect
+from tilewright.host.network.workload import Kind, Workload
 
 
 def network_table(network: CompiledNetwork) -> NetworkTable:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.host.errors import ScheduleError
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import blocks_of
+from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
 from tilewright.host.lowering.plan import Legality, make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
-from tilewright.host.schedule import LoopOrder, Schedule
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import blocks_of
+from tilewright.host.network.schedule import LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload
 
 
 def _even_parts(extent: int) -> list[int]:

@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tilewright.host.builder import (
+from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
+from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
+from tilewright.host.lowering.outputs import Part, Spread, out_boxes, parts, spread_boxes
+from tilewright.host.lowering.plan import Plan
+from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
     field_shift,
     pack_gemm,
@@ -20,13 +24,6 @@ from tilewright.host.builder import (
     pack_store,
     pack_vector,
 )
-from tilewright.host.hwconfig import UOP_BYTES
-from tilewright.host.isa import Memory, Opcode, Operand, Unit, VectorOp
-from tilewright.host.layout import blocks_of
-from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
-from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
-from tilewright.host.lowering.outputs import Part, Spread, out_boxes, parts, spread_boxes
-from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.walk import (
     Item,
@@ -36,6 +33,9 @@ from tilewright.host.lowering.walk import (
     walk,
     weight_buffer,
 )
+from tilewright.host.machine.hwconfig import UOP_BYTES
+from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
+from tilewright.host.network.layout import blocks_of
 
 Key = tuple[str, int]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from tilewright.host.errors import WorkloadError
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import blocks_of, input_block, output_block
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import blocks_of, input_block, output_block
+from tilewright.host.network.workload import Kind, Workload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +21,7 @@ class Geometry:
         folded: kernel columns were unrolled into channels on the host.
         depthwise: reduction stays inside an output block (diagonal weight tiles).
         batches: batch tiles.
-        in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.layout`).
+        in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.network.layout`).
         out_blocks: output-channel blocks that are computed.
         reduce_blocks: input blocks that one output block reduces over.
         share: output blocks that read one input block (above 1 only for depthwise with

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.isa import UOP_FIELDS
-from tilewright.host.layout import blocks_of
+from tilewright.host.machine.isa import UOP_FIELDS
+from tilewright.host.network.layout import blocks_of
 
 ITERATIONS_MAX: Final = (1 << 16) - 1
 """Most iterations of a hardware loop."""

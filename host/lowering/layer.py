@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.builder import ProgramBuilder
-from tilewright.host.errors import ProgramError, ScheduleError
-from tilewright.host.golden import Int8Array, LayerTensors
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import (
+from tilewright.host.common.errors import ProgramError, ScheduleError
+from tilewright.host.lowering.emit import Emitted, Placement, emit
+from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.plan import LEGAL, Legality, Plan, make_plan
+from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
+from tilewright.host.lowering.pooling_emit import emit_pool
+from tilewright.host.lowering.program_builder import ProgramBuilder
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.network.golden import Int8Array, LayerTensors
+from tilewright.host.network.layout import (
     fold_activations,
     fold_weights,
     input_block,
@@ -23,15 +29,9 @@ from tilewright.host.layout import (
     pack_weights,
     unpack_activations,
 )
-from tilewright.host.lowering.emit import Emitted, Placement, emit
-from tilewright.host.lowering.geometry import folds, geometry
-from tilewright.host.lowering.plan import LEGAL, Legality, Plan, make_plan
-from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
-from tilewright.host.lowering.pooling_emit import emit_pool
-from tilewright.host.program import Program, layout_regions
-from tilewright.host.requant import clip_bounds
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.network.requant import clip_bounds
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Kind, Workload
 
 Bytes = npt.NDArray[np.uint8]
 

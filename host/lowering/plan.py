@@ -13,8 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.layout import blocks_of, diagonal_bytes
 from tilewright.host.lowering.geometry import (
     ChannelTiles,
     Geometry,
@@ -27,8 +25,10 @@ from tilewright.host.lowering.geometry import (
 )
 from tilewright.host.lowering.kernels import Gemm, gemm_loops
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
-from tilewright.host.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.workload import Workload
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.network.layout import blocks_of, diagonal_bytes
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Workload
 
 MEMORY_MAX = 1 << 40
 """Bytes that an instruction's DRAM offset can address."""

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.layout import blocks_of, output_block
 from tilewright.host.lowering.geometry import Span, Spans, even_tiles, spans
 from tilewright.host.lowering.plan import MEMORY_MAX, Legality, refuse_long
 from tilewright.host.lowering.pooling_gather import Window
 from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
-from tilewright.host.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.workload import Workload
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class PoolPlan:
         loaded_rows: most input rows of a piece.
         batch_tiles: (first, count) of batch tiles.
         channel_tiles: (first, count) of output blocks.
-        interleave: blocks of a stored block of activations (`host.layout`).
+        interleave: blocks of a stored block of activations (`host.network.layout`).
         res_slots: pieces held in RES.
         out_slots: tiles held in OUT.
         param_slots: channel tiles whose parameters are held.

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from tilewright.host.errors import ScheduleError
-from tilewright.host.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.layout import blocks_of, output_block
+from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.plan import Legality
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_gather import gather
-from tilewright.host.schedule import LoopOrder, Schedule
-from tilewright.host.workload import Workload
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.schedule import LoopOrder, Schedule
+from tilewright.host.network.workload import Workload
 
 _REQUANT_START: Final = 20
 """Cycles, about, that a requantise pass takes besides its tiles: it reads the parameters."""

@@ -11,17 +11,22 @@ from collections.abc import Iterator
 from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
-from tilewright.host.builder import ProgramBuilder, pack_load, pack_store, pack_vector
-from tilewright.host.golden import PAD_MAXPOOL
-from tilewright.host.isa import Memory, Operand, Unit, VectorOp
-from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.emit import Emitted, Placement
 from tilewright.host.lowering.geometry import Span
 from tilewright.host.lowering.pooling import PoolPlan
 from tilewright.host.lowering.pooling_gather import gather
 from tilewright.host.lowering.pooling_rows import Piece
+from tilewright.host.lowering.program_builder import (
+    ProgramBuilder,
+    pack_load,
+    pack_store,
+    pack_vector,
+)
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.vector_loops import Pass
+from tilewright.host.machine.isa import Memory, Operand, Unit, VectorOp
+from tilewright.host.network.golden import PAD_MAXPOOL
+from tilewright.host.network.layout import blocks_of
 
 _ACC: Final = ("acc", 0)
 """ACC holds one tile: only the vector unit works on it, in order."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.host.isa import VectorOp
-from tilewright.host.layout import blocks_of
 from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, ONCE, Axis, Pass, passes
+from tilewright.host.machine.isa import VectorOp
+from tilewright.host.network.layout import blocks_of
 
 
 class Window(NamedTuple):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of a simulation: what sim/library.py binds with ctypes.
+// The C ABI of a simulation: what sim/verilator/library.py binds with ctypes.
 //
 // Every function that returns int32_t returns a tilewright::Status; tw_error_text tells the reason
 // of the last failure on that handle. No C++ exception leaves these functions.

@@ -37,7 +37,7 @@ constexpr uint64_t kPageBytes = 4096;
 
 enum AxiResp : uint8_t { kOkay = 0, kSlvErr = 2, kDecErr = 3 };
 
-// The parameters of host.board.MemoryModel. Plain C layout: mirrored by sim/library.py.
+// The parameters of host.board.MemoryModel. Plain C layout: mirrored by sim/verilator/library.py.
 struct MemoryTiming {
   uint32_t read_latency = 1;
   uint32_t write_latency = 1;

@@ -96,7 +96,7 @@ class VerilatedModel {
   }
 #ifdef TILEWRIGHT_CLOCK_HISTORY
   // One evaluation a cycle: the clock stays high, and the model is told that it was low. No input
-  // but a register access changes what is combinational (see sim/pins.py).
+  // but a register access changes what is combinational (see sim/verilator/registered_top.py).
   // While no other pin has moved either, the work of the edge is all that there is to evaluate.
   void Rise() {
 #ifdef TILEWRIGHT_CLOCK_EDGE
@@ -318,7 +318,7 @@ std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const Mem
 }  // namespace tilewright
 
 #if TILEWRIGHT_GEOMETRY
-// What sim/runtime/*.sv import. The words of a Geometry are read by index.
+// What sim/verilator/runtime/*.sv import. The words of a Geometry are read by index.
 extern "C" uint32_t tilewright_geometry(uint32_t index) {
   const auto* words = reinterpret_cast<const uint32_t*>(tilewright::elaborated_geometry);
   return words[index];

@@ -16,7 +16,7 @@ constexpr uint32_t kNobody = ~0u;
 enum Wait : uint32_t { kBusy, kToken0, kToken1, kToken2, kMemory, kIdle, kWaits };
 
 // The parameters that shape time; the depths of the scratchpads do not. Plain C layout: mirrored
-// by sim/twin_device.py.
+// by sim/twin/device.py.
 struct Hardware {
   uint32_t batch;
   uint32_t block_in;
@@ -29,7 +29,7 @@ struct Hardware {
   uint32_t mac_pipeline;
 };
 
-// What a run counted, in the order of host/registers.py COUNTERS.
+// What a run counted, in the order of host/machine/registers.py COUNTERS.
 struct Counters {
   uint64_t cycles;
   uint64_t unit[kUnits][kWaits];

@@ -17,7 +17,7 @@
 namespace tilewright::lowering {
 
 // What lowering needs of a HwConfig; depths in tiles. This and the next two structures have plain
-// C layout: sim/twin_library.py mirrors them.
+// C layout: sim/twin/library.py mirrors them.
 struct Hardware {
   int32_t batch;
   int32_t block_in;
@@ -61,7 +61,7 @@ struct Layer {
 enum class LoopOrder : int32_t { kOutputStationary, kWeightStationary, kInputStationary };
 enum class Fusion : int32_t { kTile, kBlock };
 
-// Schedule of host/schedule.py.
+// Schedule of host/network/schedule.py.
 struct Schedule {
   int32_t tile_b;
   int32_t tile_h;
@@ -81,7 +81,7 @@ struct Clip {
 };
 
 // The rule that a schedule breaks first; host/lowering/plan.py has their texts. Mirrored by name,
-// in this order, in sim/twin_library.py.
+// in this order, in sim/twin/library.py.
 enum class Rule : int32_t {
   kLegal,
   kTileBExtent,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of native lowering: what sim/twin_library.py binds with ctypes.
+// The C ABI of native lowering: what sim/twin/library.py binds with ctypes.
 //
 // Functions that can fail return a negative number then, and tw_lowering_error tells why. No C++
 // exception leaves these functions.

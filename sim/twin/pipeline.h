@@ -25,7 +25,7 @@
 
 namespace tilewright::twin {
 
-// Why a run has no cycle count. Mirrored by sim/twin_device.py.
+// Why a run has no cycle count. Mirrored by sim/twin/device.py.
 enum class Refusal : uint32_t {
   kNone,
   kIllegalOpcode,

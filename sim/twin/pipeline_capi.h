@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of the cycle model: what sim/twin_device.py calls.
+// The C ABI of the cycle model: what sim/twin/device.py calls.
 //
 // Functions that can fail return a negative number then, and tw_pipeline_error tells why. No C++
 // exception leaves these functions.

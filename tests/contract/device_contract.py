@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from contract.residue import dirt, residue
 
-from tilewright.host.device import Bytes, Device
-from tilewright.host.errors import DeviceError, ProgramError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
-from tilewright.host.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
-from tilewright.host.program import Program, layout_regions
-from tilewright.host.registers import COUNTERS, ErrorCode
-from tilewright.host.scrub import scrub
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.common.errors import DeviceError, ProgramError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.host.machine.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.registers import COUNTERS, ErrorCode
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.runtime.device import Bytes, Device
+from tilewright.host.runtime.scrub import scrub
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randprog import random_program
 
 TINY: Final = "tiny-4x4"
 COUNTED: Final = (

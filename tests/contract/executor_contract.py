@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from support.jobs import die_once
 
-from tilewright.host.errors import ConfigError, DeviceError
-from tilewright.sim.executor import Executor
-from tilewright.sim.worker import Outcome, OutcomeStatus
+from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.sim.executor.protocol import Executor
+from tilewright.sim.executor.worker import Outcome, OutcomeStatus
 
 
 def by_id(executor: Executor) -> dict[Any, Outcome]:

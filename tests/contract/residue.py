@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.host.device import Bytes, Device
-from tilewright.host.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
-from tilewright.host.isa import (
+from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
+from tilewright.host.machine.isa import (
     PARAM_FIELDS,
     RESIDUAL_SHIFT,
     Instruction,
@@ -21,7 +20,8 @@ from tilewright.host.isa import (
     encode_uop,
     pack_fields,
 )
-from tilewright.host.program import Program, layout_regions
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.runtime.device import Bytes, Device
 
 Values = dict[str, int]
 

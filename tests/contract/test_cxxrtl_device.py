@@ -12,19 +12,19 @@ import pytest
 from contract.device_contract import COUNTED, ERRORS, DeviceContract, build, data_image, legal_steps
 from e2e.drawing import any_layer, generator, where
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.errors import DeviceError
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering import default_schedule, lower
-from tilewright.host.status import DeviceStatusError
-from tilewright.host.workload import conv2d
-from tilewright.sim.cxxrtl_build import build_cxxrtl
-from tilewright.sim.cxxrtl_device import CxxrtlDevice
-from tilewright.sim.library import AxiResponseCode
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.cxxrtl_build import build_cxxrtl
+from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.library import AxiResponseCode
 
 pytestmark = pytest.mark.slow
 

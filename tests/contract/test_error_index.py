@@ -14,13 +14,13 @@ from support.corner_programs import DATA, loads, stores, stream
 from support.randomness import fresh_rng
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Memory, Opcode, Unit
-from tilewright.host.program import Program
-from tilewright.host.registers import ErrorCode, ErrorUnit
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.build import build_model
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Memory, Opcode, Unit
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import ErrorCode, ErrorUnit
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")
 LATE = replace(IDEAL, name="late", read_latency=200, write_latency=200, max_reads=16, max_writes=16)

@@ -17,21 +17,21 @@ from contract.device_contract import ERRORS, DeviceContract, build, data_image, 
 from e2e.drawing import generator, sample, where
 from e2e.test_random_programs import any_memory, damage
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.device import Bytes
-from tilewright.host.errors import DeviceTimeoutError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.program import Program
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim import fidelity as fidelity_module
-from tilewright.sim import verilator_device
-from tilewright.sim.build import build_model
-from tilewright.sim.fidelity import Fidelity, geometry
-from tilewright.sim.library import Simulation, SimulationError
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.common.errors import DeviceTimeoutError
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.runtime.device import Bytes
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator import device as verilator_device
+from tilewright.sim.verilator import fidelity as fidelity_module
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.fidelity import Fidelity, geometry
+from tilewright.sim.verilator.library import Simulation, SimulationError
 
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")

@@ -15,24 +15,24 @@ from contract.device_contract import DeviceContract, build, data_image, legal_st
 from support.randomness import fresh_rng
 from support.rtl import IDEAL, ROUGH
 
-from tilewright.host.device import Bytes
-from tilewright.host.driver import WINDOW_BYTES
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ToolError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Opcode
-from tilewright.host.pynq_device import PynqDevice
-from tilewright.host.registers import DEVICE_ID
-from tilewright.sim.build import build_model
-from tilewright.sim.pynq_simulation import (
+from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ToolError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Opcode
+from tilewright.host.machine.registers import DEVICE_ID
+from tilewright.host.runtime.device import Bytes
+from tilewright.host.runtime.driver import WINDOW_BYTES
+from tilewright.host.runtime.pynq_device import PynqDevice
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.pynq_simulation import (
     WINDOW_BASE,
     ContiguousMemory,
     SimulatedBoard,
     SimulatedLogic,
     simulated_device,
 )
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
 
 pynq = pytest.importorskip("pynq")
 
@@ -223,7 +223,7 @@ def test_an_interrupted_run_leaves_the_accelerator_idle(board, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tilewright.host.driver.Driver.ended", interrupt)
+        patched.setattr("tilewright.host.runtime.driver.Driver.ended", interrupt)
         with pytest.raises(KeyboardInterrupt):
             board.run(stuck(), stuck().image())
     assert np.array_equal(board.run(*program_and_image()).memory, reference(*program_and_image()))
@@ -247,8 +247,8 @@ def test_a_run_of_a_process_that_was_killed_is_ended_when_the_device_is_opened()
 
 
 def test_an_accelerator_that_does_not_end_its_reset_refuses_runs(board, monkeypatch):
-    monkeypatch.setattr("tilewright.host.pynq_device._RESET_SECONDS", 0.05)
-    monkeypatch.setattr("tilewright.host.driver.Driver.was_reset", lambda _driver: False)
+    monkeypatch.setattr("tilewright.host.runtime.pynq_device._RESET_SECONDS", 0.05)
+    monkeypatch.setattr("tilewright.host.runtime.driver.Driver.was_reset", lambda _driver: False)
     bad = build(TINY, (Opcode.GEMM, {}))
     with pytest.raises(DeviceError, match="illegal field"):
         board.run(bad, bad.image())

@@ -17,17 +17,17 @@ from contract.executor_contract import ExecutorContract, by_id
 from support.analytic import BOARD, MEMORY, Silent
 from support.jobs import node_after, own_pid
 
-from tilewright.host.errors import DeviceError, EnvironmentFaultError
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.workload import conv2d
-from tilewright.sim.executor import Executor
-from tilewright.sim.ray_executor import RayExecutor
-from tilewright.sim.worker import WorkerPool
-from tilewright.tuner.oracle import DeviceOracle, rtl_identity
-from tilewright.tuner.rules import host_rules
-from tilewright.tuner.settings import StudySettings
-from tilewright.tuner.store import Store
-from tilewright.tuner.study import run_study
+from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.executor.protocol import Executor
+from tilewright.sim.executor.ray_executor import RayExecutor
+from tilewright.sim.executor.worker import WorkerPool
+from tilewright.tuner.measure.oracle import DeviceOracle, rtl_identity
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.settings import StudySettings
+from tilewright.tuner.study.study import run_study
 
 ray = pytest.importorskip("ray", reason="Ray has no package for this platform")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from contract.device_contract import DeviceContract
 
-from tilewright.host.hwconfig import HwConfig
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.reference.device import ReferenceDevice
 
 
 class TestReferenceDevice(DeviceContract):

@@ -10,14 +10,14 @@ from contract.device_contract import DeviceContract
 from contract.residue import dirt, residue
 from support.rtl import IDEAL
 
-from tilewright.host.agent.client import RemoteDevice
-from tilewright.host.agent.server import AgentServer
-from tilewright.host.agent.tls import Identity, make_identity
-from tilewright.host.device import Device
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Memory
-from tilewright.sim.build import build_model
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Memory
+from tilewright.host.runtime.agent.client import RemoteDevice
+from tilewright.host.runtime.agent.server import AgentServer
+from tilewright.host.runtime.agent.tls import Identity, make_identity
+from tilewright.host.runtime.device import Device
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
 
 TOKEN = b"a secret of the tests"
 
@@ -68,6 +68,6 @@ class TestRemoteBoard(DeviceContract):
 
     def make_device(self, hw: HwConfig) -> RemoteDevice:
         pytest.importorskip("pynq")
-        from tilewright.sim.pynq_simulation import SimulatedBoard  # noqa: PLC0415  (pynq)
+        from tilewright.sim.verilator.pynq_simulation import SimulatedBoard  # noqa: PLC0415  (pynq)
 
         return Served(SimulatedBoard(hw, IDEAL, build_model(hw), watchdog_cycles=20_000), None)

@@ -19,11 +19,11 @@ from contract.device_contract import (
 from e2e.drawing import generator
 from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
-from tilewright.host.board import MemoryModel
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.isa import Instruction, Opcode
-from tilewright.host.program import Program
-from tilewright.host.registers import (
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.isa import Instruction, Opcode
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import (
     COHERENT,
     COUNTER_BASE,
     COUNTERS,
@@ -32,11 +32,11 @@ from tilewright.host.registers import (
     ErrorUnit,
     Status,
 )
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.build import build_model
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")
 TRICKLE = replace(IDEAL, name="trickle", write_bytes_per_cycle=0.25)

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 from e2e.drawing import generator, sample, where
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Opcode, Unit
+from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.program import Program
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import conv2d
-from tilewright.sim.divergence import first_divergence
-from tilewright.sim.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.randprog import random_program
-from tilewright.sim.twin_device import COUNTER_NAMES, Refusal, Twin, TwinDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Opcode, Unit
+from tilewright.host.machine.program import Program
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin, TwinDevice
+from tilewright.sim.twin.first_difference import first_divergence
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.device import VerilatorDevice
 
 INSN_BYTES = 32
 TINY = load_hwconfig("tiny-4x4")

@@ -14,20 +14,20 @@ from contract.residue import dirt, residue
 from e2e.drawing import generator, sample, where
 from support.rtl import IDEAL, ROUGH
 
-from tilewright.host.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Instruction, Memory, Opcode
-from tilewright.host.program import Program, layout_regions
-from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
-from tilewright.host.scrub import scrub
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.build import build_model
-from tilewright.sim.library import AxiResponseCode, Simulation, SimulationError
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
-from tilewright.sim.worker import OutcomeStatus, WorkerPool, run_on_device
+from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.runtime.scrub import scrub
+from tilewright.sim.executor.worker import OutcomeStatus, WorkerPool, run_on_device
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
+from tilewright.sim.verilator.library import AxiResponseCode, Simulation, SimulationError
 
 TINY = load_hwconfig("tiny-4x4")
 
@@ -263,9 +263,9 @@ def test_workers_run_jobs_on_kept_devices_and_report_device_errors():
 
 def test_leaves_no_text_on_the_terminal():
     code = (
-        "from tilewright.sim.verilator_device import VerilatorDevice as V\n"
-        "from tilewright.host.board import load_memory\n"
-        "from tilewright.host.hwconfig import load_hwconfig\n"
+        "from tilewright.sim.verilator.device import VerilatorDevice as V\n"
+        "from tilewright.host.machine.board import load_memory\n"
+        "from tilewright.host.machine.hwconfig import load_hwconfig\n"
         "V(load_hwconfig('tiny-4x4'), load_memory('ideal')).close()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from contract.executor_contract import ExecutorContract
 
-from tilewright.sim.executor import Executor
-from tilewright.sim.worker import WorkerPool
+from tilewright.sim.executor.protocol import Executor
+from tilewright.sim.executor.worker import WorkerPool
 
 
 class TestWorkerPool(ExecutorContract):

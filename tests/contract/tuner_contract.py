@@ -16,10 +16,10 @@ import pytest
 from e2e.drawing import generator
 from support.analytic import BASE, RULES, TASKS, cycles_of
 
-from tilewright.host.workload import conv2d
+from tilewright.host.network.workload import conv2d
+from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
 from tilewright.tuner.search import Result, Tuner, TunerError, make_tuner
-from tilewright.tuner.space import Index
-from tilewright.tuner.spaces import HardwareChoice, JointSpace, ScheduleSpace
+from tilewright.tuner.search.space import Index
 
 Cost = Callable[[Any], float | None]
 Log = list[tuple[Index, float | None]]

@@ -15,12 +15,12 @@ import zlib
 import numpy as np
 import pytest
 
-from tilewright.host.errors import WorkloadError
-from tilewright.host.hwconfig import RULES, HwConfig
+from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import legal
 from tilewright.host.lowering.geometry import geometry
-from tilewright.host.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.workload import Kind, Workload
+from tilewright.host.machine.hwconfig import RULES, HwConfig
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload
 
 
 def _seed() -> int:

@@ -15,13 +15,13 @@ from e2e.command import arguments, environment, tilewright
 from e2e.drawing import generator
 from e2e.test_networks_cli import SHAPE, small_model
 
-from tilewright.host.agent.authentication import read_token
-from tilewright.host.agent.client import RemoteDevice
-from tilewright.host.board import load_memory
-from tilewright.host.compiler.artefact import load
-from tilewright.host.compiler.runtime import NetworkRunner
-from tilewright.host.errors import DeviceError
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.common.errors import DeviceError
+from tilewright.host.compiler.pack.artefact import load
+from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.machine.board import load_memory
+from tilewright.host.runtime.agent.authentication import read_token
+from tilewright.host.runtime.agent.client import RemoteDevice
+from tilewright.sim.verilator.device import VerilatorDevice
 
 pytest.importorskip("pynq")
 

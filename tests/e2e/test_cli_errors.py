@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tilewright import __version__
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim.build import build_model
-from tilewright.tuner.print_table import print_table
-from tilewright.tuner.store import Store
+from tilewright.host.common.print_table import print_table
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.verilator.build import build_model
+from tilewright.tuner.store.store import Store
 
 SIM = ("sim", "C10")
 

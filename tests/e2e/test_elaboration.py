@@ -11,11 +11,17 @@ from functools import cache
 import pytest
 from e2e.drawing import broken_rules, generator, holds, sample, where
 
-from tilewright.host.errors import ConfigError
-from tilewright.host.hwconfig import PARAMETERS, RULES, HwConfig, load_hwconfig, named_configs
-from tilewright.sim.build import LINT_WAIVERS, TOP, read_manifest
-from tilewright.sim.randconfig import any_hwconfig, any_value
-from tilewright.sim.toolchain import find_verilator
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.hwconfig import (
+    PARAMETERS,
+    RULES,
+    HwConfig,
+    load_hwconfig,
+    named_configs,
+)
+from tilewright.sim.tools.toolchain import find_verilator
+from tilewright.sim.verify.randconfig import any_hwconfig, any_value
+from tilewright.sim.verilator.build import LINT_WAIVERS, TOP, read_manifest
 
 RTL_NAMES = {p.name: p.rtl_name for p in PARAMETERS}
 

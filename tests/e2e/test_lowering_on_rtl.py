@@ -12,16 +12,16 @@ import pytest
 from contract.device_contract import COUNTED
 from e2e.drawing import any_layer, any_schedule, generator, sample, where
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import load_hwconfig, named_configs
 from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.workload import Workload, conv2d, dense, depthwise
-from tilewright.sim.build import build_model
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
 
 IDEAL = load_memory("ideal")
 STALLING = MemoryModel(

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from e2e.drawing import generator, where
 
-from tilewright.host.errors import ConfigError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.build import read_manifest
-from tilewright.sim.netlist import differences
-from tilewright.sim.netlist_build import Stage, build_netlist
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.sim.verify.netlist import differences
+from tilewright.sim.verify.netlist_build import Stage, build_netlist
+from tilewright.sim.verilator.build import read_manifest
 
 TINY = load_hwconfig("tiny-4x4")
 

@@ -18,8 +18,8 @@ from tilewright.host.compiler.frontend import (
     import_network,
     partition,
 )
-from tilewright.host.compiler.qgraph import QMatmul, QPool
-from tilewright.host.compiler.relax_host import HostProgram
+from tilewright.host.compiler.lower.qgraph import QMatmul, QPool
+from tilewright.host.compiler.run.relax_host import HostProgram
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 

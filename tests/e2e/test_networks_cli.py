@@ -20,9 +20,9 @@ from e2e.drawing import generator
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from tilewright.host.board import BOARD_DIR
-from tilewright.host.compiler.artefact import load, save
-from tilewright.host.errors import ProgramError
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler.pack.artefact import load, save
+from tilewright.host.machine.board import BOARD_DIR
 
 SHAPE = (1, 3, 12, 12)
 

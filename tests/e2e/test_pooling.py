@@ -9,21 +9,21 @@ from contract.device_contract import COUNTED
 from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
 
-from tilewright.host.board import load_memory
-from tilewright.host.bound import bound
-from tilewright.host.errors import WorkloadError
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import HwConfig, load_hwconfig, named_configs
-from tilewright.host.layout import output_block
+from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.schedule import LoopOrder, Schedule
-from tilewright.host.workload import Kind, Workload, maxpool
-from tilewright.sim.divergence import first_divergence
-from tilewright.sim.race import check_races
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.twin_device import Twin
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.layout import output_block
+from tilewright.host.network.schedule import LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload, maxpool
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.twin.first_difference import first_divergence
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verilator.device import VerilatorDevice
 
 BOARD = load_memory("pynq-z2")
 NAMES = [

@@ -13,20 +13,21 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 from support.randomness import fresh_rng
 
-from tilewright.host.board import load_board
-from tilewright.host.compiler.calibration import Calibration
+from tilewright.bench import accuracy_data
+from tilewright.host.common.errors import ToolError
 from tilewright.host.compiler.compiled import compile_network
 from tilewright.host.compiler.frontend import ImportOptions, import_network
-from tilewright.host.compiler.integer import evaluate
-from tilewright.host.compiler.qgraph import from_normal_form, to_normal_form
-from tilewright.host.compiler.relax_host import HostModule, HostProgram
-from tilewright.host.device import Device
-from tilewright.host.errors import ToolError
-from tilewright.host.hwconfig import load_hwconfig
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.lowering import default_schedule
-from tilewright.sim.fidelity import Fidelity
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.device import Device
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.fidelity import Fidelity
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
@@ -149,16 +150,9 @@ def test_the_best_path_counts_repeats_once_and_separates_by_the_empty_class() ->
     assert public.read_text(best, ("", "a", "b", " ")) == "aab "
 
 
-@pytest.fixture
-def accuracy_data(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "bench"))
-    yield importlib.import_module("accuracy_data")
-    sys.modules.pop("accuracy_data", None)
-
-
 @needs("skimage")
 @needs("rapidocr_onnxruntime")
-def test_calibration_images_of_the_accuracy_bench_are_never_test_images(accuracy_data) -> None:
+def test_calibration_images_of_the_accuracy_bench_are_never_test_images() -> None:
     for name in ("angle-classifier", "text-recogniser", "rnet"):
         subject = accuracy_data.SUBJECTS[name]()
         known = {image.tobytes() for image in subject.calibration}
@@ -168,7 +162,7 @@ def test_calibration_images_of_the_accuracy_bench_are_never_test_images(accuracy
 
 
 @needs("skimage")
-def test_spelling_gives_a_point_a_character_less_the_edits(accuracy_data) -> None:
+def test_spelling_gives_a_point_a_character_less_the_edits() -> None:
     assert accuracy_data.edits("kitten", "sitting") == 3
     assert accuracy_data.spelling("partsof the", "parts of the") == (10, 10)
     assert accuracy_data.spelling("ports", "parts of") == (4, 7)

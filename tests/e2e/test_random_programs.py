@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from e2e.drawing import generator, sample, where
 
-from tilewright.host.board import MemoryModel
-from tilewright.host.errors import DeviceError, DeviceTimeoutError, ProgramError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.program import Program
-from tilewright.host.registers import ErrorCode
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.race import check_races
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.device import VerilatorDevice
 
 INSN_BYTES = 32
 MAX_CYCLES = 200_000

@@ -12,9 +12,9 @@ import pytest
 from e2e.command import tilewright
 
 from tilewright.cli.networks import read_inputs
-from tilewright.host.compiler.artefact import load
-from tilewright.host.compiler.runtime import NetworkRunner
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.compiler.pack.artefact import load
+from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.sim.reference.device import ReferenceDevice
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = Path("examples/digits/images")

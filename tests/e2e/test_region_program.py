@@ -17,19 +17,19 @@ from support.qgraphs import (
     draw_cnn,
 )
 
-from tilewright.host.compiler.executable import make_executable
-from tilewright.host.compiler.fuse import fuse
-from tilewright.host.compiler.integer import evaluate
-from tilewright.host.compiler.layers import layer_graph
-from tilewright.host.compiler.qgraph import QConcat, QReshape, from_normal_form
-from tilewright.host.compiler.region import as_computed
-from tilewright.host.errors import ScheduleError
-from tilewright.host.hwconfig import load_hwconfig, named_configs
-from tilewright.host.layout import output_block
+from tilewright.host.common.errors import ScheduleError
+from tilewright.host.compiler.lower.executable import make_executable
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.qgraph import QConcat, QReshape, from_normal_form
+from tilewright.host.compiler.lower.region import as_computed
 from tilewright.host.lowering import default_schedule
-from tilewright.sim.race import check_races
-from tilewright.sim.randconfig import any_hwconfig
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.network.layout import output_block
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randconfig import any_hwconfig
 
 
 def layers_of(graph, hw, *, keep_rounding=False):

@@ -12,16 +12,16 @@ import threading
 
 import pytest
 
-from tilewright.tuner.store import Store
+from tilewright.tuner.store.store import Store
 
 OPEN = (
-    "import sys, time\nfrom pathlib import Path\nfrom tilewright.tuner.store import Store\n"
+    "import sys, time\nfrom pathlib import Path\nfrom tilewright.tuner.store.store import Store\n"
     "print('ready', flush=True)\nsys.stdin.read(1)\n"
     "with Store(Path(sys.argv[1])) as store:\n    store.studies()\n"
 )
 DIE = (
     "import os, signal, sys\nfrom pathlib import Path\nimport sqlalchemy as sa\n"
-    "from tilewright.tuner.store import Store\n"
+    "from tilewright.tuner.store.store import Store\n"
     "made = []\n"
     "def stop(conn, cursor, statement, *_):\n"
     "    made.append('CREATE TABLE' in statement)\n"

@@ -15,7 +15,7 @@ from e2e.drawing import generator, sample, where
 from support.study_process import BUDGET
 from support.trials import DIALECTS, new_location
 
-from tilewright.tuner.store import Store
+from tilewright.tuner.store.store import Store
 
 TESTS = str(Path(__file__).resolve().parents[1])
 
@@ -23,8 +23,8 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from support.trials import SETTINGS, add, measured, request
-from tilewright.tuner.store import Store
-from tilewright.tuner.store_records import request_key
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.store.records import request_key
 place = sys.argv[1]
 store = Store(place if "://" in place else Path(place))
 study = store.open_study("a", SETTINGS, {})

@@ -15,9 +15,9 @@ from e2e.command import arguments, environment, tilewright
 from e2e.drawing import generator, where
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim.build import build_model
-from tilewright.tuner.store import Store
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.verilator.build import build_model
+from tilewright.tuner.store.store import Store
 
 HW = "tiny-4x4"
 BUDGET = 60

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from e2e.drawing import generator, where
 
-from tilewright.host.board import load_memory
-from tilewright.host.bound import bound
-from tilewright.host.golden import conv2d_int8, random_tensors
-from tilewright.host.hwconfig import load_hwconfig
 from tilewright.host.lowering import default_schedule, lower
-from tilewright.host.networks import load_network
-from tilewright.sim.verilator_device import VerilatorDevice
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.verilator.device import VerilatorDevice
 
 HW = load_hwconfig("pynq-16x16")
 IDEAL = load_memory("ideal")

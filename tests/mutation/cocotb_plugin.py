@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tilewright.sim.build import read_manifest
+from tilewright.sim.verilator.build import read_manifest
 
 
 def pytest_configure(config: Any) -> None:

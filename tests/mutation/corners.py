@@ -10,8 +10,8 @@ from mutation.regression import Model, expect, judged
 from support.corner_programs import loads, stores, stream, wide_pads
 from support.rtl import IDEAL, MAX_CYCLES
 
-from tilewright.host.isa import Opcode
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.isa import Opcode
+from tilewright.host.machine.registers import ErrorCode
 
 _LONG: Final = 66_000
 """Instructions: more than 16 bits count."""

@@ -30,10 +30,11 @@ from mutation import regression
 from mutation.quick_build import quick_model
 from mutation.stages import STAGES
 
-from tilewright.host.errors import BuildError, DeviceError, TilewrightError
-from tilewright.sim.build import MANIFEST, ROOT
-from tilewright.sim.mutation import Mutation, sample
-from tilewright.sim.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.host.common.errors import BuildError, DeviceError, TilewrightError
+from tilewright.host.common.places import ROOT
+from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.sim.verify.mutation import Mutation, sample
+from tilewright.sim.verilator.build import MANIFEST
 
 HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = ROOT / "build" / "mutation"

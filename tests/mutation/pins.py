@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mutation.regression import CONFIGS, PINS, TINY, Model, data, measure_patience, measure_pins
 
-from tilewright.host.errors import TilewrightError
-from tilewright.sim.build import build_model
+from tilewright.host.common.errors import TilewrightError
+from tilewright.sim.verilator.build import build_model
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
-from tilewright.host.hwconfig import HwConfig
-from tilewright.sim import build
-from tilewright.sim.build_cache import cache_dir, run_compiler
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.tools.build_cache import cache_dir, run_compiler
+from tilewright.sim.verilator import build
 
 
 def quick_model(hw: HwConfig, manifest: Path) -> Path:

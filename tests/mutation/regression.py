@@ -29,13 +29,12 @@ from contract.device_contract import (
 from support.bus_faults import index_of_failure
 from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
-from tilewright.host.board import MemoryModel
-from tilewright.host.device import Bytes, RunResult
-from tilewright.host.errors import TilewrightError
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.isa import Instruction, Opcode
-from tilewright.host.program import Program
-from tilewright.host.registers import (
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Instruction, Opcode
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import (
     COUNTER_BASE,
     COUNTERS,
     UNIT_COUNTER_STATES,
@@ -45,11 +44,12 @@ from tilewright.host.registers import (
     Status,
     WaitState,
 )
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.library import AxiResponseCode
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
-from tilewright.sim.verilator_device import MEMORY_BASE, VerilatorDevice
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.runtime.device import Bytes, RunResult
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
+from tilewright.sim.verilator.library import AxiResponseCode
 
 PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
 

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mutation.mutate import PERMANENT, judge, load_permanent
 
-from tilewright.host.errors import TilewrightError
-from tilewright.sim.build import MANIFEST
+from tilewright.host.common.errors import TilewrightError
+from tilewright.sim.verilator.build import MANIFEST
 
 SOURCES = {path.name: path.read_text(encoding="utf-8") for path in MANIFEST.parent.glob("*.sv")}
 NAMES = tuple(yaml.safe_load(PERMANENT.read_text(encoding="utf-8")))

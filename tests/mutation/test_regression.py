@@ -16,7 +16,7 @@ from mutation.mutate import summarise
 from mutation.regression import CONFIGS, Model
 from mutation.stages import STAGES
 
-from tilewright.sim.build import build_model
+from tilewright.sim.verilator.build import build_model
 
 CHECKS = [
     pytest.param(name, check, id=f"{stage}-{check.__name__}")

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ENTRY = "tilewright.host.agent.__main__"
+ENTRY = "tilewright.host.runtime.agent.__main__"
 BOARD_PYTHON = "3.10"
 """Of the PYNQ 3.1 image, for which its XRT binding is compiled."""
 
 LIST_MODULES = (
-    f"import json, sys, {ENTRY}, tilewright.host.pynq_device\n"
+    f"import json, sys, {ENTRY}, tilewright.host.runtime.pynq_device\n"
     "print(json.dumps({name: getattr(module, '__file__', None) or ''\n"
     "                  for name, module in sys.modules.items()}))\n"
 )
@@ -41,7 +41,11 @@ def test_it_imports_numpy_and_yaml_and_no_other_package():
 
 def test_it_imports_nothing_of_the_layers_above():
     names = [name for name in loaded() if name.startswith("tilewright.")]
-    assert {ENTRY, "tilewright.host.agent.session", "tilewright.host.driver"} <= set(names)
+    assert {
+        ENTRY,
+        "tilewright.host.runtime.agent.session",
+        "tilewright.host.runtime.driver",
+    } <= set(names)
     assert all(name.startswith("tilewright.host") for name in names)
 
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from tilewright.cli import app
-from tilewright.host.codegen import OUTPUTS, stale_files
+from tilewright.host.machine.codegen import OUTPUTS, stale_files
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

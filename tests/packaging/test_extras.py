@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper, save
 
-from tilewright.host.extras import EXTRAS, explained, install_line
+from tilewright.host.common.extras import EXTRAS, explained, install_line
 from tilewright.tuner.allocate.registry import ALLOCATORS
 from tilewright.tuner.search.registry import TUNERS
 

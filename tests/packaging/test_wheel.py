@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.host.codegen import OUTPUTS
-from tilewright.sim.build import HARNESS_DIR, read_manifest
+from tilewright.host.machine.codegen import OUTPUTS
+from tilewright.sim.verilator.build import HARNESS_DIR, read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE_FOLDERS = ("host", "sim", "tuner", "constraints", "rtl")
@@ -111,9 +111,9 @@ def test_has_the_licence_and_the_command(wheel):
 def test_works_where_it_is_installed(installed):
     script = (
         "import json, tilewright\n"
-        "from tilewright.host.board import named_boards\n"
-        "from tilewright.host.hwconfig import load_hwconfig, named_configs\n"
-        "from tilewright.sim.build import HARNESS_DIR, MANIFEST, read_manifest\n"
+        "from tilewright.host.machine.board import named_boards\n"
+        "from tilewright.host.machine.hwconfig import load_hwconfig, named_configs\n"
+        "from tilewright.sim.verilator.build import HARNESS_DIR, MANIFEST, read_manifest\n"
         "print(json.dumps([tilewright.__file__, str(MANIFEST), len(read_manifest()),\n"
         "    named_configs(), named_boards(), len(list(HARNESS_DIR.glob('*.cpp'))),\n"
         "    load_hwconfig('pynq-16x16').config_hash]))\n"

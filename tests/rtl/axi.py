@@ -12,8 +12,8 @@ from bench import Knob, start_clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
-from tilewright.host.program import Program
-from tilewright.host.registers import COUNTER_BASE, COUNTERS, REGISTERS, Ctrl, Status
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import COUNTER_BASE, COUNTERS, REGISTERS, Ctrl, Status
 
 _OFFSET = {register.name: register.offset for register in REGISTERS}
 MEM_BASE = 0x12_3456_7000

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.host.hwconfig import PARAMETERS, HwConfig
-from tilewright.sim.build import CHECKS, LINT_WAIVERS, read_manifest
-from tilewright.sim.cocotb_runner import SEED_VARIABLE, Bench, run_bench
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.sim.verify.cocotb_runner import SEED_VARIABLE, Bench, run_bench
+from tilewright.sim.verilator.build import CHECKS, LINT_WAIVERS, read_manifest
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / "build" / "cocotb"

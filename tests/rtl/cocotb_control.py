@@ -9,7 +9,7 @@ import cocotb
 from bench import KNOBS, Knob, generator, reset, start_clock, until
 from cocotb.triggers import RisingEdge
 
-from tilewright.host.registers import ErrorCode, ErrorUnit, Status
+from tilewright.host.machine.registers import ErrorCode, ErrorUnit, Status
 
 _INPUTS = ("start_i", "soft_reset_i", "finish_i", "progress_i", "watchdog_i", "error_valid_i")
 

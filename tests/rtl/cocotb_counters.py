@@ -9,7 +9,7 @@ import cocotb
 from bench import KNOBS, Knob, generator, parameters, start_clock
 from cocotb.triggers import RisingEdge
 
-from tilewright.host.registers import COUNTERS, UNIT_NAMES, WaitState
+from tilewright.host.machine.registers import COUNTERS, UNIT_NAMES, WaitState
 
 _STATE = {
     WaitState.IDLE: "idle",

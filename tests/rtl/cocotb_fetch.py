@@ -11,7 +11,7 @@ import numpy as np
 from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
 from cocotb.triggers import RisingEdge
 
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.registers import ErrorCode
 
 _BASE = 0x5000
 

@@ -11,8 +11,8 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack
 
-from tilewright.host.isa import Instruction, Opcode, encode_uop
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.isa import Instruction, Opcode, encode_uop
+from tilewright.host.machine.registers import ErrorCode
 
 _SMALL = 6
 

@@ -13,9 +13,9 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 from contract.device_contract import build, data_image, legal_steps
 
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.program import Program
-from tilewright.host.registers import REGISTERS, Ctrl, ErrorCode, ErrorUnit, Status
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import REGISTERS, Ctrl, ErrorCode, ErrorUnit, Status
 
 _OFFSET = {register.name: register.offset for register in REGISTERS}
 _TINY = load_hwconfig("tiny-4x4")

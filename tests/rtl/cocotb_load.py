@@ -12,8 +12,8 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import FIRST_INDEX, Surroundings, random_tokens
 
-from tilewright.host.isa import Instruction, Memory, Opcode
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.machine.registers import ErrorCode
 
 _SIZE = 1 << 16
 _NAMES = ("Inp", "Wgt", "Acc", "Uop", "Par", "Res")

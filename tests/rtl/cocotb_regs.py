@@ -12,8 +12,8 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock, until
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
-from tilewright.host.hwconfig import ISA_VERSION
-from tilewright.host.registers import COUNTER_BASE, COUNTERS, DEVICE_ID, REGISTERS
+from tilewright.host.machine.hwconfig import ISA_VERSION
+from tilewright.host.machine.registers import COUNTER_BASE, COUNTERS, DEVICE_ID, REGISTERS
 
 _OFFSET = {register.name: register.offset for register in REGISTERS}
 _STORED = {r.name: r.kept for r in REGISTERS if r.kept}

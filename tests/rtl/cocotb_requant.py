@@ -12,8 +12,8 @@ from bench import KNOBS, Knob, generator, start_clock
 from cocotb.triggers import RisingEdge
 from cocotb_vector import requantised
 
-from tilewright.host.isa import PARAM_FIELDS, pack_fields
-from tilewright.host.requant import RequantParams, requantise
+from tilewright.host.machine.isa import PARAM_FIELDS, pack_fields
+from tilewright.host.network.requant import RequantParams, requantise
 
 _LATENCY = 6
 
@@ -56,7 +56,7 @@ def random_case(rng: np.random.Generator) -> dict[str, int]:
 
 
 def host_model(case: dict[str, int]) -> int:
-    """`tilewright.host.requant` on one element."""
+    """`tilewright.host.network.requant` on one element."""
     names = ("bias", "m1", "m2", "shift", "zero_point")
     params = RequantParams(
         **{name: np.array([case[name]]) for name in names},

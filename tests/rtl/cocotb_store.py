@@ -12,8 +12,8 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import FIRST_INDEX, Surroundings, random_tokens
 
-from tilewright.host.isa import Instruction, Opcode
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.isa import Instruction, Opcode
+from tilewright.host.machine.registers import ErrorCode
 
 _BASE = 0x3_0001_0000
 _SIZE = 1 << 15

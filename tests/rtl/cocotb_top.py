@@ -17,10 +17,10 @@ from cocotb.triggers import RisingEdge
 from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
 from support.bus_faults import decode, index_of_failure
 
-from tilewright.host.hwconfig import ISA_VERSION, HwConfig
-from tilewright.host.isa import Instruction, Memory, Opcode
-from tilewright.host.program import Program, layout_regions
-from tilewright.host.registers import (
+from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.registers import (
     DEVICE_ID,
     NOT_COHERENT,
     UNIT_COUNTER_STATES,
@@ -30,10 +30,10 @@ from tilewright.host.registers import (
     Status,
     WaitState,
 )
-from tilewright.host.status import DeviceStatusError
-from tilewright.sim.footprint import scratchpads
-from tilewright.sim.randprog import random_program
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.reference.footprint import scratchpads
+from tilewright.sim.verify.randprog import random_program
 
 _EXACT = (
     "macs_tiles",

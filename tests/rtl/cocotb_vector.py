@@ -11,8 +11,8 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack
 
-from tilewright.host.isa import PARAM_FIELDS, Instruction, Opcode, VectorOp, pack_fields
-from tilewright.host.registers import ErrorCode
+from tilewright.host.machine.isa import PARAM_FIELDS, Instruction, Opcode, VectorOp, pack_fields
+from tilewright.host.machine.registers import ErrorCode
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from builds import run_top, run_unit
 
-from tilewright.host.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from bench import Knob
 
-from tilewright.host.isa import Instruction, Unit
+from tilewright.host.machine.isa import Instruction, Unit
 
 FIRST_INDEX = 0xA5C3_96F0
 """Index of a bench's first instruction: every bit of it has to reach the error registers."""

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 import numpy as np
 from contract.device_contract import build, data_image, legal_steps
 
-from tilewright.host.agent.authentication import join
-from tilewright.host.agent.channel import Channel
-from tilewright.host.agent.client import RemoteDevice
-from tilewright.host.agent.limits import Limits
-from tilewright.host.agent.protocol import ConnectionLostError
-from tilewright.host.agent.server import AgentServer
-from tilewright.host.errors import DeviceError
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.host.scrub import scrub_program
-from tilewright.sim.reference import ReferenceDevice
+from tilewright.host.common.errors import DeviceError
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.agent.authentication import join
+from tilewright.host.runtime.agent.channel import Channel
+from tilewright.host.runtime.agent.client import RemoteDevice
+from tilewright.host.runtime.agent.limits import Limits
+from tilewright.host.runtime.agent.protocol import ConnectionLostError
+from tilewright.host.runtime.agent.server import AgentServer
+from tilewright.host.runtime.scrub import scrub_program
+from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
 TOKEN = b"0123456789abcdef"

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.host.board import Board, CpuModel, MemoryModel
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
-from tilewright.host.schedule import Schedule
-from tilewright.host.workload import Workload, conv2d
-from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.rules import Rules
+from tilewright.host.machine.board import Board, CpuModel, MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload, conv2d
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.schedule.rules import Rules
 
 MEMORY = MemoryModel(
     name="test", read_latency=10, write_latency=10, read_bytes_per_cycle=8, write_bytes_per_cycle=8

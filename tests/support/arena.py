@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.host.workload import conv2d
-from tilewright.tuner.arena.tables import Table
-from tilewright.tuner.arena.tasks import make_task
+from tilewright.bench.arena.tables import Table
+from tilewright.bench.arena.tasks import make_task
+from tilewright.host.network.workload import conv2d
 
 
 def made_up_table(track="per-layer", legal=0.4, seed=0) -> Table:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.isa import Instruction, Memory, Opcode
-from tilewright.host.program import Program
-from tilewright.sim.footprint import scratchpads
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.machine.program import Program
+from tilewright.sim.reference.footprint import scratchpads
 
 _BYTES: Final = 32
 """Of an instruction."""

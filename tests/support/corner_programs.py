@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from contract.device_contract import Step, build, data_image, legal_steps
 
-from tilewright.host.device import Bytes
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.isa import Instruction, Memory, Opcode, VectorOp
-from tilewright.host.layout import pack_params
-from tilewright.host.program import Program, layout_regions
-from tilewright.host.requant import RequantParams
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.network.layout import pack_params
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.runtime.device import Bytes
 
 DATA: Final = 4096
 """Offset of the data region of `build`."""

@@ -8,8 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from tilewright.host.errors import BuildError
-from tilewright.host.hwconfig import HwConfig
+from tilewright.host.common.errors import BuildError
+from tilewright.host.machine.hwconfig import HwConfig
 
 
 def refuse_other(fidelity: str, hw: HwConfig) -> None:

@@ -12,8 +12,8 @@ import onnx
 import onnxruntime
 from support.qgraph_floats import evaluate
 
-from tilewright.host.compiler.qgraph import QGraph, from_normal_form, to_normal_form
-from tilewright.host.errors import WorkloadError
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.qgraph import QGraph, from_normal_form, to_normal_form
 
 
 def run_all(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from tilewright.host.compiler.qgraph import (
+from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,

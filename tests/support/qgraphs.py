@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.host.compiler.qgraph import (
+from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     QAdd,
     QConcat,

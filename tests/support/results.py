@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from tilewright.tuner import results
-from tilewright.tuner.results import StudyResult
-from tilewright.tuner.store import Store, StoredTrial
+from tilewright.tuner.store.store import Store, StoredTrial
+from tilewright.tuner.study import results
+from tilewright.tuner.study.results import StudyResult
 
 
 @dataclass(frozen=True, kw_only=True)

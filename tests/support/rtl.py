@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.host.board import MemoryModel, load_memory
-from tilewright.host.device import Bytes
-from tilewright.host.hwconfig import HwConfig
-from tilewright.host.program import Program
-from tilewright.host.registers import COUNTER_BASE, COUNTERS, REGISTERS, Ctrl, Status
-from tilewright.sim.library import Simulation, StopReason
-from tilewright.sim.verilator_device import MEMORY_BASE
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import COUNTER_BASE, COUNTERS, REGISTERS, Ctrl, Status
+from tilewright.host.runtime.device import Bytes
+from tilewright.sim.verilator.device import MEMORY_BASE
+from tilewright.sim.verilator.library import Simulation, StopReason
 
 IDEAL: Final = load_memory("ideal")
 ROUGH: Final = MemoryModel(

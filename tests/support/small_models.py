@@ -11,7 +11,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from support.qdq_runs import operator_errors, quantised_names, region_errors, run_all
 
-from tilewright.host.compiler.calibration import Calibration
 from tilewright.host.compiler.frontend import (
     ImportedNetwork,
     ImportOptions,
@@ -20,7 +19,8 @@ from tilewright.host.compiler.frontend import (
     import_network,
     partition,
 )
-from tilewright.host.compiler.qgraph import QOperator
+from tilewright.host.compiler.lower.qgraph import QOperator
+from tilewright.host.compiler.read.calibration import Calibration
 
 TIES = 3
 """Elements of a tensor that may differ by one step, however small it is: a rare tie is no fault."""

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
 
-from tilewright.tuner.measurement import Measurement, Request
-from tilewright.tuner.settings import StudySettings
-from tilewright.tuner.store import Store
-from tilewright.tuner.study import run_study
+from tilewright.tuner.measure.measurement import Measurement, Request
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.settings import StudySettings
+from tilewright.tuner.study.study import run_study
 
 BUDGET = 30
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from support.analytic import BASE, MEMORY, SMALL, counters_of
 from support.postgres import new_database
 
-from tilewright.host.board import MemoryModel
-from tilewright.host.schedule import Schedule
-from tilewright.tuner.measurement import Measurement, Request, Status
-from tilewright.tuner.store import Store
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.network.schedule import Schedule
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.store.store import Store
 
 SETTINGS = {"budget": 10, "seed": 0, "tasks": [SMALL.to_mapping()]}
 DIALECTS = ("sqlite", "postgresql")

@@ -10,7 +10,7 @@ from tilewright.tuner.allocate.registry import (
     make_allocator,
 )
 from tilewright.tuner.allocate.slots import Course, SearchPull, run_slots
-from tilewright.tuner.allocate.tasks import can_win, spend, task_arm
+from tilewright.tuner.allocate.tasks import can_win, spend
 
 __all__ = [
     "ALLOCATORS",
@@ -27,5 +27,4 @@ __all__ = [
     "make_allocator",
     "run_slots",
     "spend",
-    "task_arm",
 ]

@@ -9,28 +9,9 @@ allow it to beat the incumbent network. Slots are counted in trials there, at a 
 
 from __future__ import annotations
 
-from tilewright.host.workload import Workload
-from tilewright.tuner.allocate._base import Allocator, Arm
+from tilewright.tuner.allocate._base import Allocator
 from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.search import TunerError
-
-
-def task_arm(task: Workload, *, start: float | None = None, bound: float | None = None) -> Arm:
-    """The arm of a task: tasks of equal kind, kernel and stride are alike.
-
-    Args:
-        task: the workload.
-        start: measured cycles of its untuned schedule; None when it is not measured.
-        bound: lower bound of its cycles on the configuration.
-    """
-    return Arm(
-        name=task.name,
-        count=task.count,
-        start=start,
-        bound=bound,
-        work=float(task.macs),
-        group=f"{task.kind} {task.kernel_h}x{task.kernel_w}/{task.stride_h}",
-    )
 
 
 def spend(allocator: Allocator, pull: Pull, trials: int) -> int:

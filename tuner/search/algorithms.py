@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tilewright.host.extras import install_line
-from tilewright.tuner.search._base import TunerError
+from tilewright.host.common.extras import install_line
+from tilewright.tuner.search.tuner import TunerError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from tilewright.tuner.search._base import Result, Tuner
-from tilewright.tuner.space import Index, Space
+from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import Result, Tuner
 
 P = TypeVar("P")
 T = TypeVar("T")

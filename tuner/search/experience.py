@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.tuner.search._base import Result, TunerError
 from tilewright.tuner.search.features import FeatureEncoder, Features
-from tilewright.tuner.space import Space
+from tilewright.tuner.search.space import Space
+from tilewright.tuner.search.tuner import Result, TunerError
 
 Costs = npt.NDArray[np.float64]
 """Shape (points,): what was measured, to be minimised; infinite where a trial failed."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.tuner.space import Index, Knob, Space
+from tilewright.tuner.search.space import Index, Knob, Space
 
 Features = npt.NDArray[np.float32]
 """Shape (points, features)."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.tuner.search._base import Tuner
 from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
-from tilewright.tuner.space import Index, Space
+from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import Tuner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,102 +28,102 @@ class TunerSpec(AlgorithmSpec):
 
 TUNERS: Final[Mapping[str, TunerSpec]] = {
     "random": TunerSpec(
-        module="random", kind="RandomTuner", summary="valid points, drawn at random"
+        module="plain.random", kind="RandomTuner", summary="valid points, drawn at random"
     ),
     "coordinate": TunerSpec(
-        module="coordinate",
+        module="plain.coordinate",
         kind="CoordinateTuner",
         summary="coordinate descent with restarts (droplet search)",
     ),
-    "genetic": TunerSpec(module="genetic", kind="GeneticTuner", summary="genetic algorithm"),
+    "genetic": TunerSpec(module="plain.genetic", kind="GeneticTuner", summary="genetic algorithm"),
     "guided": TunerSpec(
-        module="guided",
+        module="plain.guided",
         kind="GuidedTuner",
         summary="best-first by the cost model, refined around what measures best",
         prior=True,
     ),
     "autotvm": TunerSpec(
-        module="autotvm",
+        module="model_based.autotvm",
         kind="AutoTvmTuner",
         summary="XGBoost ranking searched by simulated annealing (AutoTVM)",
         packages=("xgboost",),
     ),
     "chameleon": TunerSpec(
-        module="chameleon",
+        module="learning.chameleon",
         kind="ChameleonTuner",
         summary="PPO exploration and clustered sampling, as published (CHAMELEON)",
         packages=("xgboost", "torch", "sklearn"),
     ),
     "chameleon-code": TunerSpec(
-        module="chameleon",
+        module="learning.chameleon",
         kind="ChameleonCodeTuner",
         summary="CHAMELEON as its public code runs: the sampler never starts",
         packages=("xgboost", "torch", "sklearn"),
     ),
     "metaschedule": TunerSpec(
-        module="metaschedule",
+        module="model_based.metaschedule",
         kind="MetaScheduleTuner",
         summary="TVM's own evolutionary search, database and cost model (MetaSchedule)",
         packages=("tvm", "xgboost"),
         extras=("network", "search"),
     ),
     "optuna-tpe": TunerSpec(
-        module="optuna_tuners",
+        module="libraries.optuna_tuners",
         kind="TpeTuner",
         summary="tree-structured Parzen estimator (Optuna)",
         packages=("optuna",),
     ),
     "optuna-cmaes": TunerSpec(
-        module="optuna_tuners",
+        module="libraries.optuna_tuners",
         kind="CmaEsTuner",
         summary="CMA-ES with margin (Optuna)",
         packages=("optuna", "cmaes"),
     ),
     "optuna-nsga2": TunerSpec(
-        module="optuna_tuners",
+        module="libraries.optuna_tuners",
         kind="Nsga2Tuner",
         summary="NSGA-II on the one cost (Optuna)",
         packages=("optuna",),
     ),
     "nevergrad-de": TunerSpec(
-        module="nevergrad_tuner",
+        module="libraries.nevergrad_tuner",
         kind="DifferentialEvolutionTuner",
         summary="differential evolution (Nevergrad)",
         packages=("nevergrad",),
         extras=("nevergrad",),
     ),
     "botorch": TunerSpec(
-        module="botorch_tuner",
+        module="libraries.botorch_tuner",
         kind="BotorchTuner",
         summary="Gaussian process with log expected improvement (BoTorch)",
         packages=("botorch",),
     ),
     "dcoc": TunerSpec(
-        module="dcoc",
+        module="learning.dcoc",
         kind="DcocTuner",
         summary="three agents and a central critic, confidence sampling (DCOC)",
         packages=("torch", "xgboost"),
     ),
     "ppo": TunerSpec(
-        module="ppo",
+        module="learning.ppo",
         kind="PpoTuner",
         summary="DCOC with a single agent",
         packages=("torch", "xgboost"),
     ),
     "ippo": TunerSpec(
-        module="ippo",
+        module="learning.ippo",
         kind="IppoTuner",
         summary="DCOC with a critic for each agent instead of a central one",
         packages=("torch", "xgboost"),
     ),
     "onestep": TunerSpec(
-        module="onestep",
+        module="learning.onestep",
         kind="OneStepTuner",
         summary="one-step policy gradient without a critic",
         packages=("torch", "xgboost"),
     ),
     "tilewright": TunerSpec(
-        module="tilewright",
+        module="gaussian.tilewright",
         kind="TilewrightTuner",
         summary="analytic prior calibrated by what it measures, descent at the end (default)",
         prior=True,

@@ -15,8 +15,8 @@ from tilewright.cli.application import UsageError, app
 from tilewright.cli.arguments import read_board, read_memory
 
 if TYPE_CHECKING:
-    from tilewright.host.board import MemoryModel
-    from tilewright.host.hwconfig import HwConfig
+    from tilewright.host.machine.board import MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
 
 _REFERENCE_TILES_PER_SECOND: Final = 50_000
 """The reference knows no seconds: what it surely does in one bounds its runs."""
@@ -84,10 +84,10 @@ def agent(
     Agent and clients prove to each other that they know the token, and speak TLS 1.3 alone, bound
     to that proof: no certificate has to be copied.
     """
-    from tilewright.host.agent.authentication import read_token
-    from tilewright.host.agent.limits import limits_of_options
-    from tilewright.host.agent.serving import open_board, open_identity, serve_device
-    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.host.runtime.agent.authentication import read_token
+    from tilewright.host.runtime.agent.limits import limits_of_options
+    from tilewright.host.runtime.agent.serving import open_board, open_identity, serve_device
 
     if (bitstream is None) == (device is None):
         raise UsageError("give one of --bitstream and --device", field="--bitstream, --device")
@@ -125,12 +125,12 @@ def _open(
     kind: ServedDevice, hw: HwConfig, memory: MemoryModel, board: Any, max_seconds: float
 ) -> Any:
     if kind is ServedDevice.REFERENCE:
-        from tilewright.sim.reference import ReferenceDevice
+        from tilewright.sim.reference.device import ReferenceDevice
 
         return ReferenceDevice(hw)
     if kind is ServedDevice.SIMULATED_BOARD:
-        from tilewright.sim.build import build_model
-        from tilewright.sim.pynq_simulation import SimulatedBoard
+        from tilewright.sim.verilator.build import build_model
+        from tilewright.sim.verilator.pynq_simulation import SimulatedBoard
 
         return SimulatedBoard(
             hw,
@@ -141,7 +141,7 @@ def _open(
             memory_limit=int(board.cpu.contiguous_bytes),
             max_seconds=max_seconds,
         )
-    from tilewright.sim.fidelity import Fidelity
-    from tilewright.sim.verilator_device import VerilatorDevice
+    from tilewright.sim.verilator.device import VerilatorDevice
+    from tilewright.sim.verilator.fidelity import Fidelity
 
     return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value), max_seconds=max_seconds)

@@ -15,10 +15,10 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.cli.words import check_words
-from tilewright.host import extras
-from tilewright.host.errors import TilewrightError
-from tilewright.host.names import choices
-from tilewright.host.printable import printable
+from tilewright.host.common import extras
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.names import choices
+from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,10 +16,10 @@ import typer
 from tilewright.cli.application import UsageError
 
 if TYPE_CHECKING:
-    from tilewright.host.board import Board, MemoryModel
-    from tilewright.host.hwconfig import HwConfig
-    from tilewright.host.networks import NetworkTable
-    from tilewright.host.workload import Workload
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.network.workload import Workload
+    from tilewright.host.network.zoo import NetworkTable
 
 STORE_FILE: Final = "studies.sqlite"
 DEFAULT_RUNS: Final = Path("runs")
@@ -77,7 +77,7 @@ def read_network(name: str) -> NetworkTable:
         WorkloadError: there is no such network or file.
         UsageError: a file of PyTorch, whose layers only the compiler finds.
     """
-    from tilewright.host.compiler.float_model import is_torch_file
+    from tilewright.host.compiler.read.float_model import is_torch_file
 
     if is_torch_file(Path(name)):
         raise UsageError(
@@ -87,15 +87,15 @@ def read_network(name: str) -> NetworkTable:
             remedy="add --compiled, or export it to ONNX",
         )
     if name.lower().endswith(".tw"):
-        from tilewright.host.compiler.artefact import load
+        from tilewright.host.compiler.pack.artefact import load
         from tilewright.host.compiler.tasks import network_table
 
         return network_table(load(Path(name)))
     if name.lower().endswith(".onnx"):
-        from tilewright.host.frontend_onnx import load_onnx
+        from tilewright.host.network.onnx_layers import load_onnx
 
         return load_onnx(Path(name))
-    from tilewright.host.networks import load_network
+    from tilewright.host.network.zoo import load_network
 
     return load_network(name)
 
@@ -122,9 +122,9 @@ def read_compiled_graph(
             value=model,
             remedy="check the path; a built-in network has no file: leave --compiled out",
         )
-    from tilewright.host.compiler.calibration import Calibration
     from tilewright.host.compiler.compiled import compile_network
     from tilewright.host.compiler.frontend import ImportOptions, import_network
+    from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.compiler.tasks import network_table
     from tilewright.host.lowering import default_schedule
 
@@ -139,7 +139,7 @@ def read_compiled_graph(
 
 def read_board(name: str) -> Board:
     """A board by name or YAML file."""
-    from tilewright.host.board import load_board
+    from tilewright.host.machine.board import load_board
 
     return load_board(name)
 
@@ -148,7 +148,7 @@ def read_memory(name: str, board: str) -> MemoryModel:
     """A memory by name or YAML file; ``board``: that of the board."""
     if name == "board":
         return read_board(board).memory
-    from tilewright.host.board import load_memory
+    from tilewright.host.machine.board import load_memory
 
     return load_memory(name)
 

@@ -17,8 +17,8 @@ from tilewright.cli.arguments import (
     read_memory,
     read_network,
 )
-from tilewright.host.errors import TilewrightError
-from tilewright.host.printable import printable
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.printable import printable
 
 
 class UncertifiedError(TilewrightError):
@@ -47,9 +47,9 @@ def certify(
     ] = None,
 ) -> None:
     """Find the best network of all configurations and schedules, by enumeration on the twin."""
-    from tilewright.host.hwconfig import load_hwconfig
-    from tilewright.tuner.certify import Certifier, class_lines
-    from tilewright.tuner.rules import host_rules
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.tuner.exhaustive.certify import Certifier, class_lines
+    from tilewright.tuner.schedule.rules import host_rules
 
     table, target = read_network(network), read_board(board)
     certificate = Certifier(

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from tilewright.host.printable import printable
+from tilewright.host.common.printable import printable
 
 
 class PrintableConsole(Console):

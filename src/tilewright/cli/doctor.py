@@ -15,7 +15,7 @@ def doctor() -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
     from rich.markup import escape
 
-    from tilewright.sim.toolchain import doctor as run_checks
+    from tilewright.sim.tools.toolchain import doctor as run_checks
 
     console = open_console()
     failed = 0

@@ -46,8 +46,8 @@ def exhaust(
     ),
 ) -> None:
     """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""
-    from tilewright.host.hwconfig import load_hwconfig
-    from tilewright.tuner.landscape_report import print_landscapes
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.tuner.exhaustive.landscape_report import print_landscapes
 
     config, table = load_hwconfig(hw), read_network(network)
     print_landscapes(

@@ -14,9 +14,9 @@ def configs() -> None:
     from rich import box
     from rich.table import Table
 
-    from tilewright.host.area import estimate
-    from tilewright.host.hwconfig import load_hwconfig, named_configs
-    from tilewright.tuner.print_table import print_table
+    from tilewright.host.common.print_table import print_table
+    from tilewright.host.machine.area import estimate
+    from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
@@ -40,8 +40,8 @@ def boards() -> None:
     from rich import box
     from rich.table import Table
 
-    from tilewright.host.board import load_board, named_boards
-    from tilewright.tuner.print_table import print_table
+    from tilewright.host.common.print_table import print_table
+    from tilewright.host.machine.board import load_board, named_boards
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
@@ -63,7 +63,7 @@ def tuners() -> None:
     """List the search algorithms with what each one uses."""
     from rich.table import Table
 
-    from tilewright.tuner.print_table import print_table
+    from tilewright.host.common.print_table import print_table
     from tilewright.tuner.search import TUNERS
 
     table = Table("tuner", "track", "packages", "what it does", box=None, pad_edge=False)
@@ -78,8 +78,8 @@ def allocators() -> None:
     """List who can get the next measurements of a study, with what each one uses."""
     from rich.table import Table
 
+    from tilewright.host.common.print_table import print_table
     from tilewright.tuner.allocate import ALLOCATORS
-    from tilewright.tuner.print_table import print_table
 
     table = Table("allocator", "packages", "the next slot goes to", box=None, pad_edge=False)
     for name, spec in ALLOCATORS.items():

@@ -21,20 +21,20 @@ from tilewright.cli.arguments import (
     require_readable,
     store_location,
 )
-from tilewright.host.errors import fields_named
-from tilewright.host.printable import printable
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tilewright.host.board import Board, MemoryModel
-    from tilewright.host.compiler.artefact import CompiledNetwork
-    from tilewright.host.compiler.calibration import Calibration
-    from tilewright.host.compiler.runtime import NetworkRun
-    from tilewright.host.device import Device
-    from tilewright.host.hwconfig import HwConfig
-    from tilewright.tuner.schedule_book import ScheduleBook
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
+    from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.compiler.run.runtime import NetworkRun
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.runtime.device import Device
+    from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
 
 class NetworkDevice(StrEnum):
@@ -117,7 +117,7 @@ def compile_command(
     trust_model: TrustModelOption = False,
 ) -> None:
     """Compile a network into one file: programs of the accelerator and what the CPU runs."""
-    from tilewright.host.hwconfig import load_hwconfig
+    from tilewright.host.machine.hwconfig import load_hwconfig
 
     if model.suffix.lower() == ".tw":
         raise UsageError(
@@ -135,11 +135,11 @@ def compile_command(
         "--calibration" if calibration else "--random-calibration",
     )
 
-    from tilewright.host.compiler.artefact import save
     from tilewright.host.compiler.compiled import compile_network
     from tilewright.host.compiler.frontend import ImportOptions, QuantiseOptions, import_network
-    from tilewright.tuner.schedule_book import ScheduleBook
-    from tilewright.tuner.store import Store
+    from tilewright.host.compiler.pack.artefact import save
+    from tilewright.tuner.store.store import Store
+    from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
     console = open_console()
     started = time.perf_counter()
@@ -279,7 +279,7 @@ def run_command(
         require_readable(data, "--input")
     import numpy as np
 
-    from tilewright.host.compiler.artefact import load
+    from tilewright.host.compiler.pack.artefact import load
 
     compiled = load(network)
     target = read_board(board) if board else compiled_board(compiled)
@@ -364,7 +364,7 @@ def save_arrays(path: Path, arrays: dict[str, Any]) -> None:
 
     import numpy as np
 
-    from tilewright.host.whole_file import write_whole
+    from tilewright.host.common.whole_file import write_whole
 
     content = io.BytesIO()
     np.savez(content, **arrays)
@@ -387,7 +387,7 @@ def compiled_board(compiled: CompiledNetwork) -> Board:
     Raises:
         UsageError: no built-in board has that name.
     """
-    from tilewright.host.board import named_boards
+    from tilewright.host.machine.board import named_boards
 
     name = str(compiled.conditions.get("board", "pynq-z2"))
     if name not in named_boards():
@@ -423,15 +423,15 @@ def open_board_device(
     if bool(agent) == (bitstream is not None):
         raise UsageError("give one of --agent and --bitstream", field="--device board")
     if bitstream is not None:
-        from tilewright.host.agent.serving import open_board
+        from tilewright.host.runtime.agent.serving import open_board
 
         return open_board(hw, board, bitstream, ip=ip)
     if token_file is None:
         raise UsageError(
             "needs the agent's secret", field="--agent", remedy="add --token-file FILE"
         )
-    from tilewright.host.agent.authentication import read_token
-    from tilewright.host.agent.client import RemoteDevice
+    from tilewright.host.runtime.agent.authentication import read_token
+    from tilewright.host.runtime.agent.client import RemoteDevice
 
     return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds, plain=plain)
 
@@ -440,7 +440,7 @@ def execute(
     compiled: CompiledNetwork, device: Device, inputs: Any, *, trusted: bool = False
 ) -> NetworkRun:
     """Run a network on a device, and close it."""
-    from tilewright.host.compiler.runtime import NetworkRunner
+    from tilewright.host.compiler.run.runtime import NetworkRunner
 
     try:
         with NetworkRunner(compiled, device, trusted=trusted) as runner:
@@ -453,7 +453,7 @@ def read_calibration(
     path: Path | None, random_inputs: int, mean: str, std: str
 ) -> Calibration | None:
     """Calibration data as the options state them; None: none."""
-    from tilewright.host.compiler.calibration import Calibration
+    from tilewright.host.compiler.read.calibration import Calibration
 
     if path is None and not random_inputs:
         return None
@@ -502,8 +502,8 @@ def read_inputs(
     std: str,
 ) -> dict[str, npt.NDArray[np.generic]]:
     """One set of inputs of a network: a file's first, or noise."""
-    from tilewright.host.compiler.argument import Argument
-    from tilewright.host.compiler.calibration import Calibration
+    from tilewright.host.compiler.read.argument import Argument
+    from tilewright.host.compiler.read.calibration import Calibration
 
     if (path is None) == (not random_input):
         raise UsageError("give one of --input and --random", field="--input, --random")
@@ -532,8 +532,8 @@ def print_layers(
     from rich.table import Table
     from rich.text import Text
 
-    from tilewright.sim.network_timing import time_layers
-    from tilewright.tuner.print_table import print_table
+    from tilewright.host.common.print_table import print_table
+    from tilewright.sim.twin.network_timing import time_layers
 
     console = open_console()
     table = Table(

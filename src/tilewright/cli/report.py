@@ -13,12 +13,12 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
-from tilewright.host.errors import StoreError
+from tilewright.host.common.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tilewright.tuner.store import Store as StoreType
+    from tilewright.tuner.store.store import Store as StoreType
 
 CONFIG_SUFFIX = ".yaml"
 """Of the chosen configuration, which has the report's name otherwise."""
@@ -63,8 +63,8 @@ def open_to_read(location: Path | str) -> StoreType:
     Raises:
         StoreError: it cannot be read.
     """
-    from tilewright.tuner.store import Store
-    from tilewright.tuner.store_database import OldStoreError
+    from tilewright.tuner.store.database import OldStoreError
+    from tilewright.tuner.store.store import Store
 
     def waiting(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201  (progress)
@@ -85,7 +85,7 @@ def _file_name(study: str) -> str:
 
 def _latest(names: Sequence[str]) -> str:
     """The study that was started last, whatever was set aside from an older one since."""
-    from tilewright.tuner.store import ASIDE
+    from tilewright.tuner.store.store import ASIDE
 
     return next((name for name in reversed(names) if ASIDE not in name), names[-1])
 
@@ -105,12 +105,12 @@ def show_report(
     Raises:
         typer.Exit: a trial's output was wrong.
     """
-    from tilewright.tuner.choice import chosen_by_objective
-    from tilewright.tuner.pareto import pareto, pareto_lines
-    from tilewright.tuner.report import print_summary
-    from tilewright.tuner.report_html import write_html
-    from tilewright.tuner.result_json import write_json
-    from tilewright.tuner.results import load_result
+    from tilewright.tuner.report.page import write_html
+    from tilewright.tuner.report.pareto import pareto, pareto_lines
+    from tilewright.tuner.report.result_json import write_json
+    from tilewright.tuner.report.summary import print_summary
+    from tilewright.tuner.study.best_network import chosen_by_objective
+    from tilewright.tuner.study.results import load_result
 
     console = open_console()
     result = chosen_by_objective(load_result(store, name))
@@ -137,8 +137,8 @@ def _write_config(hw: Mapping[str, Any], path: Path) -> Path:
     Raises:
         UsageError: the file cannot be written.
     """
-    from tilewright.host.hwconfig import HwConfig
-    from tilewright.host.whole_file import write_whole
+    from tilewright.host.common.whole_file import write_whole
+    from tilewright.host.machine.hwconfig import HwConfig
 
     try:
         write_whole(path, HwConfig(**hw).to_yaml())

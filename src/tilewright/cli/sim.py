@@ -17,14 +17,14 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import read_memory, read_network
-from tilewright.host.printable import printable
+from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
-    from tilewright.host.board import MemoryModel
-    from tilewright.host.device import Counters
-    from tilewright.host.hwconfig import HwConfig
-    from tilewright.host.schedule import Schedule
-    from tilewright.host.workload import Workload
+    from tilewright.host.machine.board import MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.network.schedule import Schedule
+    from tilewright.host.network.workload import Workload
+    from tilewright.host.runtime.device import Counters
 
 
 PATIENCE_SECONDS = 1.5
@@ -83,10 +83,10 @@ def sim(
     """Run one layer, check its output bit-exact, and print cycles and counters."""
     import numpy as np
 
-    from tilewright.host.bound import bound
-    from tilewright.host.golden import conv2d_int8, random_tensors
-    from tilewright.host.hwconfig import load_hwconfig
     from tilewright.host.lowering import lower
+    from tilewright.host.lowering.cycle_bound import bound
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.host.network.golden import conv2d_int8, random_tensors
 
     config = load_hwconfig(hw)
     workload = read_network(network)[layer]
@@ -106,7 +106,7 @@ def sim(
         )
     image = lowered.image(tensors)
     if waves is not None:
-        from tilewright.sim.wave_run import run_with_waves
+        from tilewright.sim.executor.wave_run import run_with_waves
 
         with say_building(config, waves=True):
             result = run_with_waves(
@@ -136,8 +136,8 @@ def sim(
         name = printable(str(waves))
         print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
     if trace is not None:
-        from tilewright.sim.trace import write_trace
-        from tilewright.sim.twin_device import Twin
+        from tilewright.sim.twin.device import Twin
+        from tilewright.sim.twin.trace import write_trace
 
         count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
         print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
@@ -154,10 +154,10 @@ def sim(
 
 def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
     """The untuned schedule, or a legal one from a YAML file."""
-    from tilewright.host.errors import ScheduleError
+    from tilewright.host.common.errors import ScheduleError
+    from tilewright.host.common.yaml_files import read_yaml_mapping
     from tilewright.host.lowering import default_schedule, legal
-    from tilewright.host.schedule import Schedule
-    from tilewright.host.yaml_files import read_yaml_mapping
+    from tilewright.host.network.schedule import Schedule
 
     if name == "default":
         return default_schedule(hw, workload)
@@ -197,19 +197,19 @@ def say_building(hw: HwConfig, *, waves: bool = False) -> Iterator[None]:
 def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel) -> Any:
     """The device of a kind."""
     if kind is DeviceKind.REFERENCE:
-        from tilewright.sim.reference import ReferenceDevice
+        from tilewright.sim.reference.device import ReferenceDevice
 
         return ReferenceDevice(hw)
     if kind is DeviceKind.TWIN:
-        from tilewright.sim.twin_device import TwinDevice
+        from tilewright.sim.twin.device import TwinDevice
 
         return TwinDevice(hw, memory)
     if kind is DeviceKind.CXXRTL:
-        from tilewright.sim.cxxrtl_device import CxxrtlDevice
+        from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
 
         return CxxrtlDevice(hw, memory)
-    from tilewright.sim.fidelity import Fidelity
-    from tilewright.sim.verilator_device import VerilatorDevice
+    from tilewright.sim.verilator.device import VerilatorDevice
+    from tilewright.sim.verilator.fidelity import Fidelity
 
     return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value))
 
@@ -221,8 +221,8 @@ def print_run(
     from rich import box
     from rich.table import Table
 
-    from tilewright.host.registers import UNIT_COUNTER_STATES, UNIT_NAMES
-    from tilewright.tuner.print_table import print_table
+    from tilewright.host.common.print_table import print_table
+    from tilewright.host.machine.registers import UNIT_COUNTER_STATES, UNIT_NAMES
 
     console = open_console()
     console.print(title, highlight=False, markup=False, soft_wrap=True)

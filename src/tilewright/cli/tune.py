@@ -28,12 +28,12 @@ from tilewright.cli.arguments import (
     store_location,
 )
 from tilewright.cli.report import show_report
-from tilewright.host.errors import TilewrightError
+from tilewright.host.common.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.sim.executor import Executor
-    from tilewright.tuner.settings import StudySettings
-    from tilewright.tuner.warm_start import WarmStart
+    from tilewright.sim.executor.protocol import Executor
+    from tilewright.tuner.study.settings import StudySettings
+    from tilewright.tuner.study.warm_start import WarmStart
 
 
 class ModeName(StrEnum):
@@ -191,9 +191,9 @@ def tune(
     name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
 ) -> None:
     """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
-    from tilewright.host.hwconfig import load_hwconfig
-    from tilewright.tuner.objective import ObjectiveName
-    from tilewright.tuner.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.tuner.study.objective import ObjectiveName
+    from tilewright.tuner.study.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
 
     screened = screen is ScreenName.TWIN and fidelity is not FidelityName.TWIN
     start = load_hwconfig(base if hw is None else hw)
@@ -250,15 +250,15 @@ def tune(
 
 def open_executor(ray: str, workers: int | None) -> Executor:
     """Processes of this machine, or a cluster whose machines must run the same sources."""
-    from tilewright.tuner.oracle import RETRIES, WALL_LIMIT_S, rtl_identity
+    from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, rtl_identity
 
     if ray:
-        from tilewright.sim.ray_executor import RayExecutor
+        from tilewright.sim.executor.ray_executor import RayExecutor
 
         return RayExecutor(
             ray, workers, wall_limit_s=WALL_LIMIT_S, retries=RETRIES, fingerprint=rtl_identity
         )
-    from tilewright.sim.worker import WorkerPool
+    from tilewright.sim.executor.worker import WorkerPool
 
     return WorkerPool(workers or os.cpu_count() or 1, wall_limit_s=WALL_LIMIT_S, retries=RETRIES)
 
@@ -291,14 +291,14 @@ def run_tune(
         ray: address of a cluster; empty: this machine.
         workers: worker processes; None: one a core.
     """
-    from tilewright.host.printable import printable
-    from tilewright.tuner.oracle import DeviceOracle
-    from tilewright.tuner.progress import ProgressDisplay
-    from tilewright.tuner.rules import host_rules
-    from tilewright.tuner.store import Store
-    from tilewright.tuner.study import run_study
-    from tilewright.tuner.tuned_share import share_lines
-    from tilewright.tuner.twin_oracle import TwinOracle
+    from tilewright.host.common.printable import printable
+    from tilewright.tuner.measure.oracle import DeviceOracle
+    from tilewright.tuner.measure.twin_oracle import TwinOracle
+    from tilewright.tuner.report.progress import ProgressDisplay
+    from tilewright.tuner.report.tuned_share import share_lines
+    from tilewright.tuner.schedule.rules import host_rules
+    from tilewright.tuner.store.store import Store
+    from tilewright.tuner.study.study import run_study
 
     console = open_console()
     if fidelity != FidelityName.TWIN and not ray:
@@ -355,7 +355,7 @@ def _require_tools() -> None:
     Raises:
         ToolError: Verilator or the C++ compiler is missing.
     """
-    from tilewright.sim.toolchain import find_compiler, find_verilator
+    from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 
     find_verilator()
     find_compiler()
@@ -363,9 +363,9 @@ def _require_tools() -> None:
 
 def _warm_start(source: str, location: Path | str, name: str, settings: StudySettings) -> WarmStart:
     """The trials to begin with: those that the study began with, when it is taken up again."""
-    from tilewright.tuner.ladder import screening_name
-    from tilewright.tuner.store import Store
-    from tilewright.tuner.warm_start import read_warm_start
+    from tilewright.tuner.store.store import Store
+    from tilewright.tuner.study.confirmation import screening_name
+    from tilewright.tuner.study.warm_start import read_warm_start
 
     wanted = screening_name(name) if settings.screen != "none" else name
     earlier = None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tilewright.host.errors import TilewrightError
+from tilewright.host.common.errors import TilewrightError
 
 
 def check_words(words: Sequence[str]) -> None:

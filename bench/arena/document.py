@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/tuners-study.md from the JSON of `bench/tuners.py`: no figure is typed by hand.
+
+python -m tilewright.bench.arena.document build/bench/tuners.json docs/tuners-study.md
+
+Several JSON files (other tuners, tasks, seeds or arms) make one page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.bench.arena import sections
+from tilewright.bench.arena.markdown import bullets
+from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.plots import write_plots
+from tilewright.bench.arena.sections import Study
+from tilewright.host.common.errors import ConfigError
+
+_ORIGIN: Final = (
+    "Written by `python -m tilewright.bench.arena.document` from the JSON of `bench/tuners.py`; "
+    "edit neither figure nor text here. To repeat it:"
+)
+
+
+def write_document(study: Study, path: Path) -> None:
+    """Write the study's page.
+
+    Raises:
+        ConfigError: the page cannot be written.
+    """
+    try:
+        path.write_text(document(study), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the page cannot be written ({error.strerror})", field=str(path)
+        ) from error
+
+
+def document(study: Study) -> str:
+    """The page of a study (`merge.merge`) as Markdown."""
+    parts = (
+        _opening(study),
+        sections.networks_covered_section(study),
+        sections.tasks_section(study),
+        sections.measurements_section(study),
+        sections.regrets_section(study),
+        sections.tests_section(study),
+        sections.costs_section(study),
+        sections.networks_section(study),
+        sections.common_section(study),
+        sections.arms_section(study),
+        sections.selections_section(study),
+        sections.confirmations_section(study),
+        sections.published_section(study),
+        sections.rules_section(study),
+    )
+    return "\n\n".join(text for text in parts if text) + "\n"
+
+
+def _opening(study: Study) -> str:
+    conditions = study["conditions"]
+    parts = conditions["parts"]
+    missing = sum(part["runs_missing"] for part in parts)
+    failures = list(dict.fromkeys(text for part in parts for text in part["failures"]))
+    files = _files(parts)
+    commands = [
+        f"$ python bench/tuners.py {_arguments(part)} --json {file}"
+        for part, file in zip(parts, files, strict=True)
+    ]
+    lines = [
+        "# Tuners, judged by the exhaustive optimum",
+        _ORIGIN,
+        (
+            "```console\n"
+            + "\n".join(commands)
+            + "\n$ python -m tilewright.bench.arena.document "
+            + " ".join(files)
+            + " docs/tuners-study.md --html build/bench/tuners.html\n```"
+        ),
+        (
+            f"Track *{conditions['track']}*: {_track(conditions)} Space `{conditions['space']}`, "
+            f"{conditions['memory']}, asks of {conditions['batch']}, the same "
+            f"{conditions['initial_points']} random first points for every tuner on a task and "
+            f"seed. {conditions['fidelity']} (`{conditions['twin']}`)."
+        ),
+    ]
+    if missing:
+        lines.append(
+            f"**Incomplete**: {missing:,} runs of the plan were not made in the time given. Every "
+            "figure is of the runs that were; the tables say how many."
+        )
+    if notes := [part["note"] for part in parts if part.get("note")]:
+        lines.append("How this study came about:\n\n" + bullets(notes))
+    if failures:
+        lines.append("Runs that ended with an error:\n\n" + bullets(failures))
+    return "\n\n".join(lines)
+
+
+def _files(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    if len(parts) == 1:
+        return ["build/bench/tuners.json"]
+    return [f"build/bench/tuners-{number}.json" for number in range(1, len(parts) + 1)]
+
+
+def _arguments(conditions: Mapping[str, Any]) -> str:
+    words = [
+        f"--track {conditions['track']}",
+        f"--networks {','.join(conditions['networks'])}",
+        f"--seeds {conditions['seeds']}",
+        f"--budget {conditions['budget']}",
+        f"--arms {','.join(conditions['arms'])}",
+        f"--noise {','.join(f'{n:g}' for n in conditions['noise_percent'])}",
+    ]
+    if conditions["layers"] != "all":
+        words.append(f"--layers {','.join(conditions['layers'])}")
+    if conditions.get("without"):
+        words.append(f"--without {','.join(conditions['without'])}")
+    if conditions["hard_only"]:
+        words.append("--hard")
+    for name in ("work_limit", "per_network", "draw", "selections"):
+        if conditions.get(name):
+            words.append(f"--{name.replace('_', '-')} {conditions[name]:g}")
+    if conditions.get("confirm"):
+        words.append("--confirm")
+    words.append(f"--tuners '{' '.join(conditions['sources'])}'")
+    return " ".join(words)
+
+
+def _track(conditions: Mapping[str, Any]) -> str:
+    configs = conditions["configurations"]
+    if len(configs) == 1:
+        return f"schedules on `{configs[0]}` alone, what VTA's AutoTVM template searched."
+    return (
+        f"each layer chooses one of {len(configs)} configurations that fit a PYNQ-Z2 "
+        f"({', '.join(f'`{name}`' for name in configs)}) together with its schedule. That is what "
+        "the papers report; it is not deployable as one bitstream."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="The page of a study of tuners.")
+    parser.add_argument("studies", nargs="+", type=Path, metavar="JSON", help="of bench/tuners.py")
+    parser.add_argument("page", type=Path, metavar="PAGE", help="Markdown to write")
+    parser.add_argument("--html", type=Path, help="write the plots here")
+    options = parser.parse_args(arguments)
+    study = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.studies])
+    write_document(study, options.page)
+    if options.html:
+        write_plots(study, options.html)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

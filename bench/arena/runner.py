@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many runs on worker processes, each kept as one line of a file the moment it ends.
+
+A line is found again by what the run depends on: the trial, the twin, and the sources of the
+tuner and of the replay. So a stopped study goes on where it was, and a tuner that was changed is
+run anew while the others are not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import itertools
+import json
+import multiprocessing
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.bench.arena.replay import Event, Run, Trial, replay
+from tilewright.bench.arena.tables import Table, load_table
+from tilewright.bench.arena.tasks import Task, drawn
+from tilewright.host.common.errors import StoreError, TilewrightError
+from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.search import TunerError, tuner_spec
+
+PAST_TASKS: Final = 2
+"""Other tasks that a contestant with experience is told of."""
+
+SEED_BLOCK: Final = 5
+"""Seeds of all tuners on all tasks before the next seeds: what is cut short is balanced."""
+
+SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128}
+"""Tuners whose cost grows too fast for more measurements: their runs are censored there."""
+
+_SEARCH: Final = "tilewright.tuner.search"
+_IMPORTED: Final = re.compile(r"^from (tilewright\.tuner\.[\w.]+) import", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """A tuner in the arena.
+
+    Attributes:
+        label: how the study calls it.
+        tuner: a name in `TUNERS`.
+        prior: whether it gets the prior that it may take.
+        options: of its class.
+        transfer: whether it is told measurements of other tasks (`replay.experience_of`).
+    """
+
+    label: str
+    tuner: str
+    prior: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    transfer: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Contestant:
+        """``name``, ``name:no-prior``, ``name:transfer`` or ``name:option=value,...``.
+
+        The text is the contestant's label.
+
+        Values are read as JSON, and as plain text where they are none.
+
+        Raises:
+            TunerError: no such tuner, or an option without a value.
+        """
+        name, _, rest = text.partition(":")
+        tuner_spec(name)
+        if rest == "no-prior":
+            return cls(label=text, tuner=name, prior=False)
+        if rest == "transfer":
+            return cls(label=text, tuner=name, transfer=True)
+        options: dict[str, Any] = {}
+        for part in filter(None, rest.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise TunerError(
+                    "an option of a tuner needs a value",
+                    field=text,
+                    value=part,
+                    remedy="write name:option=value, name:no-prior or name:transfer",
+                )
+            try:
+                options[key] = json.loads(value)
+            except ValueError:
+                options[key] = value
+        return cls(label=text, tuner=name, options=options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a study runs: every combination.
+
+    Attributes:
+        tasks: by `Task.id`.
+        contestants: tuners with their options.
+        seeds: 0 up to this number.
+        arms: of `replay.ARMS`.
+        noises: standard deviations; the as-published arm is run without noise alone.
+        budget: measurements of a run.
+    """
+
+    tasks: Mapping[str, Task]
+    contestants: Sequence[Contestant]
+    seeds: int
+    arms: Sequence[str] = ("masked",)
+    noises: Sequence[float] = (0.0,)
+    budget: int = 256
+
+    def trials(self) -> Iterator[Trial]:
+        """Every run, in the order in which they are made.
+
+        Raises:
+            TunerError: a contestant with experience, and too few tasks to draw it from.
+        """
+        conditions = [(arm, noise) for arm in self.arms for noise in self.noises]
+        conditions = [(arm, noise) for arm, noise in conditions if arm == "masked" or not noise]
+        for first in range(0, self.seeds, SEED_BLOCK):
+            block = range(first, min(first + SEED_BLOCK, self.seeds))
+            for (arm, noise), task, who, seed in itertools.product(
+                conditions, self.tasks, self.contestants, block
+            ):
+                yield Trial(
+                    task=task,
+                    tuner=who.tuner,
+                    seed=seed,
+                    arm=arm,
+                    noise=noise,
+                    budget=min(self.budget, SMALL_BUDGETS.get(who.tuner, self.budget)),
+                    prior=who.prior,
+                    options=who.options,
+                    past=self._past(task) if who.transfer else (),
+                )
+
+    def _past(self, task: str) -> tuple[str, ...]:
+        """Other tasks, drawn by their names."""
+        others = [other for other in self.tasks if other != task]
+        if len(others) < PAST_TASKS:
+            raise TunerError(
+                f"experience is drawn from {PAST_TASKS} other tasks",
+                field="tasks",
+                value=len(self.tasks),
+                remedy="add layers, or leave the contestant with transfer out",
+            )
+        return tuple(drawn(others, PAST_TASKS))
+
+
+class RunStore:
+    """Runs in a file of JSON lines.
+
+    Args:
+        path: created when missing.
+
+    Raises:
+        StoreError: the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        self._runs: dict[str, Run] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise StoreError(
+                f"the file of runs must be writable ({error.strerror})", field=str(path)
+            ) from error
+        for line in lines:
+            try:
+                data = json.loads(line)
+            except ValueError:  # the line that a kill cut off
+                continue
+            self._runs[data["key"]] = _run_of(data["run"])
+
+    def get(self, key: str) -> Run | None:
+        """The run of a key."""
+        return self._runs.get(key)
+
+    def add(self, key: str, run: Run) -> None:
+        """Keep a run."""
+        self._runs[key] = run
+        line = json.dumps({"key": key, "run": asdict(run)}, separators=(",", ":"))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a study's runs gave.
+
+    Attributes:
+        runs: those that are known, in the plan's order.
+        failures: what a run that ended with an error said, by trial, once a tuner and text.
+        missing: runs that the time did not suffice for.
+    """
+
+    runs: Sequence[Run]
+    failures: Sequence[str]
+    missing: int
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    tables: Path,
+    store: RunStore,
+    workers: int = 2,
+    seconds: float = float("inf"),
+    on_progress: Callable[[int, int, Trial], None] | None = None,
+) -> Outcome:
+    """Make every run of a plan that the store does not hold yet.
+
+    Args:
+        plan: what to run.
+        tables: folder of the landscapes; they must be complete, or workers complete them.
+        store: what is known.
+        workers: processes.
+        seconds: no run is started after so long.
+        on_progress: told runs done, runs in all, and the run that ended.
+    """
+    trials = [(key_of(trial), trial) for trial in plan.trials()]
+    pending = iter([(key, trial) for key, trial in trials if store.get(key) is None])
+    done = sum(store.get(key) is not None for key, _ in trials)
+    ends, failures = time.monotonic() + seconds, dict[str, None]()
+    context = multiprocessing.get_context("spawn")
+    # Ctrl-C reaches the whole group: this process ends the study, workers end with their run.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=signal.signal, initargs=ignore
+    ) as pool:
+        running: dict[Future[Run], tuple[str, Trial]] = {}
+        while True:
+            while len(running) < 2 * workers and time.monotonic() < ends:
+                following = next(pending, None)
+                if following is None:
+                    break
+                key, trial = following
+                past = [plan.tasks[other] for other in trial.past]
+                future = pool.submit(_job, plan.tasks[trial.task], trial, past, tables)
+                running[future] = following
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                key, trial = running.pop(future)
+                done += 1
+                error = future.exception()
+                if error is None:
+                    store.add(key, future.result())
+                elif isinstance(error, Exception):
+                    failures[f"{trial.tuner}: {type(error).__name__}: {error}"] = None
+                else:
+                    raise error
+                if on_progress is not None:
+                    on_progress(done, len(trials), trial)
+    known = [store.get(key) for key, _ in trials]
+    runs = [run for run in known if run is not None]
+    return Outcome(runs=runs, failures=list(failures), missing=len(trials) - len(runs))
+
+
+def key_of(trial: Trial) -> str:
+    """What a run depends on, as a text."""
+    text = json.dumps(asdict(trial), sort_keys=True)
+    parts = (text, identity_of("twin"), sources_of(trial.tuner))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+@functools.cache
+def sources_of(tuner: str) -> str:
+    """Digest of an algorithm, of the tuner's modules that it imports, and of the replay."""
+    spec = tuner_spec(tuner)
+    pending = [f"{_SEARCH}.{spec.module}", f"{_SEARCH}.tuner"]
+    if spec.prior:
+        pending.append("tilewright.tuner.schedule.space_prior")
+    # Not followed: the registry, because a new entry changes no other algorithm.
+    found: dict[str, str] = {_SEARCH: "", f"{_SEARCH}.registry": ""}
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found[name] = _source(name)
+            pending += _IMPORTED.findall(found[name])
+    for name in (f"{__package__}.replay", f"{__package__}.tasks"):
+        found[name] = _source(name)
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise TilewrightError("no such module", field="tuner", value=module)
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _run_of(data: Mapping[str, Any]) -> Run:
+    return Run(
+        trial=Trial(**{**data["trial"], "past": tuple(data["trial"]["past"])}),
+        events=tuple(Event(**event) for event in data["events"]),
+        trials=data["trials"],
+        tuner_seconds=data["tuner_seconds"],
+    )
+
+
+# -- in the workers ---------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _table(task: Task, folder: Path) -> Table:
+    return load_table(task, folder)
+
+
+def _job(task: Task, trial: Trial, past: Sequence[Task], folder: Path) -> Run:
+    return replay(_table(task, folder), trial, [_table(other, folder) for other in past])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML files that users write: read as plain mappings, whatever is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import choices
+
+MAX_BYTES: Final = 1 << 20
+"""No description of hardware is longer."""
+
+SUFFIXES: Final = (".yaml", ".yml")
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """A safe loader without aliases and merge keys, which refuses a key that is given twice.
+
+    A few hundred bytes of aliases grow to gigabytes.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Build a node that is no alias."""
+        if self.check_event(yaml.events.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]  # of PyYAML
+            raise yaml.composer.ComposerError(
+                None, None, "aliases (*name) cannot be used", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping; PyYAML itself would keep the last value silently."""
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            problem = ""
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                problem = "merge keys (<<) cannot be used"
+            elif key_node.value in seen:
+                problem = f"key {key_node.value!r} is given twice"
+            if problem:
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
+    """Read a YAML file whose document must be a mapping.
+
+    Raises:
+        ConfigError: missing or long file, YAML syntax error, or another kind of document.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode("utf-8")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
+        raise ConfigError(
+            f"{what} must be a readable file",
+            field=str(path),
+            remedy=getattr(error, "strerror", None) or "save it as UTF-8 text",
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{what} must be at most {MAX_BYTES:,} bytes long", field=str(path))
+    try:
+        found = yaml.load(text, Loader=_PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        place = f"{path}:{where.line + 1}" if where is not None else str(path)
+        problem = getattr(error, "problem", None) or "cannot be parsed"
+        raise ConfigError(
+            f"{what} must be valid YAML ({problem})", field=place, remedy="fix the syntax there"
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"{what} must be a mapping of keys to values",
+            field=str(path),
+            value=type(found).__name__,
+            remedy="write 'key: value' lines",
+        )
+    return found
+
+
+def named_file(
+    name_or_path: str | Path, folder: Path, what: str, field: str, names: Sequence[str]
+) -> Path:
+    """The YAML file of a name, or the file that a path names.
+
+    Args:
+        name_or_path: with a suffix of `SUFFIXES` it is a path.
+        folder: of the files that have names.
+        what: they describe.
+        field: of the message.
+        names: that can be used, for the message.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    path = Path(name_or_path)
+    if path.suffix in SUFFIXES and not path.is_dir():
+        return path
+    found = folder / f"{name_or_path}.yaml"
+    if str(name_or_path) == path.name and found.is_file():
+        return found
+    rule, remedy = f"no {what} of that name", ""
+    if path.is_dir() and str(name_or_path):
+        rule, remedy = f"a {what} is a YAML file, no folder", ""
+        inside = sorted(each.name for suffix in SUFFIXES for each in path.glob(f"*{suffix}"))
+        if inside:
+            remedy = choices("", [str(path / each) for each in inside])
+    elif path.is_file():
+        rule, remedy = f"a {what} is a file that ends in {' or '.join(SUFFIXES)}", "rename it"
+    if not remedy:
+        remedy = f"{choices(name_or_path, names)}, or the path of a YAML file"
+    raise ConfigError(
+        rule,
+        field=field,
+        value=str(name_or_path),
+        remedy=remedy,
+    )

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The function ``main`` of a Relax module as steps: units of the accelerator, single bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.relax_calls import operator_name, variables_of
+from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
+from tilewright.host.compiler.divide.relax_patterns import match_unit
+from tilewright.host.compiler.divide.relax_units import Refusal, Unit, read_unit
+
+Var = Any
+Expr = Any
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """A unit, or one binding that runs on the CPU.
+
+    Attributes:
+        index: in the order of the program.
+        var: what the step defines.
+        value: the expression bound to it; of a unit the quantize call.
+        interior: bindings that the unit contains besides, in order.
+        reads: variables of other steps and parameters.
+        operators: which operators of the model are in it.
+        unit: ``None`` on the CPU.
+    """
+
+    index: int
+    var: Var
+    value: Expr
+    interior: tuple[tuple[Var, Expr], ...]
+    reads: tuple[Var, ...]
+    operators: tuple[int, ...]
+    unit: Unit | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepGraph:
+    """All steps of a function.
+
+    Attributes:
+        steps: in topological order.
+        writer: the step that defines a variable.
+        readers: the steps that read a variable.
+        result: what the function returns.
+        refusals: reasons by operator of the model.
+    """
+
+    steps: tuple[Step, ...]
+    writer: dict[Var, Step]
+    readers: dict[Var, list[Step]]
+    result: Expr
+    refusals: dict[int, str]
+
+
+def read_steps(model: RelaxModel) -> StepGraph:
+    """Find the units in a module.
+
+    Raises:
+        WorkloadError: control flow or shapes that depend on data.
+    """
+    function = model.module["main"]
+    bindings = list(_bindings(function))
+    values = relax.analysis.get_var2val(function)
+    users = _users(bindings, function.body.body)
+    refusals: dict[int, str] = {}
+    units: dict[Var, tuple[Unit, tuple[tuple[Var, Expr], ...]]] = {}
+    inside: set[Var] = set()
+    for var, value in bindings:
+        if operator_name(value) != "relax.quantize":
+            continue
+        matched = match_unit(value, values)
+        if matched is None:
+            continue
+        kind, parts = matched
+        stops = {parts[name].args[0] for name in parts if name.startswith("data")}
+        interior = _interior(value, stops, values)
+        try:
+            _require_private(var, interior, users)
+            unit = read_unit(kind, value, parts)
+        except Refusal as refusal:
+            for operator in _operators(interior, model):
+                refusals[operator] = str(refusal)
+            continue
+        units[var] = (unit, interior)
+        inside |= {name for name, _ in interior}
+    steps: list[Step] = []
+    for var, value in bindings:
+        if var in inside:
+            continue
+        found = units.get(var)
+        inner = found[1] if found is not None else ()
+        reads = found[0].data if found is not None else variables_of(value)
+        steps.append(
+            Step(
+                index=len(steps),
+                var=var,
+                value=value,
+                interior=inner,
+                reads=tuple(dict.fromkeys(reads)),
+                operators=tuple(_operators((*inner, (var, value)), model)),
+                unit=found[0] if found is not None else None,
+            )
+        )
+    readers: dict[Var, list[Step]] = {}
+    for step in steps:
+        for read in step.reads:
+            readers.setdefault(read, []).append(step)
+    return StepGraph(
+        steps=tuple(steps),
+        writer={step.var: step for step in steps},
+        readers=readers,
+        result=function.body.body,
+        refusals=refusals,
+    )
+
+
+def _bindings(function: Any) -> Iterator[tuple[Var, Expr]]:
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
+            if not isinstance(binding, relax.VarBinding) or isinstance(
+                value, relax.If | relax.Function | relax.SeqExpr
+            ):
+                raise WorkloadError(
+                    "a network must not have control flow or shapes that depend on data",
+                    field=str(binding.var.name),
+                    remedy="export it for fixed input shapes, in inference mode",
+                )
+            yield binding.var, value
+
+
+def _users(bindings: list[tuple[Var, Expr]], result: Expr) -> dict[Var, list[Var | None]]:
+    """Which variables read a variable; None is the function's result."""
+    users: dict[Var, list[Var | None]] = {}
+    for var, value in bindings:
+        for read in variables_of(value):
+            users.setdefault(read, []).append(var)
+    for read in variables_of(result):
+        users.setdefault(read, []).append(None)
+    return users
+
+
+def _interior(root: Expr, stops: set[Expr], values: Any) -> tuple[tuple[Var, Expr], ...]:
+    """The bindings between a quantize call and its unit's data, in topological order."""
+    found: dict[Var, Expr] = {}
+
+    def visit(expr: Expr) -> None:
+        for var in variables_of(expr):
+            if var not in stops and var not in found and var in values:
+                visit(values[var])
+                found[var] = values[var]
+
+    visit(root)
+    return tuple(found.items())
+
+
+def _require_private(
+    root: Var, interior: tuple[tuple[Var, Expr], ...], users: dict[Var, list[Var | None]]
+) -> None:
+    members = {var for var, _ in interior} | {root}
+    if any(user not in members for var, _ in interior for user in users[var]):
+        raise Refusal("its result before quantisation is used elsewhere too")
+
+
+def _operators(bindings: tuple[tuple[Var, Expr], ...], model: RelaxModel) -> list[int]:
+    """The model's operators among bindings, without those that only convert."""
+    found = []
+    for var, _ in bindings:
+        index = operator_index(var.name)
+        if index is not None and model.operators[index].kind not in (
+            "QuantizeLinear",
+            "DequantizeLinear",
+        ):
+            found.append(index)
+    return found

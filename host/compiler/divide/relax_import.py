@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A canonical QDQ model as a TVM Relax module whose variables remember the model's operators."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.relax_calls import BUILDING, dtype_of
+from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
+from tilewright.host.network.onnx_reader import short
+
+_MARK: Final = "model_"
+"""Relax variables of this prefix and a number are results of that node of the model."""
+
+UNLIMITED: Final = float(np.finfo(np.float32).max)
+"""A bound of a clip that bounds nothing: infinity cannot be saved as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOperator:
+    """An operator of the model.
+
+    Attributes:
+        name, kind: of the ONNX node.
+        output: name of its first result.
+    """
+
+    name: str
+    kind: str
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RelaxModel:
+    """A Relax module and what its variables are called in the model.
+
+    Attributes:
+        module: its function ``main`` takes the inputs in order and returns the output, or a tuple.
+        operators: the model's operators; variable ``model_<i>`` (see `operator_index`) holds the
+            result of the i-th.
+        inputs, outputs: names in the model, in the order of parameters and results.
+    """
+
+    module: tvm.IRModule
+    operators: tuple[ModelOperator, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def operator_index(variable: str) -> int | None:
+    """Which operator of the model a Relax variable holds the result of."""
+    number = variable.removeprefix(_MARK)
+    return int(number) if number != variable and number.isdecimal() else None
+
+
+def to_relax(model: onnx.ModelProto) -> RelaxModel:
+    """Import a model with static shapes.
+
+    Raises:
+        WorkloadError: TVM does not know an operator, or not in this form.
+    """
+    operators = tuple(
+        ModelOperator(
+            name=short(node.name) or f"{short(node.op_type)}_{index}",
+            kind=short(node.op_type),
+            output=short(node.output[0]) if node.output else "",
+        )
+        for index, node in enumerate(model.graph.node)
+    )
+    opset = next(e.version for e in model.opset_import if e.domain in DEFAULT_DOMAINS)
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    for index, node in enumerate(named.graph.node):
+        node.name = f"{_MARK}{index}"
+    importer = _Importer({}, "float32", sanitize=True)
+    chatter = io.StringIO()
+    try:
+        with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = importer.from_onnx(named.graph, opset)
+    except Exception as error:  # TVM and its converters raise kinds of their own
+        raise importer.refusal(operators, error) from error
+    return RelaxModel(
+        module=module,
+        operators=operators,
+        inputs=tuple(_model_inputs(model.graph)),
+        outputs=tuple(value.name for value in model.graph.output),
+    )
+
+
+def _model_inputs(graph: Any) -> list[str]:
+    constants = {tensor.name for tensor in graph.initializer}
+    return [value.name for value in graph.input if value.name not in constants]
+
+
+class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
+    """TVM's importer that names results after nodes and keeps operators whole."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._current = ""
+
+    def refusal(self, operators: tuple[ModelOperator, ...], error: Exception) -> WorkloadError:
+        """The error for a model at whose current node TVM gave up."""
+        detail = " ".join(str(error).split())[:160] or type(error).__name__
+        index = operator_index(self._current)
+        where = f"{operators[index].kind} {operators[index].name}" if index is not None else "model"
+        return WorkloadError(
+            f"must be something that TVM can import ({detail})",
+            field=where,
+            remedy="simplify or replace the operator in the model",
+        )
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        self._current = attrs["tvm_custom"]["name"]
+        own = _OWN_CONVERTERS.get(op_name)
+        result = own(inputs, attrs, opset) if own is not None else None
+        if result is None:
+            result = super()._convert_operator(op_name, inputs, attrs, opset)
+        if isinstance(result, relax.Call):
+            result = self.bb.emit(result, name_hint=self._current)
+        return result
+
+
+def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
+    value = inputs[index]  # TVM's list gives None for what a node leaves out
+    return np.asarray(value.value.numpy()) if isinstance(value, tvm.ir.GenericConst) else None
+
+
+def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
+    """Clip with constant bounds; one that is left out is the largest float32 (see `UNLIMITED`)."""
+    if dtype_of(inputs[0]) != "float32":
+        return None
+    bounds = []
+    for index, missing in ((1, -UNLIMITED), (2, UNLIMITED)):
+        value = np.array(missing) if inputs[index] is None else _constant_input(inputs, index)
+        if value is None or value.size != 1 or value.dtype.kind != "f" or np.isnan(value).any():
+            return None
+        bounds.append(float(np.clip(value.reshape(()), -UNLIMITED, UNLIMITED)))
+    return relax.op.clip(inputs[0], *bounds)
+
+
+def _pad(inputs: Any, attributes: Any, opset: int) -> Any:
+    """Pad with a constant."""
+    pads = _constant_input(inputs, 1) if opset >= _PADS_ARE_INPUTS else None
+    fill = np.zeros(()) if inputs[2] is None else _constant_input(inputs, 2)
+    plain = attributes.get("mode", b"constant") == b"constant" and inputs[3] is None
+    if pads is None or fill is None or not plain or dtype_of(inputs[0]) != "float32":
+        return None
+    if not pads.size or pads.min() < 0:
+        return None
+    before, after = np.split(pads.astype(int).reshape(-1), 2)
+    widths = np.stack([before, after], 1).reshape(-1).tolist()
+    return relax.op.nn.pad(inputs[0], widths, "constant", float(fill.reshape(())))
+
+
+def _tile(inputs: Any, _attributes: Any, _opset: int) -> Any:
+    """Tile a constant number of times."""
+    repeats = _constant_input(inputs, 1)
+    return relax.op.tile(inputs[0], repeats.tolist()) if repeats is not None else None
+
+
+_PADS_ARE_INPUTS: Final = 11
+_OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
+    "Clip": _clip,
+    "Pad": _pad,
+    "Tile": _tile,
+}
+"""Of operators that TVM expands to loops: what they return is one operator, or None."""

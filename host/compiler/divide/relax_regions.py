@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions: the largest convex sets of units, each written down as a `QGraph`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.host.compiler.divide import tensor_layouts as forms
+from tilewright.host.compiler.divide.convex import convex_groups
+from tilewright.host.compiler.divide.relax_calls import variables_of
+from tilewright.host.compiler.divide.relax_graph import Step, StepGraph
+from tilewright.host.compiler.divide.relax_units import QuantisedTensor, Refusal, Unit
+from tilewright.host.compiler.divide.tensor_layouts import Form
+from tilewright.host.compiler.lower.qgraph import (
+    QConcat,
+    QGraph,
+    QMatmul,
+    QOperator,
+    QReshape,
+    QTensor,
+)
+
+Var = Any
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Region:
+    """Units that run on the accelerator in one go.
+
+    Attributes:
+        steps: the units, in order; moves of data among them only if they are free.
+        graph: the same for the back end.
+        operators: of the graph, by the index of the step that each stands for.
+        inputs, outputs: int8 variables of the Relax function, as in the graph.
+    """
+
+    steps: tuple[Step, ...]
+    graph: QGraph
+    operators: Mapping[int, QOperator]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+
+
+class Misfit(Exception):  # noqa: N818  (control flow, not an error)
+    """A step does not fit into a region with its neighbours."""
+
+    def __init__(self, step: Step, reason: str) -> None:
+        super().__init__(reason)
+        self.step = step
+        self.reason = reason
+
+
+def placed(unit: Unit, lying: Sequence[Form]) -> tuple[QOperator, tuple[Form, ...], Form]:
+    """The operator, the forms that it needs of its inputs, and the form of its output.
+
+    Args:
+        unit: not a move.
+        lying: how its inputs lie.
+
+    Raises:
+        Refusal: they lie in an order that it does not take.
+    """
+    operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
+    if isinstance(operator, QMatmul):
+        return _placed_product(operator, unit, lying)
+    if unit.kind in ("add", "rescale"):
+        needed = tuple(lying[0] for _ in lying)
+        output = lying[0]
+    elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):
+        needed = (lying[0],)
+        b, _, h, w = lying[0].shape
+        placed_shape = (b, unit.output.shape[-1], h, w)
+        output = Form(shape=placed_shape, order=forms.channels_last(placed_shape))
+    elif isinstance(operator, QConcat):
+        needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
+        output = _channels_last_or_first(unit.output.shape, unit.axes[0])
+    else:
+        needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
+    _require_order(lying, needed)
+    return operator, needed, output
+
+
+def _has_channels_last(form: Form, channels: int) -> bool:
+    """Whether a tensor's last axis is the channels of its normal form, whatever the others are."""
+    return form.shape[1] == channels and form.order == forms.channels_last(form.shape)
+
+
+def _plain(shape: Sequence[int]) -> Form:
+    form = forms.natural(shape, of_heads=False)
+    assert form is not None
+    return form
+
+
+def _channels_last_or_first(shape: Sequence[int], axis: int) -> Form:
+    if axis != (2 if len(shape) == 3 else 1):
+        raise Refusal("it does not join channels")
+    return _plain(shape)
+
+
+def _placed_product(
+    operator: QMatmul, unit: Unit, lying: Sequence[Form]
+) -> tuple[QOperator, tuple[Form, ...], Form]:
+    a, b = (tensor.shape for tensor in unit.inputs)
+    by_rows = lying[1].order == forms.rows(b).order != forms.heads(b).order
+    needed = (forms.heads(a), forms.rows(b) if by_rows else forms.heads(b))
+    _require_order(lying, needed)
+    return replace(operator, b_rows_are_outputs=by_rows), needed, forms.heads(unit.output.shape)
+
+
+def _require_order(lying: Sequence[Form], needed: Sequence[Form]) -> None:
+    if any(have.order != want.order for have, want in zip(lying, needed, strict=True)):
+        raise Refusal("its data lie in an order that it does not take")
+
+
+def attention_tensors(graph: StepGraph) -> frozenset[Var]:
+    """Tensors of rank 4 that hold heads: factors and results of products, and what is added."""
+    found: set[Var] = set()
+    linked: list[tuple[Var, ...]] = []
+    for step in graph.steps:
+        if step.unit is None:
+            continue
+        tensors = (*step.unit.data, step.var)
+        if step.unit.kind == "product":
+            found |= set(tensors)
+        elif step.unit.kind in ("add", "rescale"):
+            linked.append(tensors)
+    grown = True
+    while grown:
+        grown = False
+        for tensors in linked:
+            if found.intersection(tensors) and not found.issuperset(tensors):
+                found |= set(tensors)
+                grown = True
+    return frozenset(found)
+
+
+def groups_of(graph: StepGraph, members: Collection[int]) -> list[list[Step]]:
+    """The members, by index, in connected convex groups (see `convex`)."""
+    sources = [
+        [graph.writer[var].index for var in step.reads if var in graph.writer]
+        for step in graph.steps
+    ]
+    return [[graph.steps[i] for i in group] for group in convex_groups(sources, members)]
+
+
+class RegionWriter:
+    """Writes the steps of one region as a `QGraph`.
+
+    Args:
+        graph: of all steps.
+        of_heads: see `attention_tensors`.
+        name_of: the name of the tensor in an int8 variable.
+        label_of: the name of a step's operator.
+    """
+
+    def __init__(
+        self,
+        graph: StepGraph,
+        of_heads: frozenset[Var],
+        name_of: Callable[[Var], str],
+        label_of: Callable[[Step], str],
+    ) -> None:
+        self._graph = graph
+        self._of_heads = of_heads
+        self._name_of = name_of
+        self._label_of = label_of
+
+    def write(self, name: str, steps: Sequence[Step]) -> Region | None:
+        """The region of some steps, without the moves at its border; ``None``: only moves.
+
+        Raises:
+            Misfit: a step does not fit to its neighbours.
+        """
+        kept = self._without_border_moves(steps)
+        if not kept:
+            return None
+        inside = {step.var for step in kept}
+        page = _Page(self._name_of)
+        inputs: list[Var] = []
+        for step in kept:
+            unit = step.unit
+            assert unit is not None
+            for var, tensor in zip(unit.data, unit.inputs, strict=True):
+                if var not in inside and var not in page.lies:
+                    inputs.append(var)
+                    page.enter(var, tensor, self._form(step, var, tensor))
+            try:
+                page.add(step, unit, self._label_of(step))
+            except Refusal as refusal:
+                raise Misfit(step, str(refusal)) from refusal
+        outputs = [step for step in kept if self._leaves(step, inside)]
+        results = [self._leaving(step, page) for step in outputs]
+        return Region(
+            steps=tuple(kept),
+            graph=page.graph(name, inputs, results),
+            operators=page.of_step,
+            inputs=tuple(inputs),
+            outputs=tuple(step.var for step in outputs),
+        )
+
+    def _form(self, step: Step, var: Var, tensor: QuantisedTensor) -> Form:
+        form = forms.natural(tensor.shape, of_heads=var in self._of_heads)
+        if form is None:
+            raise Misfit(step, "its tensors have neither two, three nor four axes")
+        return form
+
+    def _without_border_moves(self, steps: Sequence[Step]) -> list[Step]:
+        """Without moves that do not lie between two units of the region."""
+        kept = {step.var: step for step in steps}
+        changed = True
+        while changed:
+            changed = False
+            for var, step in list(kept.items()):
+                assert step.unit is not None
+                if step.unit.moves_only and not (
+                    step.unit.data[0] in kept
+                    and any(reader.var in kept for reader in self._graph.readers.get(var, ()))
+                ):
+                    del kept[var]
+                    changed = True
+        return list(kept.values())
+
+    def _leaves(self, step: Step, inside: set[Var]) -> bool:
+        """Whether something outside reads a unit's result, also through moves of the region."""
+        if step.unit is None or step.unit.moves_only:
+            return False
+        return self._is_read_outside(step.var, inside)
+
+    def _is_read_outside(self, var: Var, inside: set[Var]) -> bool:
+        readers = self._graph.readers.get(var, [])
+        if var in variables_of(self._graph.result):
+            return True
+        return any(
+            reader.var not in inside
+            or (
+                reader.unit is not None
+                and reader.unit.moves_only
+                and self._is_read_outside(reader.var, inside)
+            )
+            for reader in readers
+        )
+
+    def _leaving(self, step: Step, page: _Page) -> str:
+        """The tensor that holds a unit's result as it leaves the region."""
+        assert step.unit is not None
+        shape = step.unit.output.shape
+        name, form = page.lies[step.var]
+        wanted = [forms.natural(shape, of_heads=flag) for flag in (False, True)]
+        same_order = [want for want in wanted if want is not None and want.order == form.order]
+        if form in same_order:
+            return name
+        if not same_order:
+            raise Misfit(step, "its result lies in an order that cannot leave the accelerator")
+        return page.reshaped(name, form, same_order[0], shape)
+
+
+class _Page:
+    """A `QGraph` under construction."""
+
+    def __init__(self, name_of: Callable[[Var], str]) -> None:
+        self._name_of = name_of
+        self._tensors: dict[str, QTensor] = {}
+        self._operators: list[QOperator] = []
+        self._labels: set[str] = set()
+        self._model_shapes: dict[str, tuple[int, ...]] = {}
+        self.lies: dict[Var, tuple[str, Form]] = {}
+        self.of_step: dict[int, QOperator] = {}
+
+    def enter(self, var: Var, tensor: QuantisedTensor, form: Form) -> None:
+        """Make a variable known."""
+        name = _fresh(self._name_of(var), self._tensors)
+        self._tensors[name] = QTensor(
+            name=name, shape=form.shape, scale=tensor.scale, zero_point=tensor.zero_point
+        )
+        self._model_shapes[name] = tensor.shape
+        self.lies[var] = (name, form)
+
+    def add(self, step: Step, unit: Unit, label: str) -> None:
+        """Append a unit; a move only makes its result known under the same tensor.
+
+        Raises:
+            Refusal: its inputs lie in an order that it does not take.
+        """
+        if unit.moves_only:
+            name, form = self.lies[unit.data[0]]
+            order: forms.Order | None = form.order
+            if unit.axes:
+                order = forms.permuted(form.order, unit.inputs[0].shape, unit.axes)
+            if order is None:
+                raise Refusal("it moves parts of axes that lie apart")
+            self.lies[step.var] = (name, replace(form, order=order))
+            return
+        operator, needed, output = placed(unit, [self.lies[var][1] for var in unit.data])
+        sources = tuple(
+            self.reshaped(*self.lies[var], want, tensor.shape)
+            for var, want, tensor in zip(unit.data, needed, unit.inputs, strict=True)
+        )
+        self.enter(step.var, unit.output, output)
+        written = self._append(operator, label, sources, self.lies[step.var][0])
+        self.of_step[step.index] = written
+
+    def _append(
+        self, operator: QOperator, label: str, inputs: tuple[str, ...], output: str
+    ) -> QOperator:
+        name = _fresh(label, self._labels)
+        self._labels.add(name)
+        self._operators.append(replace(operator, name=name, inputs=inputs, output=output))
+        return self._operators[-1]
+
+    def reshaped(self, name: str, form: Form, needed: Form, model_shape: tuple[int, ...]) -> str:
+        """The tensor that holds another's elements in the same order in another shape."""
+        if form.shape == needed.shape:
+            return name
+        stem = f"{name}_{'x'.join(str(size) for size in needed.shape)}"
+        if stem not in self._tensors:
+            self._tensors[stem] = replace(self._tensors[name], name=stem, shape=needed.shape)
+            self._model_shapes[stem] = model_shape
+            self._append(QReshape(name="", inputs=(), output=""), stem, (name,), stem)
+        return stem
+
+    def graph(self, name: str, inputs: Sequence[Var], results: Sequence[str]) -> QGraph:
+        """The finished graph, with these tensors as its outputs."""
+        arguments = tuple(self.lies[var][0] for var in inputs)
+        return QGraph(
+            name=name,
+            tensors=self._tensors,
+            operators=tuple(self._operators),
+            inputs=arguments,
+            outputs=tuple(results),
+            model_shapes={
+                tensor: self._model_shapes[tensor]
+                for tensor in (*arguments, *results)
+                if self._model_shapes[tensor] != self._tensors[tensor].shape
+            },
+        )
+
+
+def _fresh(stem: str, taken: Iterable[str]) -> str:
+    known = set(taken)
+    name, index = stem, 1
+    while name in known:
+        index += 1
+        name = f"{stem}.{index}"
+    return name

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A match of `relax_patterns` as a unit: an operator of `qgraph` with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.host.compiler.divide.relax_calls import (
+    Array,
+    constant,
+    dtype_of,
+    operator_name,
+    shape_of,
+)
+from tilewright.host.compiler.divide.relax_import import UNLIMITED
+from tilewright.host.compiler.lower.qgraph import (
+    UNBOUNDED,
+    Bounds,
+    QAdd,
+    QConcat,
+    QConv,
+    QMatmul,
+    QOperator,
+    QPool,
+    QRescale,
+    QReshape,
+)
+
+Expr = Any
+Parts = Mapping[str, Expr]
+
+MAX_RANK: Final = 4
+RANKS: Final = (2, 3, MAX_RANK)
+"""Of tensors that have a normal form."""
+
+
+class Refusal(Exception):  # noqa: N818  (control flow, not an error)
+    """Something stays on the CPU; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantisedTensor:
+    """An int8 tensor of the model: real value = scale * (element - zero_point)."""
+
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unit:
+    """What the accelerator does in one step, between int8 tensors of the model.
+
+    Attributes:
+        kind: of the pattern.
+        operator: with the placeholders ``in0``, ``in1``, ... and ``out`` for tensors.
+        data: the Relax expressions of the int8 inputs, in the operator's order.
+        inputs, output: the tensors.
+        axes: of a permutation or concatenation, in the model's shape.
+    """
+
+    kind: str
+    operator: QOperator
+    data: tuple[Expr, ...]
+    inputs: tuple[QuantisedTensor, ...]
+    output: QuantisedTensor
+    axes: tuple[int, ...] = ()
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether the unit only names the same elements in another way."""
+        return self.kind == "move"
+
+
+def read_unit(kind: str, root: Expr, parts: Parts) -> Unit:
+    """The unit of a match.
+
+    Raises:
+        Refusal: the accelerator does not take it; the text says why.
+    """
+    calls = [parts[name] for name in _data_names(parts)]
+    inputs = tuple(_quantised(call, call.args[0]) for call in calls)
+    output = _quantised(root, root)
+    if any(0 in tensor.shape for tensor in (*inputs, output)):
+        raise Refusal("it has an empty tensor")
+    if kind != "move" and any(len(t.shape) not in RANKS for t in (*inputs, output)):
+        raise Refusal("its tensors have neither two, three nor four axes")
+    match = _Match(parts=parts, inputs=inputs, output=output)
+    operator = _READERS[kind](match)
+    bounds = _bounds(parts)
+    if kind == "move" and (
+        bounds != UNBOUNDED
+        or (inputs[0].scale, inputs[0].zero_point) != (output.scale, output.zero_point)
+    ):
+        raise Refusal("it moves data and changes the scale at the same time")
+    return Unit(
+        kind=kind,
+        operator=replace(operator, bounds=bounds),
+        data=tuple(call.args[0] for call in calls),
+        inputs=inputs,
+        output=output,
+        axes=_axes(kind, match),
+    )
+
+
+def _data_names(parts: Parts) -> list[str]:
+    if "data" in parts:
+        return ["data"]
+    return [f"data{i}" for i in range(len(parts)) if f"data{i}" in parts]
+
+
+def _quantised(call: Expr, tensor: Expr) -> QuantisedTensor:
+    """The tensor on the int8 side of a quantize or dequantize call."""
+    shape = shape_of(tensor)
+    if shape is None:
+        raise Refusal("its shape is not known before it runs")
+    if dtype_of(tensor) != "int8":
+        raise Refusal(f"its data are {dtype_of(tensor)}, not int8")
+    scale, zero_point = constant(call.args[1]), constant(call.args[2])
+    if scale.size != 1 or zero_point.size != 1:
+        raise Refusal("its data have a scale for each channel")
+    value = float(scale.reshape(()))
+    if scale.dtype != np.float32 or not (np.isfinite(value) and value > 0):
+        raise Refusal("its scale is not a positive float32 number")
+    return QuantisedTensor(shape=shape, scale=value, zero_point=int(zero_point.reshape(())))
+
+
+def _bounds(parts: Parts) -> Bounds:
+    if "relu" in parts:
+        return (0.0, None)
+    if "clip" in parts:
+        low, high = (float(bound.value) for bound in parts["clip"].args[1:3])
+        if not low <= high:
+            raise Refusal("its lower bound is above its upper bound")
+        return (low if low > -UNLIMITED else None, high if high < UNLIMITED else None)
+    return UNBOUNDED
+
+
+def _names(count: int) -> dict[str, Any]:
+    return {
+        "name": "unit",
+        "inputs": tuple(f"in{index}" for index in range(count)),
+        "output": "out",
+    }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Match:
+    """A match of a pattern with its int8 tensors."""
+
+    parts: Parts
+    inputs: tuple[QuantisedTensor, ...]
+    output: QuantisedTensor
+
+    @property
+    def call(self) -> Expr:
+        return self.parts["operator"]
+
+
+def _convolution(match: _Match) -> QOperator:
+    call, parts = match.call, match.parts
+    attrs = call.attrs
+    transposed = operator_name(call) == "relax.nn.conv2d_transpose"
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout))
+    if layouts != ("NCHW", "IOHW" if transposed else "OIHW"):
+        raise Refusal(f"its layout is {layouts[0]}, {layouts[1]}")
+    channels, groups = match.output.shape[1], int(attrs.groups)
+    axis = 1 if transposed else 0
+    weights, scales = _weights(parts["weights"], axis, channels, groups if transposed else 1)
+    return QConv(
+        **_names(1),
+        weights=weights,
+        weight_scales=scales,
+        bias=_bias(parts, channels, 1),
+        stride=_pair(attrs.strides),
+        dilation=_pair(attrs.dilation),
+        pads=_four(attrs.padding),
+        groups=groups,
+        transposed=transposed,
+        output_padding=_pair(attrs.output_padding) if transposed else (0, 0),
+    )
+
+
+def _weights(call: Expr, axis: int, channels: int, groups: int) -> tuple[Array, Array]:
+    """int8 weights and a scale for each of ``channels`` = axis size * ``groups`` outputs."""
+    weights, scale, zero_point = (constant(arg) for arg in call.args[:3])
+    if weights.dtype != np.int8:
+        raise Refusal(f"its weights are {weights.dtype}, not int8")
+    if zero_point.any():
+        raise Refusal("its weights have a zero point")
+    if scale.size > 1 and (int(call.attrs.axis) % weights.ndim != axis or scale.ndim != 1):
+        raise Refusal("its weights have a scale for each input channel")
+    if scale.dtype != np.float32 or not (np.isfinite(scale).all() and (scale > 0).all()):
+        raise Refusal("its weight scales are not positive float32 numbers")
+    wide = scale.astype(np.float64).reshape(-1)
+    scales = np.tile(wide, groups) if wide.size > 1 else np.full(channels, wide[0])
+    return weights, scales
+
+
+def _bias(parts: Parts, channels: int, axis: int) -> Array:
+    if "bias" not in parts:
+        return np.zeros(channels)
+    values = constant(parts["bias"])
+    if values.dtype != np.float32 or not np.isfinite(values).all():
+        raise Refusal("its bias is not a finite float32 array")
+    call_shape = shape_of(parts["operator"])
+    assert call_shape is not None
+    rank = len(call_shape)
+    reshaped = values.size == channels and values.ndim == 1 and axis == 1 and rank == MAX_RANK
+    shape = [1] * rank
+    if reshaped:
+        shape[axis] = channels
+        values = values.reshape(shape)
+    try:
+        expected = list(np.broadcast_shapes(values.shape, call_shape))
+    except ValueError as error:
+        raise Refusal("what is added to its result is no bias") from error
+    aligned = [1] * (rank - values.ndim) + list(values.shape)
+    if expected != list(call_shape) or any(
+        size != 1 for index, size in enumerate(aligned) if index != axis % rank
+    ):
+        raise Refusal("what is added to its result is not one value for each channel")
+    return np.array(np.broadcast_to(values.reshape(-1), channels), np.float64)
+
+
+def _dense(match: _Match) -> QOperator:
+    parts = match.parts
+    if len(match.inputs[0].shape) not in (2, 3):
+        raise Refusal("its data have neither two nor three axes")
+    matrix = parts["weights"]
+    if len(constant(matrix.args[0]).shape) != 2:
+        raise Refusal("its weights are not one matrix")
+    channels = match.output.shape[-1]
+    turned = "turned" in parts and _permutation(parts["turned"]) == (1, 0)
+    weights, scales = _weights(matrix, 0 if turned else 1, channels, 1)
+    rows = weights if turned else weights.T
+    return QConv(
+        **_names(1),
+        weights=np.ascontiguousarray(rows)[:, :, None, None],
+        weight_scales=scales,
+        bias=_bias(parts, channels, -1),
+    )
+
+
+def _product(match: _Match) -> QOperator:
+    a, b = match.inputs
+    if len(a.shape) not in (3, 4) or a.shape[:-2] != b.shape[:-2]:
+        raise Refusal("its factors are not batches of as many matrices")
+    heads = a.shape[1] if len(a.shape) == MAX_RANK else 1
+    factor = _factor(match.parts)
+    return QMatmul(**_names(2), heads=heads, b_rows_are_outputs=False, factor=factor)
+
+
+def _factor(parts: Parts) -> float:
+    part = parts.get("factor", parts.get("divisor"))
+    if part is None:
+        return 1.0
+    values = constant(part)
+    if values.size != 1 or values.dtype != np.float32:
+        raise Refusal("it is multiplied by more than one number")
+    value = float(values.reshape(()))
+    if "divisor" in parts:
+        value = 1 / value if value else 0.0
+    if not (np.isfinite(value) and value > 0):
+        raise Refusal("its factor is not a positive number")
+    return value
+
+
+def _pool(match: _Match) -> QOperator:
+    call, data, output = match.call, match.inputs[0], match.output
+    name = operator_name(call)
+    if name in ("relax.mean", "relax.max"):
+        return _global_pool(call, data, maximum=name == "relax.max")
+    attrs, maximum = call.attrs, name == "relax.nn.max_pool2d"
+    if str(attrs.layout) != "NCHW":
+        raise Refusal(f"its layout is {attrs.layout}")
+    if _pair(attrs.dilation) != (1, 1):
+        raise Refusal("its window is dilated")
+    kernel, stride = _pair(attrs.pool_size), _pair(attrs.strides)
+    top, left, bottom, right = _four(attrs.padding)
+    if any((top, left, bottom, right)) and not maximum and not attrs.count_include_pad:
+        raise Refusal("its average leaves out the padding")
+    needed = [
+        (outputs - 1) * step + window - size - before
+        for outputs, step, window, size, before in zip(
+            output.shape[2:], stride, kernel, data.shape[2:], (top, left), strict=True
+        )
+    ]
+    if attrs.ceil_mode and (needed[0] > bottom or needed[1] > right):
+        if not maximum:
+            raise Refusal("its last windows are averages of fewer elements")
+        bottom, right = max(bottom, needed[0]), max(right, needed[1])
+    return QPool(
+        **_names(1),
+        maximum=maximum,
+        kernel=kernel,
+        stride=stride,
+        pads=(top, left, bottom, right),
+    )
+
+
+def _global_pool(call: Expr, data: QuantisedTensor, *, maximum: bool) -> QPool:
+    rank = len(data.shape)
+    stated = call.attrs.axis
+    axes = sorted(int(axis) % rank for axis in (stated if stated is not None else range(rank)))
+    if rank == MAX_RANK and axes == [2, 3]:
+        kernel = (data.shape[2], data.shape[3])
+    elif rank == 3 and axes == [1] and not call.attrs.keepdims:
+        kernel = (data.shape[1], 1)
+    else:
+        raise Refusal("it reduces other axes than those of an image or the tokens of a sequence")
+    return QPool(**_names(1), maximum=maximum, kernel=kernel, stride=kernel)
+
+
+def _add(match: _Match) -> QOperator:
+    if len({tensor.shape for tensor in (*match.inputs, match.output)}) != 1:
+        raise Refusal("its tensors differ in shape")
+    return QAdd(**_names(2))
+
+
+def _concat(match: _Match) -> QOperator:
+    return QConcat(**_names(len(match.inputs)))
+
+
+def _move(_match: _Match) -> QOperator:
+    return QReshape(**_names(1))
+
+
+def _rescale(_match: _Match) -> QOperator:
+    return QRescale(**_names(1))
+
+
+def _axes(kind: str, match: _Match) -> tuple[int, ...]:
+    if kind == "concat":
+        axis = match.call.attrs.axis
+        return (int(axis if axis is not None else 0) % len(match.output.shape),)
+    if kind == "move" and operator_name(match.call) == "relax.permute_dims":
+        return _permutation(match.call)
+    return ()
+
+
+_READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
+    "add": _add,
+    "concat": _concat,
+    "convolution": _convolution,
+    "dense": _dense,
+    "move": _move,
+    "pool": _pool,
+    "product": _product,
+    "rescale": _rescale,
+}
+
+
+def _permutation(call: Expr) -> tuple[int, ...]:
+    rank = len(shape_of(call) or ())
+    stated = call.attrs.axes
+    return tuple(int(a) % rank for a in (stated if stated is not None else range(rank)[::-1]))
+
+
+def _pair(values: Sequence[Any]) -> tuple[int, int]:
+    rows, columns = (int(value) for value in values)
+    return rows, columns
+
+
+def _four(values: Sequence[Any]) -> tuple[int, int, int, int]:
+    top, left, bottom, right = (int(value) for value in values)
+    return top, left, bottom, right

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a model's tensor lies in the normal form of `qgraph`: its four sizes, and in which order.
+
+A reshape does not change the order of the elements, a permutation does. Where both together lead
+back to an order that an operator takes, they cost nothing: attention's split and merge of heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.host.compiler.lower.qgraph import Shape
+
+Order = tuple[tuple[int, int], ...]
+"""Blocks of the model's elements, outermost first, as (size, rank in the normal form).
+
+Neighbours that are neighbours in the normal form too are one block; blocks of size 1 are left out.
+Two tensors of one model shape have equal orders exactly when their elements lie equally.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The normal form of a model's tensor.
+
+    Attributes:
+        shape: in normal form.
+        order: of the model's elements in it.
+    """
+
+    shape: Shape
+    order: Order
+
+
+def image(shape: Sequence[int]) -> Form:
+    """``(B, C, H, W)`` as it is."""
+    b, c, h, w = shape
+    return Form(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
+
+
+def features(shape: Sequence[int]) -> Form:
+    """``(B, C)`` as ``(B, C, 1, 1)``."""
+    b, c = shape
+    return Form(shape=(b, c, 1, 1), order=_order(shape, (0, 1)))
+
+
+def sequence(shape: Sequence[int]) -> Form:
+    """``(B, T, C)`` as ``(B, C, T, 1)``."""
+    b, t, c = shape
+    return Form(shape=(b, c, t, 1), order=_order(shape, (0, 2, 1)))
+
+
+def channels_last(shape: Shape) -> Order:
+    """The order of a model's tensor whose last axis is the channels of a normal form."""
+    b, c, h, w = shape
+    return _order((b, h * w, c), (0, 2, 1))
+
+
+def heads(shape: Sequence[int]) -> Form:
+    """``(B, H, T, d)`` as ``(B, H*d, T, 1)``; ``(B, T, d)`` is one head."""
+    if len(shape) == 3:
+        return sequence(shape)
+    b, h, t, d = shape
+    return Form(shape=(b, h * d, t, 1), order=_order(shape, (0, 1, 3, 2)))
+
+
+def rows(shape: Sequence[int]) -> Form:
+    """``(B, H, K, N)`` as ``(B, H*K, N, 1)``: the rows of a matrix are channels already."""
+    *batch, k, n = shape
+    b, h = batch if len(batch) == 2 else (batch[0], 1)
+    return Form(shape=(b, h * k, n, 1), order=_order(shape, range(len(shape))))
+
+
+def natural(shape: Sequence[int], *, of_heads: bool) -> Form | None:
+    """The form in which a tensor enters a region, or ``None`` if its rank has none.
+
+    Args:
+        shape: the model's.
+        of_heads: a tensor of rank 4 belongs to attention; otherwise it is an image.
+    """
+    by_rank = {2: features, 3: sequence, 4: heads if of_heads else image}
+    return by_rank[len(shape)](shape) if len(shape) in by_rank else None
+
+
+def permuted(order: Order, shape: Sequence[int], axes: Sequence[int]) -> Order | None:
+    """The order behind a permutation of the model's axes.
+
+    Returns:
+        ``None`` if an axis is no whole number of blocks.
+    """
+    split = _split(order, shape)
+    if split is None:
+        return None
+    moved = [block for axis in axes for block in split[axis]]
+    ranks = sorted(rank for _, rank in moved)
+    return _merged([(size, ranks.index(rank)) for size, rank in moved])
+
+
+def _split(order: Order, shape: Sequence[int]) -> list[list[tuple[int, tuple[int, ...]]]] | None:
+    """The blocks of every axis, cut where axes meet."""
+    rest: list[tuple[int, tuple[int, ...]]] = [(size, (rank,)) for size, rank in reversed(order)]
+    split = []
+    for axis_size in shape:
+        axis, missing = [], axis_size
+        while missing > 1:
+            size, rank = rest.pop()
+            if missing % size == 0:
+                axis.append((size, (*rank, 0)))
+                missing //= size
+            elif size % missing == 0:
+                axis.append((missing, (*rank, 0)))
+                rest.append((size // missing, (*rank, 1)))
+                missing = 1
+            else:
+                return None
+        split.append(axis)
+    return split
+
+
+def _order(sizes: Sequence[int], ranks: Sequence[int]) -> Order:
+    return _merged([(size, rank) for size, rank in zip(sizes, ranks, strict=True) if size > 1])
+
+
+def _merged(blocks: Sequence[tuple[int, int]]) -> Order:
+    position = {rank: index for index, rank in enumerate(sorted(rank for _, rank in blocks))}
+    runs: list[list[tuple[int, int]]] = []
+    for size, rank in blocks:
+        if runs and runs[-1][-1][1] + 1 == position[rank]:
+            runs[-1].append((size, position[rank]))
+        else:
+            runs.append([(size, position[rank])])
+    first = sorted(run[0][1] for run in runs)
+    return tuple((prod(size for size, _ in run), first.index(run[0][1])) for run in runs)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From real scales, biases and bounds to the integer parameters of an epilogue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.qgraph import Bounds, QTensor
+from tilewright.host.machine.isa import RESIDUAL_SHIFT
+from tilewright.host.network.requant import RequantParams, snap_scales
+
+_INT32_MAX: Final = 2**31 - 1
+
+
+def epilogue(
+    *,
+    units: npt.NDArray[np.float64],
+    bias: npt.NDArray[np.float64],
+    output: QTensor,
+    bounds: Bounds,
+    residual: QTensor | None = None,
+    where: str,
+) -> RequantParams:
+    """Integer parameters of an epilogue.
+
+    Args:
+        units: (channels,) real value of one accumulator step.
+        bias: (channels,) in accumulator steps, not yet rounded; finite.
+        output: scale and zero point of the result.
+        bounds: real activation bounds.
+        residual: the tensor that is added.
+        where: label for errors.
+
+    Raises:
+        WorkloadError: a bias that leaves 32 bits, or a scale that no multiplier holds.
+    """
+    residual_scale = residual.scale / output.scale if residual is not None else 0.0
+    snapped = [snap_scales(float(unit) / output.scale, residual_scale) for unit in units]
+    m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
+    if residual is not None and residual.zero_point:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = -residual.zero_point * (m2.astype(np.float64) * 2**RESIDUAL_SHIFT) / m1
+            moved = np.where(m1 > 0, steps, np.inf)
+        bias = bias + moved
+    rounded = np.rint(bias)
+    if not np.all(np.abs(rounded) <= _INT32_MAX):
+        raise WorkloadError(
+            "a bias must fit 32 bits in units of data scale x weight scale",
+            field=f"{where}.bias",
+            value=float(np.max(np.abs(rounded))),
+            remedy="run this operator on the CPU",
+        )
+    low, high = clip_of(bounds, output)
+    return RequantParams(
+        bias=rounded.astype(np.int32),
+        m1=m1,
+        m2=m2,
+        shift=shift,
+        zero_point=np.full(units.size, output.zero_point, dtype=np.int8),
+        clip_min=low,
+        clip_max=high,
+    )
+
+
+def clip_of(bounds: Bounds, tensor: QTensor) -> tuple[int, int]:
+    """int8 clip bounds of real activation bounds."""
+
+    def quantised(bound: float | None, missing: int) -> int:
+        if bound is None:
+            return missing
+        return int(np.clip(np.rint(bound / tensor.scale) + tensor.zero_point, -128, 127))
+
+    return quantised(bounds[0], -128), quantised(bounds[1], 127)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RegionExecutable`: the programs of a region and the tensors that they pass on.
+
+Where layers chain (`host.network.layout.chains`) a region is one program. Otherwise each layer is
+one, and the host unpacks and packs between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.compiler.lower.qgraph import (
+    QGraph,
+    QTensor,
+    from_normal_form,
+    to_normal_form,
+)
+from tilewright.host.compiler.lower.region import RegionProgram, ScheduleOf, lower_region
+from tilewright.host.lowering.outputs import Spread
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import chains
+from tilewright.host.runtime.device import Device, RunResult
+
+Int8Array = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wire:
+    """A tensor of a program and the part of the region's tensor that it is.
+
+    Attributes:
+        inner: name in the program.
+        tensor: name in the region.
+        channel: its first channel there.
+        spread: the pixels that it fills there, if not all.
+    """
+
+    inner: str
+    tensor: str
+    channel: int
+    spread: Spread | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """One program, with the tensors that it takes from the region and gives back."""
+
+    program: RegionProgram
+    reads: tuple[Wire, ...]
+    writes: tuple[Wire, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegionExecutable:
+    """A region, ready to run.
+
+    Attributes:
+        name: label.
+        steps: programs in order.
+        tensors: shapes of the tensors that pass between steps and the host.
+        inputs, outputs: tensor names, in the order of the region's arguments and results.
+        model_shapes: shapes that the model gives inputs and outputs, where they differ.
+        aliases: outputs that have the elements of another tensor.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    tensors: Mapping[str, QTensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def run(
+        self, device: Device, arguments: list[Int8Array]
+    ) -> tuple[list[Int8Array], list[RunResult]]:
+        """Run on a device.
+
+        Args:
+            device: of the region's configuration.
+            arguments: one int8 array an input, in the model's shape.
+
+        Returns:
+            The outputs in the model's shapes, and what the device said of each program.
+
+        Raises:
+            WorkloadError: an argument of another type or shape.
+            ProgramError, DeviceError, DeviceTimeoutError: see `Device.run`.
+        """
+        values = {
+            name: to_normal_form(argument, self.tensors[name].shape)
+            for name, argument in zip(self.inputs, arguments, strict=True)
+        }
+        results = []
+        for step in self.steps:
+            operands = {wire.inner: self._part(step, wire, values) for wire in step.reads}
+            found, result = step.program.run(device, operands)
+            results.append(result)
+            for wire in step.writes:
+                part = found[wire.inner]
+                if part.shape == self.tensors[wire.tensor].shape:
+                    values[wire.tensor] = part
+                else:
+                    whole = values.setdefault(
+                        wire.tensor, np.zeros(self.tensors[wire.tensor].shape, dtype=np.int8)
+                    )
+                    target = whole[:, wire.channel : wire.channel + part.shape[1]]
+                    if wire.spread is not None:
+                        target = wire.spread.pixels(target)
+                    target[...] = part
+        return [self._output(name, values) for name in self.outputs], results
+
+    def _output(self, name: str, values: Mapping[str, Int8Array]) -> Int8Array:
+        shape = self.tensors[name].shape
+        array = values[name if name in values else self.aliases[name]].reshape(shape)
+        return from_normal_form(array, self.model_shapes.get(name, shape))
+
+    def _part(self, step: Step, wire: Wire, values: Mapping[str, Int8Array]) -> Int8Array:
+        shape = next(b.shape for b in step.program.inputs if b.tensor == wire.inner)
+        array = values[wire.tensor]
+        if array.shape == shape:
+            return array
+        part = array[:, wire.channel : wire.channel + shape[1]]
+        return np.ascontiguousarray(part).reshape(shape)
+
+
+def make_executable(
+    region: QGraph, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf
+) -> RegionExecutable:
+    """Lower a region for a configuration.
+
+    Args:
+        region: as the front end made it; names inputs, outputs and their shapes in the model.
+        graph: its layers.
+        hw: the configuration.
+        schedule_of: a legal schedule for each workload.
+
+    Raises:
+        ScheduleError: a schedule that is not legal.
+        WorkloadError: parts of a tensor that the layout does not hold.
+    """
+    if chains(hw):
+        program = lower_region(graph, hw, schedule_of)
+        kept = {*graph.inputs, *graph.outputs}
+        steps = [
+            Step(
+                program=program,
+                reads=_whole(b.tensor for b in program.inputs),
+                writes=_whole(graph.outputs),
+            )
+        ]
+    else:
+        steps = [
+            _single(graph, layer, hw, schedule_of, number)
+            for number, layer in enumerate(graph.layers)
+        ]
+        kept = {w.tensor for step in steps for w in (*step.reads, *step.writes)}
+        kept |= {*graph.inputs, *graph.outputs}
+    return RegionExecutable(
+        name=region.name,
+        steps=tuple(steps),
+        tensors={name: tensor for name, tensor in graph.tensors.items() if name in kept},
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        model_shapes=dict(region.model_shapes),
+        aliases={name: graph.storage(name) for name in graph.outputs if name in graph.aliases},
+    )
+
+
+def _whole(names: Iterable[str]) -> tuple[Wire, ...]:
+    return tuple(Wire(inner=name, tensor=name, channel=0) for name in dict.fromkeys(names))
+
+
+def _single(
+    graph: LayerGraph, layer: Layer, hw: HwConfig, schedule_of: ScheduleOf, number: int
+) -> Step:
+    """A layer as a program of its own, on copies of the parts that it reads and writes."""
+    workload = layer.workload
+    tensors: dict[str, QTensor] = {}
+    reads: list[Wire] = []
+
+    def own(part: Part, channels: int, label: str) -> Part:
+        source = graph.tensors[part.tensor]
+        shape = (source.shape[0], channels, *source.shape[2:])
+        if label == "out" and layer.spread is not None:
+            shape = workload.output_shape
+        tensors[label] = replace(source, name=label, shape=shape)
+        if label != "out":
+            storage = graph.storage(part.tensor)
+            reads.append(Wire(inner=label, tensor=storage, channel=part.channel))
+        return Part(tensor=label)
+
+    data, weights, residual = layer.data, layer.weights, layer.residual
+    if isinstance(data, Part):
+        data = own(data, workload.channels_in, "data")
+    if isinstance(weights, Part):
+        weights = own(weights, workload.channels_in, "weights")
+    if residual is not None:
+        residual = own(residual, workload.channels_out, "residual")
+    output = own(layer.output, workload.channels_out, "out")
+    alone = LayerGraph(
+        name=f"{graph.name}/{number}",
+        tensors=tensors,
+        layers=(
+            replace(
+                layer, data=data, weights=weights, residual=residual, output=output, spread=None
+            ),
+        ),
+        inputs=tuple(wire.inner for wire in reads),
+        outputs=("out",),
+    )
+    written = Wire(
+        inner="out",
+        tensor=graph.storage(layer.output.tensor),
+        channel=layer.output.channel,
+        spread=layer.spread,
+    )
+    return Step(program=lower_region(alone, hw, schedule_of), reads=tuple(reads), writes=(written,))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrite a `QGraph` so that each operator left is one layer of the accelerator.
+
+What is fused rounds once where the model rounds twice: the quantisation between a convolution and
+its ReLU or residual add disappears. `fuse` with ``keep_rounding`` keeps every quantisation of the
+model and fuses only what gives the same integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tilewright.host.compiler.lower.qgraph import (
+    UNBOUNDED,
+    Bounds,
+    QAdd,
+    QConv,
+    QGraph,
+    QMatmul,
+    QOperator,
+    QPool,
+    QRescale,
+    QReshape,
+)
+
+_ABSORBING = (QConv, QAdd, QPool, QMatmul)
+
+
+def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
+    """Fuse activations, residual adds and flattening into the layers before and after them.
+
+    Args:
+        graph: as imported.
+        keep_rounding: keep the intermediate quantisations of the model.
+    """
+    graph = _drop_identities(graph)
+    graph = _absorb_rescales(graph, keep_rounding=keep_rounding)
+    if not keep_rounding:
+        graph = _absorb_adds(graph)
+        graph = _absorb_rescales(graph, keep_rounding=False)
+    return _unflatten(graph)
+
+
+def compose(first: Bounds, second: Bounds) -> Bounds:
+    """The bounds of a clip that is followed by a second clip."""
+
+    def clip(value: float | None, missing: float | None) -> float | None:
+        if value is None:
+            return missing
+        if second[0] is not None:
+            value = max(value, second[0])
+        return value if second[1] is None else min(value, second[1])
+
+    return clip(first[0], second[0]), clip(first[1], second[1])
+
+
+def _rebuilt(graph: QGraph, operators: list[QOperator]) -> QGraph:
+    """The graph with other operators and only the tensors that they name."""
+    used = {*graph.inputs, *graph.outputs}
+    for operator in operators:
+        used.update((*operator.inputs, operator.output))
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in used}
+    return replace(graph, tensors=tensors, operators=tuple(operators))
+
+
+def _drop_identities(graph: QGraph) -> QGraph:
+    """Remove reshapes to the same shape and rescales that change nothing."""
+    names: dict[str, str] = {}
+    operators: list[QOperator] = []
+    for operator in graph.operators:
+        inputs = tuple(names.get(name, name) for name in operator.inputs)
+        source, target = graph.tensors[inputs[0]], graph.tensors[operator.output]
+        same = (source.shape, source.scale, source.zero_point) == (
+            target.shape,
+            target.scale,
+            target.zero_point,
+        )
+        idle = isinstance(operator, QReshape) or (
+            isinstance(operator, QRescale) and operator.bounds == UNBOUNDED
+        )
+        if same and idle and operator.output not in graph.outputs:
+            names[operator.output] = inputs[0]
+        else:
+            operators.append(replace(operator, inputs=inputs))
+    return _rebuilt(graph, operators)
+
+
+def _absorb_rescales(graph: QGraph, *, keep_rounding: bool) -> QGraph:
+    """Give an operator the activation and scale of the rescale that alone reads its result."""
+    while True:
+        readers, writers = graph.readers(), graph.writers()
+        for rescale in graph.operators:
+            if not isinstance(rescale, QRescale):
+                continue
+            between = graph.tensors[rescale.inputs[0]]
+            target = graph.tensors[rescale.output]
+            writer = writers.get(between.name)
+            exact = (between.scale, between.zero_point) == (target.scale, target.zero_point)
+            if (
+                isinstance(writer, _ABSORBING)
+                and len(readers[between.name]) == 1
+                and between.name not in graph.outputs
+                and (exact or not keep_rounding)
+            ):
+                merged = replace(
+                    writer,
+                    output=rescale.output,
+                    bounds=compose(writer.bounds, rescale.bounds),
+                )
+                graph = _rebuilt(
+                    graph,
+                    [merged if o is writer else o for o in graph.operators if o is not rescale],
+                )
+                break
+        else:
+            return graph
+
+
+def _absorb_adds(graph: QGraph) -> QGraph:
+    """Turn ``add(conv(x), r)`` into a convolution with a residual, at the place of the add."""
+    while True:
+        readers = graph.readers()
+        position = {operator.output: i for i, operator in enumerate(graph.operators)}
+        for add in graph.operators:
+            if not isinstance(add, QAdd) or add.inputs[0] == add.inputs[1]:
+                continue
+            candidates = [
+                name
+                for name in add.inputs
+                if name in position
+                and len(readers[name]) == 1
+                and name not in graph.outputs
+                and _takes_residual(graph.operators[position[name]])
+            ]
+            if not candidates:
+                continue
+            chosen = max(candidates, key=position.__getitem__)
+            conv = graph.operators[position[chosen]]
+            other = add.inputs[1] if add.inputs[0] == chosen else add.inputs[0]
+            merged = replace(
+                conv, inputs=(*conv.inputs, other), output=add.output, bounds=add.bounds
+            )
+            graph = _rebuilt(
+                graph, [merged if o is add else o for o in graph.operators if o is not conv]
+            )
+            break
+        else:
+            return graph
+
+
+def _takes_residual(operator: QOperator) -> bool:
+    return (
+        isinstance(operator, QConv)
+        and not operator.transposed
+        and len(operator.inputs) == 1
+        and operator.bounds == UNBOUNDED
+    )
+
+
+def _unflatten(graph: QGraph) -> QGraph:
+    """A dense layer on a flattened image is a convolution whose kernel is the image."""
+    readers = graph.readers()
+    flattened: dict[str, str] = {}
+    for operator in graph.operators:
+        if not isinstance(operator, QReshape) or operator.output in graph.outputs:
+            continue
+        source, target = graph.tensors[operator.inputs[0]], graph.tensors[operator.output]
+        flat = target.shape == (source.shape[0], prod(source.shape[1:]), 1, 1)
+        if flat and all(_is_dense(reader) for reader in readers[operator.output]):
+            flattened[operator.output] = source.name
+    operators: list[QOperator] = []
+    for operator in graph.operators:
+        if operator.output in flattened:
+            continue
+        if isinstance(operator, QConv) and operator.inputs[0] in flattened:
+            source = graph.tensors[flattened[operator.inputs[0]]]
+            outputs = operator.weights.shape[0]
+            operators.append(
+                replace(
+                    operator,
+                    inputs=(source.name, *operator.inputs[1:]),
+                    weights=np.ascontiguousarray(
+                        operator.weights.reshape(outputs, *source.shape[1:])
+                    ),
+                )
+            )
+        else:
+            operators.append(operator)
+    return _rebuilt(graph, operators)
+
+
+def _is_dense(operator: QOperator) -> bool:
+    return (
+        isinstance(operator, QConv)
+        and not operator.transposed
+        and operator.groups == 1
+        and operator.weights.shape[2:] == (1, 1)
+        and operator.pads == (0, 0, 0, 0)
+    )

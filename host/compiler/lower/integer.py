@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference result of a region: its layers evaluated by definition (`host.network.golden`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.network.golden import LayerTensors, conv2d_int8
+
+Int8Array = npt.NDArray[np.int8]
+
+
+def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, Int8Array]:
+    """All tensors of a region, int8 NCHW by name.
+
+    Args:
+        graph: the region.
+        inputs: one array an input tensor, of its shape.
+
+    Raises:
+        WorkloadError: an input is missing or has another type or shape.
+    """
+    values: dict[str, Int8Array] = {}
+    for name in graph.inputs:
+        shape = graph.tensors[name].shape
+        array = inputs.get(name)
+        if array is None or array.dtype != np.int8 or array.shape != shape:
+            raise WorkloadError(
+                f"must be int8 of shape {shape}",
+                field=f"{graph.name}.{name}",
+                value=None if array is None else f"{array.dtype} of shape {array.shape}",
+            )
+        values[name] = array
+    for layer in graph.layers:
+        result = _compute(graph, layer, values)
+        whole = values.setdefault(
+            layer.output.tensor,
+            np.zeros(graph.tensors[layer.output.tensor].shape, dtype=np.int8),
+        )
+        first = layer.output.channel
+        part = whole[:, first : first + result.shape[1]]
+        if layer.spread is not None:
+            part = layer.spread.pixels(part)
+        part[...] = result
+        _update_aliases(graph, layer.output.tensor, values)
+    _update_aliases(graph, None, values)
+    return values
+
+
+def _update_aliases(graph: LayerGraph, storage: str | None, values: dict[str, Int8Array]) -> None:
+    for alias, source in graph.aliases.items():
+        if source in values and (storage is None or graph.storage(alias) == storage):
+            values[alias] = values[source].reshape(graph.tensors[alias].shape)
+
+
+def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -> Int8Array:
+    workload = layer.workload
+
+    def part(operand: Part, channels: int) -> Int8Array:
+        if operand.tensor not in values:
+            source = graph.aliases[operand.tensor]
+            array = values[source].reshape(graph.tensors[operand.tensor].shape)
+        else:
+            array = values[operand.tensor]
+        return np.ascontiguousarray(array[:, operand.channel : operand.channel + channels])
+
+    data = part(layer.data, workload.channels_in) if isinstance(layer.data, Part) else layer.data
+    weights = layer.weights
+    if isinstance(weights, Part):  # pixels are output channels, channels are the reduction
+        pixels = part(weights, workload.channels_in)
+        weights = np.ascontiguousarray(
+            pixels.reshape(workload.channels_in, workload.channels_out).T
+        )[:, :, None, None]
+    if layer.pad_value:  # the golden model pads with 0
+        pads = (
+            (0, 0),
+            (0, 0),
+            (workload.pad_top, workload.pad_bottom),
+            (workload.pad_left, workload.pad_right),
+        )
+        data = np.pad(data, pads, constant_values=layer.pad_value)
+        workload = replace(
+            workload,
+            height=data.shape[2],
+            width=data.shape[3],
+            pad_top=0,
+            pad_bottom=0,
+            pad_left=0,
+            pad_right=0,
+        )
+    residual = None if layer.residual is None else part(layer.residual, workload.channels_out)
+    tensors = LayerTensors(data=data, weights=weights, requant=layer.requant, residual=residual)
+    return conv2d_int8(workload, tensors)

@@ -1,0 +1,633 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a fused `QGraph` to layers: workloads with integer parameters, on tensors and parts of them.
+
+The integer parameters decided here are the definition of the network's int8 arithmetic:
+`host.compiler.lower.integer` evaluates them with `host.network.golden`, and every device must
+return its bits.
+
+- accumulator unit of a channel: ``data scale * weight scale``; biases are rounded to it, half to
+  even;
+- multipliers: `host.network.requant.snap_scales` of ``accumulator unit / output scale`` and
+  ``residual scale / output scale``;
+- zero points: that of the data is the padding value and goes into the bias
+  (``-zero_point * sum of weights``); that of the output is added after the rounding; that of a
+  residual goes into the bias, rounded to the accumulator unit (at most 1/64 of a step of the data);
+- activation bounds become clip bounds: ``rint(bound / scale) + zero_point``, saturated to int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.epilogue import epilogue
+from tilewright.host.compiler.lower.qgraph import (
+    Bounds,
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QMatmul,
+    QOperator,
+    QPool,
+    QRescale,
+    QReshape,
+    QTensor,
+    Shape,
+)
+from tilewright.host.compiler.lower.transposed import phases
+from tilewright.host.lowering.outputs import Spread
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Kind, Workload
+
+Int8Array = npt.NDArray[np.int8]
+
+_COPY_WEIGHT: Final = 64
+"""Weight of the identity convolutions that add and rescale tensors: a fine accumulator unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Channels of a tensor, from `channel` on; how many follows from the layer's workload."""
+
+    tensor: str
+    channel: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layer:
+    """One program's worth of work: a workload on parts of tensors.
+
+    Attributes:
+        name: label.
+        workload: what is computed.
+        data: the input, or constant data of the workload's input shape.
+        weights: constant, of the workload's weight shape; a part of a tensor whose pixels are the
+            output channels (`QMatmul`); None for max pooling.
+        output: where the result goes.
+        residual: what is added to it.
+        requant: parameters of the epilogue.
+        pad_value: int8 that stands for 0 in `data`.
+        spread: the pixels of `output` that it writes, if not all (transposed convolution).
+        operators: names of the operators of the model that it computes.
+    """
+
+    name: str
+    workload: Workload
+    data: Part | Int8Array
+    weights: Part | Int8Array | None
+    output: Part
+    residual: Part | None = None
+    requant: RequantParams
+    pad_value: int = 0
+    spread: Spread | None = None
+    operators: tuple[str, ...] = ()
+
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it reads."""
+        parts = (self.data, self.weights, self.residual)
+        return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, Part)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerGraph:
+    """A region as layers in execution order.
+
+    Attributes:
+        name: label.
+        tensors: by name. Tensors of `aliases` have the bytes of another one.
+        layers: in an order in which every input is complete.
+        inputs, outputs: tensor names.
+        aliases: a tensor that is another tensor with an equal memory layout.
+    """
+
+    name: str
+    tensors: Mapping[str, QTensor]
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def storage(self, tensor: str) -> str:
+        """The tensor whose bytes a tensor has."""
+        while tensor in self.aliases:
+            tensor = self.aliases[tensor]
+        return tensor
+
+
+def layer_graph(graph: QGraph, *, alignment: int, square: bool = True) -> LayerGraph:
+    """Turn a fused graph into layers.
+
+    Args:
+        graph: fused (`host.compiler.lower.fuse`).
+        alignment: channels of a memory block: parts of tensors begin at its multiples.
+        square: the configuration reads a tensor's block as a weight tile (block_in == block_out).
+
+    Raises:
+        WorkloadError: an operator that the accelerator does not compute in this form; its text
+            says why, and the operator belongs on the CPU.
+    """
+    return _Layers(graph, alignment, square).build()
+
+
+def refusal(operator: QOperator, graph: QGraph, *, alignment: int, square: bool = True) -> str:
+    """Why an operator cannot be a layer; empty when it can."""
+    names = {*operator.inputs, operator.output}
+    alone = QGraph(
+        name=graph.name,
+        tensors={name: graph.tensors[name] for name in names},
+        operators=(operator,),
+        inputs=tuple(dict.fromkeys(operator.inputs)),
+        outputs=(operator.output,),
+    )
+    try:
+        layer_graph(alone, alignment=alignment, square=square)
+    except WorkloadError as error:
+        return str(error)
+    return ""
+
+
+class _Layers:
+    def __init__(self, graph: QGraph, alignment: int, square: bool) -> None:
+        self.graph = graph
+        self.alignment = alignment
+        self.square = square
+        self.tensors = dict(graph.tensors)
+        self.layers: list[Layer] = []
+        self.aliases: dict[str, str] = {}
+        self.redirected: dict[str, tuple[str, int]] = {}
+        """Outputs that are written into a concatenation: (its tensor, first channel)."""
+
+    def build(self) -> LayerGraph:
+        self._redirect_concats()
+        for operator in self.graph.operators:
+            match operator:
+                case QConv(transposed=False):
+                    self._conv(operator)
+                case QConv():
+                    self._transposed_conv(operator)
+                case QPool():
+                    self._pool(operator)
+                case QAdd():
+                    self._add(operator)
+                case QRescale():
+                    self._copy(operator, operator.inputs[0], self._target(operator.output))
+                case QConcat():
+                    self._concat(operator)
+                case QReshape():
+                    self._reshape(operator)
+                case QMatmul():
+                    self._matmul(operator)
+                case _:
+                    raise _refused(operator, "not an operator of the accelerator")
+        used = {*self.graph.inputs, *self.graph.outputs}
+        for layer in self.layers:
+            used.update((*layer.reads(), layer.output.tensor))
+        used.update(self.aliases.values())
+        return LayerGraph(
+            name=self.graph.name,
+            tensors={n: t for n, t in self.tensors.items() if n in used or n in self.aliases},
+            layers=tuple(self.layers),
+            inputs=self.graph.inputs,
+            outputs=self.graph.outputs,
+            aliases=self.aliases,
+        )
+
+    # -- tensors ----------------------------------------------------------------------------
+
+    def _tensor(self, name: str) -> QTensor:
+        return self.tensors[name]
+
+    def _target(self, name: str) -> tuple[Part, QTensor]:
+        """Where an operator's result goes, and with which scale and zero point."""
+        where, channel = self.redirected.get(name, (name, 0))
+        return Part(tensor=where, channel=channel), self._tensor(where)
+
+    def _sliceable(self, operator: QOperator, tensor: QTensor, channels: list[int]) -> None:
+        """Refuse parts of a tensor that do not begin at a block of channels."""
+        if len(channels) > 1 and tensor.shape[0] != 1:
+            raise _refused(operator, "parts of a tensor need a batch of 1")
+        for channel in channels:
+            if channel % self.alignment:
+                raise _refused(
+                    operator,
+                    f"channels are split at {channel}, not at a multiple of {self.alignment}",
+                )
+
+    # -- operators --------------------------------------------------------------------------
+
+    def _conv(self, operator: QConv) -> None:
+        data = self._tensor(operator.inputs[0])
+        _, channels, height, width = data.shape
+        outputs = operator.weights.shape[0]
+        output, target = self._target(operator.output)
+        units = data.scale * operator.weight_scales
+        weights = operator.weights
+        sums = weights.astype(np.int64).sum(axis=(1, 2, 3))
+        empty = ~weights.reshape(outputs, -1).any(axis=1)
+        # Without weights a channel is its bias; any unit holds it.
+        units = np.where(empty, target.scale / 256, units)
+        if not np.all(units > 0):
+            raise _refused(operator, "a weight scale is 0")
+        bias = operator.bias / units - data.zero_point * sums
+        residual = self._tensor(operator.inputs[1]) if len(operator.inputs) > 1 else None
+        requant = epilogue(
+            units=units,
+            bias=bias,
+            output=target,
+            bounds=operator.bounds,
+            residual=residual,
+            where=operator.name,
+        )
+        depthwise = operator.groups > 1 and operator.groups == channels == outputs
+        base = Workload(
+            name=_label(operator.name),
+            kind=Kind.DEPTHWISE if depthwise else Kind.CONV2D,
+            n=data.shape[0],
+            height=height,
+            width=width,
+            channels_in=channels,
+            channels_out=outputs,
+            kernel_h=weights.shape[2],
+            kernel_w=weights.shape[3],
+            stride_h=operator.stride[0],
+            stride_w=operator.stride[1],
+            pad_top=operator.pads[0],
+            pad_left=operator.pads[1],
+            pad_bottom=operator.pads[2],
+            pad_right=operator.pads[3],
+            dilation_h=operator.dilation[0],
+            dilation_w=operator.dilation[1],
+            relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
+            residual=residual is not None,
+        )
+        groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
+        if not depthwise:
+            weights = _merge_groups(weights, operator.groups, groups)
+        step_in, step_out = channels // groups, outputs // groups
+        self._sliceable(operator, data, [g * step_in for g in range(groups)])
+        self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
+        for group in range(groups):
+            rows = slice(group * step_out, (group + 1) * step_out)
+            self.layers.append(
+                Layer(
+                    name=operator.name if groups == 1 else f"{operator.name}/{group}",
+                    workload=replace(base, channels_in=step_in, channels_out=step_out),
+                    data=Part(tensor=data.name, channel=group * step_in),
+                    weights=np.ascontiguousarray(weights[rows]),
+                    output=replace(output, channel=output.channel + group * step_out),
+                    residual=None
+                    if residual is None
+                    else Part(tensor=residual.name, channel=group * step_out),
+                    requant=_channels(requant, rows),
+                    pad_value=data.zero_point,
+                    operators=(operator.name,),
+                )
+            )
+
+    def _transposed_conv(self, operator: QConv) -> None:
+        """One plain convolution for each phase of the strides, on every stride-th output pixel."""
+        data = self._tensor(operator.inputs[0])
+        output, target = self._target(operator.output)
+        if operator.groups != 1 or operator.dilation != (1, 1):
+            raise _refused(operator, "a transposed convolution must have no groups or dilation")
+        n, channels, height, width = data.shape
+        weights = operator.weights.transpose(1, 0, 2, 3)
+        outputs = weights.shape[0]
+        units = data.scale * operator.weight_scales
+        if not np.all(units > 0):
+            raise _refused(operator, "a weight scale is 0")
+        rows = phases(height, weights.shape[2], operator.stride[0], operator.pads[0],
+                      target.shape[2])  # fmt: skip
+        columns = phases(width, weights.shape[3], operator.stride[1], operator.pads[1],
+                         target.shape[3])  # fmt: skip
+        for number, (row, column) in enumerate(product(rows, columns)):
+            taps = column.take(row.take(weights, 2), 3)
+            sums = taps.astype(np.int64).sum(axis=(1, 2, 3))
+            requant = epilogue(
+                units=units,
+                bias=operator.bias / units - data.zero_point * sums,
+                output=target,
+                bounds=operator.bounds,
+                where=operator.name,
+            )
+            workload = Workload(
+                name=_label(operator.name),
+                n=n,
+                height=height,
+                width=width,
+                channels_in=channels,
+                channels_out=outputs,
+                kernel_h=taps.shape[2],
+                kernel_w=taps.shape[3],
+                pad_top=row.pad_low,
+                pad_bottom=row.pad_high,
+                pad_left=column.pad_low,
+                pad_right=column.pad_high,
+                relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
+            )
+            whole = (len(rows), len(columns)) == (1, 1)
+            self.layers.append(
+                Layer(
+                    name=f"{operator.name}/{number}",
+                    workload=workload,
+                    data=Part(tensor=data.name),
+                    weights=np.ascontiguousarray(taps),
+                    output=output,
+                    requant=requant,
+                    pad_value=data.zero_point,
+                    spread=None
+                    if whole
+                    else Spread(
+                        first_row=row.first,
+                        first_column=column.first,
+                        row_step=operator.stride[0],
+                        column_step=operator.stride[1],
+                        height=target.shape[2],
+                        width=target.shape[3],
+                    ),
+                    operators=(operator.name,),
+                )
+            )
+
+    def _merged_groups(self, operator: QConv, channels: int, outputs: int) -> int:
+        """Most groups that begin at blocks of channels, when neighbours are merged."""
+        if self._tensor(operator.inputs[0]).shape[0] != 1:
+            return 1
+        for count in range(operator.groups, 1, -1):
+            if operator.groups % count == 0 and not (
+                (channels // count) % self.alignment or (outputs // count) % self.alignment
+            ):
+                return count
+        return 1
+
+    def _pool(self, operator: QPool) -> None:
+        data = self._tensor(operator.inputs[0])
+        output, target = self._target(operator.output)
+        n, channels, height, width = data.shape
+        taps = prod(operator.kernel)
+        unit = data.scale if operator.maximum else data.scale / taps
+        requant = epilogue(
+            units=np.full(channels, unit),
+            bias=np.full(channels, -data.zero_point * (1 if operator.maximum else taps), float),
+            output=target,
+            bounds=operator.bounds,
+            where=operator.name,
+        )
+        workload = Workload(
+            name=_label(operator.name),
+            kind=Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE,
+            n=n,
+            height=height,
+            width=width,
+            channels_in=channels,
+            channels_out=channels,
+            kernel_h=operator.kernel[0],
+            kernel_w=operator.kernel[1],
+            stride_h=operator.stride[0],
+            stride_w=operator.stride[1],
+            pad_top=operator.pads[0],
+            pad_left=operator.pads[1],
+            pad_bottom=operator.pads[2],
+            pad_right=operator.pads[3],
+            relu=False,
+        )
+        weights = np.ones(workload.weight_shape, dtype=np.int8)
+        self.layers.append(
+            Layer(
+                name=operator.name,
+                workload=workload,
+                data=Part(tensor=data.name),
+                weights=None if operator.maximum else weights,
+                output=output,
+                requant=requant,
+                pad_value=-128 if operator.maximum else data.zero_point,
+                operators=(operator.name,),
+            )
+        )
+
+    def _add(self, operator: QAdd) -> None:
+        first, second = operator.inputs
+        if self._tensor(first).shape != self._tensor(second).shape:
+            raise _refused(operator, "the shapes of an addition must be equal")
+        self._copy(operator, first, self._target(operator.output), residual=second)
+
+    def _copy(
+        self,
+        operator: QOperator,
+        source: str,
+        target: tuple[Part, QTensor],
+        *,
+        residual: str | None = None,
+        bounds: Bounds | None = None,
+        channels_at: int = 0,
+    ) -> None:
+        """An identity convolution: rescales a tensor, clips it, adds another one to it."""
+        data, (output, result) = self._tensor(source), target
+        n, channels, height, width = data.shape
+        added = None if residual is None else self._tensor(residual)
+        requant = epilogue(
+            units=np.full(channels, data.scale / _COPY_WEIGHT),
+            bias=np.full(channels, -data.zero_point * _COPY_WEIGHT, float),
+            output=result,
+            bounds=operator.bounds if bounds is None else bounds,
+            residual=added,
+            where=operator.name,
+        )
+        workload = Workload(
+            name=_label(operator.name),
+            kind=Kind.DEPTHWISE,
+            n=n,
+            height=height,
+            width=width,
+            channels_in=channels,
+            channels_out=channels,
+            relu=False,
+            residual=added is not None,
+        )
+        self.layers.append(
+            Layer(
+                name=f"{operator.name}/{source}" if channels_at else operator.name,
+                workload=workload,
+                data=Part(tensor=data.name),
+                weights=np.full(workload.weight_shape, _COPY_WEIGHT, dtype=np.int8),
+                output=output,
+                residual=None if added is None else Part(tensor=added.name),
+                requant=requant,
+                pad_value=data.zero_point,
+                operators=(operator.name,),
+            )
+        )
+
+    # -- concatenation ----------------------------------------------------------------------
+
+    def _redirect_concats(self) -> None:
+        """Let the writers of concatenated tensors write into the result, at its scale."""
+        readers, writers = self.graph.readers(), self.graph.writers()
+        for concat in self.graph.operators:
+            if not isinstance(concat, QConcat):
+                continue
+            result = self._tensor(concat.output)
+            starts = self._starts(concat)
+            self._sliceable(concat, result, starts)
+            for name, channel in zip(concat.inputs, starts, strict=True):
+                writer = writers.get(name)
+                same = (self._tensor(name).scale, self._tensor(name).zero_point) == (
+                    result.scale,
+                    result.zero_point,
+                )
+                alone = len(readers[name]) == 1 and concat.inputs.count(name) == 1
+                if (
+                    alone
+                    and name not in self.graph.outputs
+                    and isinstance(writer, (QConv, QPool, QAdd, QRescale))
+                    and (same or not isinstance(writer, QRescale))
+                    and concat.bounds == (None, None)
+                ):
+                    self.redirected[name] = (concat.output, channel)
+
+    def _starts(self, concat: QConcat) -> list[int]:
+        starts, channel = [], 0
+        for name in concat.inputs:
+            starts.append(channel)
+            channel += self._tensor(name).shape[1]
+        return starts
+
+    def _concat(self, concat: QConcat) -> None:
+        result = self._tensor(concat.output)
+        for name, channel in zip(concat.inputs, self._starts(concat), strict=True):
+            if name not in self.redirected:
+                part = Part(tensor=concat.output, channel=channel)
+                self._copy(concat, name, (part, result), channels_at=channel)
+
+    # -- shapes -----------------------------------------------------------------------------
+
+    def _reshape(self, operator: QReshape) -> None:
+        source, target = self._tensor(operator.inputs[0]), self._tensor(operator.output)
+        if source.shape[:2] != target.shape[:2]:
+            raise _refused(
+                operator, f"{source.shape} to {target.shape} moves data between channels"
+            )
+        self.aliases[operator.output] = source.name
+
+    # -- attention --------------------------------------------------------------------------
+
+    def _matmul(self, operator: QMatmul) -> None:
+        a, b = (self._tensor(name) for name in operator.inputs)
+        output, target = self._target(operator.output)
+        heads, tokens = operator.heads, a.shape[2]
+        if not self.square:
+            raise _refused(
+                operator, "a tensor is a weight operand only where block_in equals block_out"
+            )
+        if a.zero_point or b.zero_point:
+            raise _refused(operator, "factors of a product must have the zero point 0")
+        if a.shape[0] != 1:
+            raise _refused(operator, "products of activations need a batch of 1")
+        depth = a.shape[1] // heads
+        if operator.b_rows_are_outputs:
+            count, rows, b_depth = b.shape[2], b.shape[2], b.shape[1] // heads
+        else:
+            count, rows, b_depth = b.shape[1] // heads, b.shape[1] // heads, b.shape[2]
+        if b_depth != depth or target.shape != (1, heads * count, tokens, 1):
+            raise _refused(operator, "the shapes of the factors do not match")
+        for size in (depth, rows):
+            self._sliceable(operator, a, [0, size])
+        requant = epilogue(
+            units=np.full(count, a.scale * b.scale * operator.factor),
+            bias=np.zeros(count),
+            output=target,
+            bounds=operator.bounds,
+            where=operator.name,
+        )
+        for head in range(heads):
+            weights = Part(tensor=b.name, channel=head * b.shape[1] // heads)
+            if not operator.b_rows_are_outputs:
+                weights = self._transposed(operator, b, head, count, depth)
+            self.layers.append(
+                Layer(
+                    name=f"{operator.name}/{head}",
+                    workload=Workload(
+                        name=_label(operator.name),
+                        height=tokens,
+                        width=1,
+                        channels_in=depth,
+                        channels_out=count,
+                        relu=False,
+                    ),
+                    data=Part(tensor=a.name, channel=head * depth),
+                    weights=weights,
+                    output=replace(output, channel=output.channel + head * count),
+                    requant=requant,
+                    operators=(operator.name,),
+                )
+            )
+
+    def _transposed(self, operator: QMatmul, b: QTensor, head: int, count: int, depth: int) -> Part:
+        """Rows and columns of a head exchanged on the device: identity times the tensor."""
+        name = f"{operator.name}/{head}/transposed"
+        shape: Shape = (1, depth, count, 1)
+        self.tensors[name] = QTensor(name=name, shape=shape, scale=b.scale)
+        identity = np.eye(count, dtype=np.int8)[None, :, :, None]
+        self.layers.append(
+            Layer(
+                name=name,
+                workload=Workload(
+                    name=_label(operator.name),
+                    height=count,
+                    width=1,
+                    channels_in=count,
+                    channels_out=depth,
+                    relu=False,
+                ),
+                data=identity,
+                weights=Part(tensor=b.name, channel=head * count),
+                output=Part(tensor=name),
+                requant=epilogue(
+                    units=np.full(depth, b.scale),
+                    bias=np.zeros(depth),
+                    output=self.tensors[name],
+                    bounds=(None, None),
+                    where=name,
+                ),
+                operators=(operator.name,),
+            )
+        )
+        return Part(tensor=name)
+
+
+def _refused(operator: QOperator, why: str) -> WorkloadError:
+    return WorkloadError(why, field=operator.name, remedy="run this operator on the CPU")
+
+
+def _label(name: str) -> str:
+    text = "".join(c if c.isalnum() or c in "_-." else "." for c in name).strip(".")
+    return text or "layer"
+
+
+def _channels(requant: RequantParams, rows: slice) -> RequantParams:
+    arrays = {n: getattr(requant, n)[rows] for n in ("bias", "m1", "m2", "shift", "zero_point")}
+    return replace(requant, **arrays)
+
+
+def _merge_groups(weights: Int8Array, groups: int, merged: int) -> Int8Array:
+    """Weights (O, I/groups, KH, KW) as (O, I/merged, KH, KW), zero outside a group's channels."""
+    if groups == merged:
+        return weights
+    outputs, depth, kernel_h, kernel_w = weights.shape
+    share = groups // merged
+    wide = np.zeros((outputs, depth * share, kernel_h, kernel_w), dtype=np.int8)
+    rows = outputs // groups
+    for group in range(groups):
+        place = group % share * depth
+        wide[group * rows : (group + 1) * rows, place : place + depth] = weights[
+            group * rows : (group + 1) * rows
+        ]
+    return wide

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`QGraph`: a region of a quantised network, operator by operator, with real scales.
+
+The front end (`host.compiler.frontend`) produces it from a model; `host.compiler.lower.fuse`
+rewrites it; `host.compiler.lower.layers` turns it into workloads with integer parameters. Tensors
+are int8 and four-dimensional. The real value of an element is ``scale * (q - zero_point)``.
+
+Normal form of shapes, whatever the model calls its axes:
+
+- images are NCHW;
+- a sequence ``(B, T, C)`` is ``(B, C, T, 1)``: features are channels, tokens are rows;
+- features ``(B, C)`` are ``(B, C, 1, 1)``;
+- the heads of attention are folded into channels: ``(B, H, T, d)`` is ``(B, H*d, T, 1)`` and scores
+  ``(B, H, T, S)`` are ``(B, H*S, T, 1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+
+Shape = tuple[int, int, int, int]
+Pair = tuple[int, int]
+Bounds = tuple[float | None, float | None]
+"""Real-valued activation bounds (low, high); None is unbounded. ReLU is (0, None)."""
+
+UNBOUNDED: Bounds = (None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QTensor:
+    """An int8 activation tensor.
+
+    Attributes:
+        name: unique in its graph.
+        shape: in normal form (see the module).
+        scale: real value of one step; positive.
+        zero_point: int8 value that stands for 0.
+    """
+
+    name: str
+    shape: Shape
+    scale: float
+    zero_point: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if len(self.shape) != 4 or min(self.shape) < 1:
+            raise WorkloadError("must be four positive sizes", field=self.name, value=self.shape)
+        if not (isfinite(self.scale) and self.scale > 0):
+            raise WorkloadError(
+                "must be a positive number", field=f"{self.name}.scale", value=self.scale
+            )
+        if not -128 <= self.zero_point <= 127:
+            raise WorkloadError(
+                "must be from -128 to 127", field=f"{self.name}.zero_point", value=self.zero_point
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QOperator:
+    """An operator: names of its input tensors and of its one output tensor.
+
+    Attributes:
+        name: label, unique in its graph.
+        inputs, output: tensor names.
+        bounds: activation applied to the real result before it is rounded to `output`.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    bounds: Bounds = UNBOUNDED
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QConv(QOperator):
+    """A convolution, transposed convolution or dense layer with constant weights.
+
+    Attributes:
+        inputs: (data,), or (data, residual): a tensor of the output's shape that is added before
+            the activation.
+        weights: int8, zero point 0; (O, I/groups, KH, KW), transposed: (I, O/groups, KH, KW).
+        weight_scales: (O,), one a channel.
+        bias: (O,) real values, added before the activation.
+        stride, dilation: (rows, columns).
+        pads: (top, left, bottom, right); of a transposed convolution what is cut off the result.
+        groups: as in ONNX; equals the channels of a depthwise convolution.
+        transposed: the gradient of a convolution; `output_padding` rows and columns are added.
+    """
+
+    weights: npt.NDArray[np.int8]
+    weight_scales: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    transposed: bool = False
+    output_padding: Pair = (0, 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QPool(QOperator):
+    """Max or average pooling over windows.
+
+    Attributes:
+        maximum: maximum, otherwise the average over all elements of the window; the front end
+            admits padding only where padding counts as elements with value 0.
+        kernel, stride: (rows, columns).
+        pads: (top, left, bottom, right).
+    """
+
+    maximum: bool
+    kernel: Pair
+    stride: Pair
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QAdd(QOperator):
+    """The sum of two tensors of equal shape."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QConcat(QOperator):
+    """Inputs one after another along the channels."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QRescale(QOperator):
+    """The same values at another scale (with the activation: a ReLU or clip of its own)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QReshape(QOperator):
+    """The same elements in the same NCHW order with another shape; scale and zero point stay."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QMatmul(QOperator):
+    """Products of two activations, head by head (inputs: a, b).
+
+    With H heads, ``a`` is (B, H*K, T, 1). Head h of the output (B, H*N, T, 1) is
+    ``out[n, t] = factor * sum_k a[k, t] * m[n, k]``.
+
+    Attributes:
+        heads: H.
+        b_rows_are_outputs: ``b`` is (B, H*K, N, 1) and ``m[n, k] = b[k, n]`` (scores: queries
+            times keys); otherwise ``b`` is (B, H*N, K, 1) and ``m[n, k] = b[n, k]`` (context:
+            scores times values).
+        factor: real factor of the product, such as 1/sqrt(d).
+    """
+
+    heads: int
+    b_rows_are_outputs: bool
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QGraph:
+    """A region: operators in topological order.
+
+    Attributes:
+        name: label.
+        tensors: all tensors by name.
+        operators: in an order in which every input is known; each tensor is written once.
+        inputs, outputs: tensor names, in the order of the region's arguments and results.
+        model_shapes: the shape that the model gives an input or output, where it differs from the
+            normal form's (a pure reshape or, for sequences, a transpose: see `to_normal_form`).
+    """
+
+    name: str
+    tensors: Mapping[str, QTensor]
+    operators: tuple[QOperator, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a graph that is not closed, sorted and single-assignment."""
+        known = set(self.inputs)
+        for name in self.inputs:
+            self._require(name in self.tensors, "must be a known tensor", "inputs", name)
+        for operator in self.operators:
+            where = f"{self.name}.{operator.name}"
+            for name in operator.inputs:
+                self._require(name in known, "must be written before it is read", where, name)
+            self._require(operator.output in self.tensors, "must be known", where, operator.output)
+            self._require(
+                operator.output not in known, "must be written once", where, operator.output
+            )
+            known.add(operator.output)
+        for name in self.outputs:
+            self._require(name in known, "must be written", "outputs", name)
+
+    def _require(self, holds: bool, rule: str, where: str, value: str) -> None:
+        if not holds:
+            raise WorkloadError(rule, field=f"{self.name}.{where}", value=value)
+
+    def readers(self) -> dict[str, list[QOperator]]:
+        """Operators that read each tensor, in order."""
+        readers: dict[str, list[QOperator]] = {name: [] for name in self.tensors}
+        for operator in self.operators:
+            for name in dict.fromkeys(operator.inputs):
+                readers[name].append(operator)
+        return readers
+
+    def writers(self) -> dict[str, QOperator]:
+        """The operator that writes each tensor that is not an input."""
+        return {operator.output: operator for operator in self.operators}
+
+
+def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.int8]:
+    """A model's int8 array as a tensor of the normal form.
+
+    Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
+    channels; ``(B, T, C)`` becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
+
+    Raises:
+        WorkloadError: no rule leads to the shape.
+    """
+    if data.shape == shape:
+        return np.ascontiguousarray(data)
+    if data.ndim == 4 and shape[3] == 1:
+        b, heads, tokens, width = data.shape
+        folded = data.transpose(0, 1, 3, 2).reshape(b, heads * width, tokens, 1)
+    elif data.ndim == 3:
+        folded = data.transpose(0, 2, 1)[..., None]
+    else:
+        folded = data.reshape(*data.shape, *(1,) * (4 - data.ndim))
+    if folded.shape != shape:
+        raise WorkloadError(f"must lead to the shape {shape}", field="data", value=data.shape)
+    return np.ascontiguousarray(folded)
+
+
+def from_normal_form(
+    data: npt.NDArray[np.int8], model_shape: tuple[int, ...]
+) -> npt.NDArray[np.int8]:
+    """Inverse of `to_normal_form`.
+
+    Raises:
+        WorkloadError: the sizes do not match.
+    """
+    if data.shape == model_shape:
+        return data
+    if data.size != int(np.prod(model_shape)):
+        raise WorkloadError("must have as many elements", field="data", value=data.shape)
+    if len(model_shape) == 4:
+        b, heads, tokens, width = model_shape
+        plain = data.reshape(b, heads, width, tokens).transpose(0, 1, 3, 2)
+    elif len(model_shape) == 3:
+        plain = data[..., 0].transpose(0, 2, 1)
+    else:
+        plain = data.reshape(model_shape)
+    return np.ascontiguousarray(plain)

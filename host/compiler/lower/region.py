@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RegionProgram`: the layers of a region as one program, from its inputs to its outputs.
+
+Layers follow each other in one instruction stream: a fence of tokens between two layers takes the
+place of the host. Activations share an arena (`host.compiler.lower.memory`); weights, parameters
+and micro-ops are packed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ScheduleError, WorkloadError
+from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
+from tilewright.host.lowering.emit import Placement
+from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.layer import append_layer
+from tilewright.host.lowering.program_builder import ProgramBuilder
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import REGION_ALIGNMENT, Program
+from tilewright.host.network.layout import (
+    blocks_of,
+    chains,
+    fold_activations,
+    fold_weights,
+    input_block,
+    output_block,
+    pack_activations,
+    pack_depthwise_weights,
+    pack_params,
+    pack_weights,
+    unpack_activations,
+)
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.runtime.device import Device, RunResult
+
+Bytes = npt.NDArray[np.uint8]
+Int8Array = npt.NDArray[np.int8]
+ScheduleOf = Callable[[Workload], Schedule]
+"""The schedule of a layer's workload: tuned, or `host.lowering.default_schedule`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folding:
+    """How the host unrolls the kernel columns of a first layer into channels."""
+
+    kernel_w: int
+    stride_w: int
+    dilation_w: int
+    pad_left: int
+    pad_right: int
+    out_width: int
+    pad_value: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer:
+    """A tensor of the host's in the program's memory.
+
+    Attributes:
+        tensor: its name.
+        shape: NCHW.
+        offset, nbytes: where its packed form lies in region ``activations``.
+        block: channels of its stored block (`host.network.layout`).
+        planes: stored blocks of an image, at least those that its channels need.
+        folding: how it is unrolled, for an input that only a folded layer reads.
+    """
+
+    tensor: str
+    shape: tuple[int, int, int, int]
+    offset: int
+    nbytes: int
+    block: int
+    planes: int
+    folding: Folding | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCode:
+    """A layer in the instruction stream.
+
+    Attributes:
+        name: label of the layer.
+        workload: as the accelerator computes it (channels of a block that other layers fill count).
+        schedule: how.
+        first, count: its instructions.
+        operators: names of the model's operators.
+        macs_tiles: tile products.
+        bytes_read, bytes_written: by LOAD and STORE.
+    """
+
+    name: str
+    workload: Workload
+    schedule: Schedule
+    first: int
+    count: int
+    operators: tuple[str, ...]
+    macs_tiles: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegionProgram:
+    """A region as one program.
+
+    Attributes:
+        hw: the configuration.
+        name: label of the region.
+        program: regions ``activations``, ``weights``, ``uop``, ``insn``.
+        inputs, outputs: the region's tensors; a tensor that is read folded and plain occurs twice.
+        layers: in stream order.
+        activation_peak: bytes that no placement of the activations can undercut.
+    """
+
+    hw: HwConfig
+    name: str
+    program: Program
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    layers: tuple[LayerCode, ...]
+    activation_peak: int
+
+    def image(self, inputs: Mapping[str, Int8Array]) -> Bytes:
+        """The memory image of a run: program, constants and packed inputs.
+
+        Raises:
+            WorkloadError: an input is missing or has another type or shape.
+        """
+        memory = self.program.image()
+        self.write_inputs(memory, inputs)
+        return memory
+
+    def write_inputs(self, memory: Bytes, inputs: Mapping[str, Int8Array]) -> None:
+        """Pack inputs into a memory image.
+
+        Raises:
+            WorkloadError: an input is missing or has another type or shape.
+        """
+        base = self.program.regions["activations"].offset
+        for buffer in self.inputs:
+            data = inputs.get(buffer.tensor)
+            if data is None or data.dtype != np.int8 or data.shape != buffer.shape:
+                raise WorkloadError(
+                    f"must be int8 of shape {buffer.shape}",
+                    field=f"{self.name}.{buffer.tensor}",
+                    value=None if data is None else f"{data.dtype} of shape {data.shape}",
+                )
+            if buffer.folding is not None:
+                data = _folded(data, buffer.folding)
+            packed = pack_activations(
+                data,
+                batch=self.hw.batch,
+                block=buffer.block,
+                channel_blocks=buffer.planes,
+            )
+            memory[base + buffer.offset : base + buffer.offset + packed.size] = packed
+
+    def read_outputs(self, memory: Bytes) -> dict[str, Int8Array]:
+        """The outputs in a memory image after a run, int8 NCHW by name."""
+        base = self.program.regions["activations"].offset
+        return {
+            buffer.tensor: unpack_activations(
+                memory[base + buffer.offset : base + buffer.offset + buffer.nbytes],
+                buffer.shape,
+                batch=self.hw.batch,
+                block=buffer.block,
+            )
+            for buffer in self.outputs
+        }
+
+    def run(
+        self, device: Device, inputs: Mapping[str, Int8Array]
+    ) -> tuple[dict[str, Int8Array], RunResult]:
+        """Run on a device; the outputs by name, and what the device said.
+
+        Raises:
+            WorkloadError: a bad input.
+            ProgramError, DeviceError, DeviceTimeoutError: see `Device.run`.
+        """
+        result = device.run(self.program, self.image(inputs))
+        return self.read_outputs(result.memory), result
+
+
+def lower_region(graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> RegionProgram:
+    """Lower all layers of a region into one program.
+
+    Args:
+        graph: the region, made for this configuration's channel blocks.
+        hw: the configuration; more than one layer must chain on it (`host.network.layout.chains`).
+        schedule_of: a legal schedule for each workload.
+
+    Raises:
+        ScheduleError: a configuration whose layers do not chain, or a schedule that is not legal.
+        WorkloadError: a batch of parts that the layout does not hold.
+    """
+    if len(graph.layers) > 1 and not chains(hw):
+        raise ScheduleError(
+            "layers chain only if batch is 1 or block_in equals block_out",
+            field=hw.name,
+            value=f"batch {hw.batch}, block_in {hw.block_in}, block_out {hw.block_out}",
+            remedy="lower each layer as a region of its own",
+        )
+    return _Region(graph, hw, schedule_of).lower()
+
+
+def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
+    """The workload of a layer in its place: this is what is tuned and scheduled.
+
+    Kernel columns can be unrolled into channels only by the host. Where another layer wrote the
+    input, the channels of its partly filled block count, so that nothing is unrolled.
+    """
+    workload = layer.workload
+    if from_host or not folds(hw, workload):
+        return workload
+    return replace(workload, channels_in=hw.block_in)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """A tensor in DRAM: bytes, channels of a stored block, stored blocks of an image."""
+
+    nbytes: int
+    block: int
+    planes: int
+
+
+def _stored(hw: HwConfig, shape: tuple[int, int, int, int], block: int, planes: int) -> _Stored:
+    images = blocks_of(shape[0], hw.batch)
+    nbytes = images * planes * shape[2] * shape[3] * hw.batch * block
+    return _Stored(nbytes=nbytes, block=block, planes=planes)
+
+
+class _Region:
+    def __init__(self, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> None:
+        self.graph = graph
+        self.hw = hw
+        self.schedule_of = schedule_of
+        self.workloads = [
+            as_computed(hw, layer, from_host=self._from_host(layer)) for layer in graph.layers
+        ]
+        self.constants: list[bytes] = []
+        self.constant_bytes = 0
+        self.uops: list[bytes] = []
+        self.uop_bytes = 0
+
+    def lower(self) -> RegionProgram:
+        hw, graph = self.hw, self.graph
+        workloads = self.workloads
+        foldings = [
+            _folding(hw, layer, workload)
+            for layer, workload in zip(graph.layers, workloads, strict=True)
+        ]
+        arena = self._arena(foldings)
+        constants = [
+            self._constants(layer, workload)
+            for layer, workload in zip(graph.layers, workloads, strict=True)
+        ]
+        weights_at = _aligned(arena.nbytes)
+        uop_at = weights_at + _aligned(self.constant_bytes)
+        builder = ProgramBuilder(hw)
+        codes = []
+        for index, (layer, workload) in enumerate(zip(graph.layers, workloads, strict=True)):
+            builder.fence()
+            first = len(builder)
+            offsets = {
+                name: weights_at + offset for name, offset in constants[index].items()
+            } | self._operands(layer, index, arena, folded=foldings[index] is not None)
+            schedule = self.schedule_of(workload)
+            emitted = append_layer(
+                builder,
+                workload,
+                schedule,
+                clip=(layer.requant.clip_min, layer.requant.clip_max),
+                placement=Placement(
+                    offsets=offsets,
+                    uop=uop_at + self.uop_bytes,
+                    pad_value=layer.pad_value,
+                    weights_by_input=isinstance(layer.weights, Part),
+                    spread=layer.spread,
+                ),
+            )
+            padding = _aligned(len(emitted.uops)) - len(emitted.uops) if emitted.uops else 0
+            self.uops += [emitted.uops, bytes(padding)]
+            self.uop_bytes += len(emitted.uops) + padding
+            codes.append(
+                LayerCode(
+                    name=layer.name,
+                    workload=workload,
+                    schedule=schedule,
+                    first=first,
+                    count=len(builder) - first,
+                    operators=layer.operators,
+                    macs_tiles=emitted.macs_tiles,
+                    bytes_read=emitted.bytes_read,
+                    bytes_written=emitted.bytes_written,
+                )
+            )
+        program = builder.finish(
+            {"activations": arena.nbytes, "weights": self.constant_bytes, "uop": self.uop_bytes},
+            {"weights": b"".join(self.constants), "uop": b"".join(self.uops)},
+        )
+        return RegionProgram(
+            hw=hw,
+            name=graph.name,
+            program=program,
+            inputs=tuple(self._inputs(arena, foldings)),
+            outputs=tuple(self._buffer(name, arena) for name in graph.outputs),
+            layers=tuple(codes),
+            activation_peak=arena.peak,
+        )
+
+    # -- activations --------------------------------------------------------------------------
+
+    def _from_host(self, layer: Layer) -> bool:
+        """Whether the host writes the layer's whole input, in whatever form suits it."""
+        if not isinstance(layer.data, Part):
+            return True
+        tensor = self.graph.tensors[layer.data.tensor]
+        return tensor.name in self.graph.inputs and tensor.shape[1] == layer.workload.channels_in
+
+    def _stored(self, tensor: str) -> _Stored:
+        """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
+        shape = self.graph.tensors[tensor].shape
+        for layer, workload in zip(self.graph.layers, self.workloads, strict=True):
+            if workload.kind is Kind.MAXPOOL:  # reads what outputs are, into RES
+                continue
+            if isinstance(layer.data, Part) and layer.data.tensor == tensor:
+                block = input_block(self.hw)
+                planes = blocks_of(shape[1], block)
+                if not chains(self.hw):  # one layer, and its input is its own
+                    planes = geometry(self.hw, workload).in_planes
+                return _stored(self.hw, shape, block, planes)
+        block = output_block(self.hw)
+        return _stored(self.hw, shape, block, blocks_of(shape[1], block))
+
+    def _folded_stored(self, step: int) -> _Stored:
+        """How the unrolled input of a layer lies in DRAM."""
+        workload = self.workloads[step]
+        channels = workload.kernel_w * workload.channels_in
+        shape = (workload.n, channels, workload.height, workload.out_width)
+        planes = geometry(self.hw, workload).in_planes
+        return _stored(self.hw, shape, input_block(self.hw), planes)
+
+    def _arena(self, foldings: list[Folding | None]) -> Arena:
+        graph = self.graph
+        end = len(graph.layers)
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+
+        def used(name: str, step: int, nbytes: int) -> None:
+            sizes[name] = nbytes
+            first[name] = min(first.get(name, step), step)
+            last[name] = max(last.get(name, step), step)
+
+        def plain(tensor: str, step: int) -> None:
+            name = graph.storage(tensor)
+            used(name, step, self._stored(name).nbytes)
+
+        for step, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
+            for tensor in layer.reads():
+                if folding is not None and tensor == _data_tensor(layer):
+                    name = _folded_name(tensor, step)
+                    used(name, -1, self._folded_stored(step).nbytes)
+                    used(name, step, sizes[name])
+                else:
+                    plain(tensor, step)
+                    if graph.storage(tensor) in graph.inputs:
+                        plain(tensor, -1)
+            plain(layer.output.tensor, step)
+        for tensor in graph.outputs:
+            plain(tensor, end)
+            if graph.storage(tensor) in graph.inputs:
+                plain(tensor, -1)
+        return place(
+            {
+                name: Lifetime(nbytes=sizes[name], first=first[name], last=last[name])
+                for name in sizes
+            },
+            alignment=REGION_ALIGNMENT,
+        )
+
+    def _operands(self, layer: Layer, step: int, arena: Arena, *, folded: bool) -> dict[str, int]:
+        """Byte offsets of the operands of a layer that lie among the activations."""
+        offsets = {"out": self._place(layer.output, arena)}
+        if isinstance(layer.data, Part):
+            offsets["inp"] = (
+                arena.offsets[_folded_name(layer.data.tensor, step)]
+                if folded
+                else self._place(layer.data, arena)
+            )
+        if isinstance(layer.weights, Part):
+            offsets["wgt"] = self._place(layer.weights, arena)
+        if layer.residual is not None:
+            offsets["res"] = self._place(layer.residual, arena)
+        return offsets
+
+    def _place(self, part: Part, arena: Arena) -> int:
+        name = self.graph.storage(part.tensor)
+        n, _, height, width = self.graph.tensors[name].shape
+        block = self._stored(name).block
+        if part.channel % block or (part.channel and n != 1):
+            raise WorkloadError(
+                f"a part of a tensor must begin at a multiple of {block} channels, batch 1",
+                field=f"{self.graph.name}.{part.tensor}",
+                value=part.channel,
+            )
+        plane = height * width * self.hw.batch * block
+        return arena.offsets[name] + part.channel // block * plane
+
+    def _inputs(self, arena: Arena, foldings: list[Folding | None]) -> list[Buffer]:
+        graph = self.graph
+        buffers = []
+        for tensor in graph.inputs:
+            if tensor in arena.offsets:
+                buffers.append(self._buffer(tensor, arena))
+        for step, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
+            if folding is not None:
+                tensor = _data_tensor(layer)
+                stored = self._folded_stored(step)
+                buffers.append(
+                    Buffer(
+                        tensor=tensor,
+                        shape=graph.tensors[tensor].shape,
+                        offset=arena.offsets[_folded_name(tensor, step)],
+                        nbytes=stored.nbytes,
+                        block=stored.block,
+                        planes=stored.planes,
+                        folding=folding,
+                    )
+                )
+        return buffers
+
+    def _buffer(self, tensor: str, arena: Arena) -> Buffer:
+        storage = self.graph.storage(tensor)
+        stored = self._stored(storage)
+        return Buffer(
+            tensor=tensor,
+            shape=self.graph.tensors[tensor].shape,
+            offset=arena.offsets[storage],
+            nbytes=stored.nbytes,
+            block=stored.block,
+            planes=stored.planes,
+        )
+
+    # -- constants ----------------------------------------------------------------------------
+
+    def _constants(self, layer: Layer, workload: Workload) -> dict[str, int]:
+        """Pack weights and parameters; their offsets in region ``weights``."""
+        hw = self.hw
+        offsets = {"param": self._constant(pack_params(layer.requant, block_out=hw.block_out))}
+        if isinstance(layer.weights, np.ndarray):
+            weights = layer.weights
+            missing = workload.channels_in - layer.workload.channels_in
+            if missing:
+                weights = np.pad(weights, ((0, 0), (0, missing), (0, 0), (0, 0)))
+            if folds(hw, workload):
+                weights = fold_weights(weights)
+            pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
+            offsets["wgt"] = self._constant(
+                pack(weights, block_in=hw.block_in, block_out=hw.block_out)
+            )
+        if isinstance(layer.data, np.ndarray):
+            offsets["inp"] = self._constant(
+                pack_activations(layer.data, batch=hw.batch, block=input_block(hw))
+            )
+        return offsets
+
+    def _constant(self, data: Bytes) -> int:
+        offset = self.constant_bytes
+        padded = _aligned(data.size)
+        self.constants += [data.tobytes(), bytes(padded - data.size)]
+        self.constant_bytes += padded
+        return offset
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // REGION_ALIGNMENT) * REGION_ALIGNMENT
+
+
+def _data_tensor(layer: Layer) -> str:
+    return layer.data.tensor if isinstance(layer.data, Part) else ""
+
+
+def _folded_name(tensor: str, step: int) -> str:
+    return f"{tensor}/folded/{step}"
+
+
+def _folding(hw: HwConfig, layer: Layer, workload: Workload) -> Folding | None:
+    if not isinstance(layer.data, Part) or not folds(hw, workload):
+        return None
+    return Folding(
+        kernel_w=workload.kernel_w,
+        stride_w=workload.stride_w,
+        dilation_w=workload.dilation_w,
+        pad_left=workload.pad_left,
+        pad_right=workload.pad_right,
+        out_width=workload.out_width,
+        pad_value=layer.pad_value,
+    )
+
+
+def _folded(data: Int8Array, folding: Folding) -> Int8Array:
+    columns = (folding.pad_left, folding.pad_right)
+    data = np.pad(data, ((0, 0), (0, 0), (0, 0), columns), constant_values=folding.pad_value)
+    return fold_activations(
+        data,
+        kernel_w=folding.kernel_w,
+        stride_w=folding.stride_w,
+        dilation_w=folding.dilation_w,
+        pad_left=0,
+        out_width=folding.out_width,
+    )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows tensors inside a float model while it runs on calibration data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.onnx_edit import Array
+from tilewright.host.compiler.read.onnxruntime_errors import explained
+from tilewright.host.network.onnx_reader import short
+
+Batches = Sequence[Mapping[str, Array]]
+"""Inputs by name, one mapping a run."""
+
+
+def observe(
+    model: onnx.ModelProto, names: Collection[str], batches: Batches
+) -> Iterator[dict[str, Array]]:
+    """Run a model on each batch and return tensors inside it.
+
+    Args:
+        model: in float; it gets outputs.
+        names: of the tensors, inputs of the model included.
+        batches: what it runs on.
+
+    Yields:
+        The tensors by name, once for each batch.
+
+    Raises:
+        WorkloadError: ONNX Runtime failed.
+    """
+    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
+
+    inputs = {value.name for value in model.graph.input}
+    inside = sorted(set(names) - inputs)
+    outputs = {value.name for value in model.graph.output}
+    model.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(name) for name in inside if name not in outputs
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_quant_qdq", "1")  # fold int8 constants
+    with explained():
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    for batch in batches:
+        with explained():
+            found = session.run(inside, dict(batch)) if inside else []
+        inputs_found = {name: batch[name] for name in names if name in inputs}
+        yield dict(zip(inside, found, strict=True)) | inputs_found
+
+
+def require_finite(name: str, *values: float) -> None:
+    """Check what is found in an activation.
+
+    Args:
+        name: of the activation.
+        values: the least and the largest of its elements, for example.
+
+    Raises:
+        WorkloadError: one is infinite or not a number.
+    """
+    if not np.isfinite(values).all():
+        raise WorkloadError(
+            "must be finite on calibration data",
+            field=f"activation {short(name)}",
+            remedy="check the model on these data in float",
+        )

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a checked model to canonical QDQ: clean up, quantise if it is float, normalise."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.compiler.quantise.quantise import quantise
+from tilewright.host.compiler.read import qdq, qoperator
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.float_model import calibration_missing
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.model_file import inferred
+from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
+from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.network.onnx_reader import malformed, short
+
+
+@dataclass(kw_only=True, eq=False)
+class Prepared:
+    """A model in canonical QDQ form.
+
+    Attributes:
+        model: the model.
+        was_quantised: it came quantised.
+        seconds: by stage.
+    """
+
+    model: onnx.ModelProto
+    was_quantised: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def prepare(
+    model: onnx.ModelProto,
+    origin: Path,
+    calibration: Calibration | None,
+    options: QuantiseOptions,
+) -> Prepared:
+    """Bring a model into canonical QDQ form.
+
+    Args:
+        model: from `model_file`.
+        origin: for messages.
+        calibration: data for a float model; not used if the model is quantised.
+        options: of the quantisation.
+
+    Raises:
+        WorkloadError: the model is malformed, has operators that are not known, or is float and
+            there are no calibration data.
+        ToolError: a package is missing.
+    """
+    try:
+        return _prepared(model, origin, calibration, options)
+    except (MemoryError, TilewrightError):
+        raise
+    except Exception as error:  # libraries raise kinds of their own
+        raise malformed(origin, error) from error
+
+
+def _prepared(
+    model: onnx.ModelProto,
+    origin: Path,
+    calibration: Calibration | None,
+    options: QuantiseOptions,
+) -> Prepared:
+    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+    current = ir.from_proto(model)
+    was_quantised = qoperator.is_quantised(current)
+    if was_quantised:
+        _require_runnable(model, origin)
+        qoperator.to_qdq(current)
+        model = inferred(ir.to_proto(current), origin)
+    else:
+        if calibration is None:
+            raise calibration_missing(origin)
+        model = inferred(_optimised(model, origin), origin)
+    _require_known_domains(model, origin)
+    _name_nodes(model)
+    current = ir.from_proto(model)
+    rewrite(current)
+    seconds["clean up"] = time.perf_counter() - started
+    if calibration is not None and not was_quantised:
+        started = time.perf_counter()
+        current = quantise(current, calibration.batches(arguments_of(model)[0]), options)
+        seconds["quantise"] = time.perf_counter() - started
+    started = time.perf_counter()
+    qdq.canonical(current)
+    result = inferred(ir.to_proto(current), origin)
+    _keep_used_domains(result)
+    onnx.checker.check_model(result)
+    seconds["normalise"] = time.perf_counter() - started
+    return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
+
+
+def arguments_of(model: onnx.ModelProto) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """The inputs and outputs of a model with known shapes.
+
+    Raises:
+        WorkloadError: a shape is not known, or an element type is none of numpy's.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    return tuple(map(_argument, inputs)), tuple(map(_argument, model.graph.output))
+
+
+def _argument(value: onnx.ValueInfoProto) -> Argument:
+    tensor = value.type.tensor_type
+    field_name = short(value.name)
+    dims = tensor.shape.dim
+    if not tensor.HasField("shape") or any(dim.WhichOneof("value") != "dim_value" for dim in dims):
+        raise WorkloadError(
+            "must have a shape that is known before it runs",
+            field=field_name,
+            remedy="export the model for fixed input shapes",
+        )
+    try:
+        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    except KeyError as error:
+        raise WorkloadError(
+            "must be a tensor of numbers", field=field_name, value=tensor.elem_type
+        ) from error
+    if dtype == "object":
+        raise WorkloadError("must be a tensor of numbers", field=field_name, value="string")
+    return Argument(name=value.name, shape=tuple(int(dim.dim_value) for dim in dims), dtype=dtype)
+
+
+def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
+    """Constants and batch normalisation folded, by ONNX Runtime's basic optimisations."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        target = Path(folder) / "optimised.onnx"
+        _open_session(model, origin, target)
+        return onnx.load(target)
+
+
+def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
+    _open_session(model, origin, None)
+
+
+def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) -> None:
+    """Let ONNX Runtime check a model, and write it optimised."""
+    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
+
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = levels.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    if optimised is not None:
+        options.graph_optimization_level = levels.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(optimised)
+    try:
+        onnxruntime.InferenceSession(
+            model.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=["MatMulAddFusion"],  # would flatten sequences to matrices
+        )
+    except Exception as error:  # ONNX Runtime raises kinds of its own
+        raise WorkloadError(
+            f"must be a model that ONNX Runtime takes ({' '.join(str(error).split())[:160]})",
+            field=str(origin),
+            remedy="check it with onnxruntime",
+        ) from error
+
+
+def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
+    for node in model.graph.node:
+        if node.domain not in DEFAULT_DOMAINS:
+            raise WorkloadError(
+                "must be an operator of standard ONNX",
+                field=f"{origin}: {short(node.op_type)} {short(node.name)}",
+                value=short(node.domain),
+            )
+
+
+def _keep_used_domains(model: onnx.ModelProto) -> None:
+    kept = [entry for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _name_nodes(model: onnx.ModelProto) -> None:
+    """Give every node a name of its own."""
+    taken: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        if not node.name or node.name in taken:
+            node.name = f"{node.op_type}_{index}"
+        while node.name in taken:
+            node.name += "_"
+        taken.add(node.name)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and quantises a model file in a process of its own, with limits of memory and time.
+
+The native libraries behind it (ONNX, ONNX Runtime, PyTorch) can crash on a damaged or hostile file;
+then a child dies, and the caller gets an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.compiler.quantise.prepare import Prepared, prepare
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.float_model import is_torch_file
+from tilewright.host.compiler.read.import_options import Limits, QuantiseOptions
+from tilewright.host.compiler.read.model_file import normalised, read_model
+
+_REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
+_READ: Final = "read"
+"""File that says that the model could be read, so that more than the child is worth its start."""
+
+_LOOK_SECONDS: Final = 0.01
+_KINDS: Final = {"ToolError": ToolError, "WorkloadError": WorkloadError}
+
+
+def prepare_file(
+    path: Path,
+    input_shapes: Mapping[str, tuple[int, ...]],
+    calibration: Calibration | None,
+    options: QuantiseOptions,
+    limits: Limits,
+    meanwhile: Callable[[], None] = lambda: None,
+    *,
+    trust_model: bool = False,
+) -> Prepared:
+    """`prepare` for an ONNX or ``.pt2`` file, in a child process.
+
+    Args:
+        path: of the model.
+        input_shapes: see `model_file.read_model`.
+        calibration: see `prepare.prepare`.
+        options: see `prepare.prepare`.
+        limits: of the child.
+        meanwhile: called while the child works, once it has read the file.
+        trust_model: see `ImportOptions`.
+
+    Raises:
+        WorkloadError: the file is no usable model, or reading it crashed or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        request = {
+            "path": str(path.absolute()),
+            "named": str(path),
+            "input_shapes": dict(input_shapes),
+            "options": asdict(options),
+            "memory_bytes": limits.memory_bytes,
+            "trust_model": trust_model,
+        }
+        _write_request(folder, request, calibration)
+        with (folder / "messages").open("wb+") as messages:
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=messages,
+                env=_environment(),
+            )
+            try:
+                _await_reading(child, folder, limits.seconds)
+                if (folder / _READ).exists():
+                    meanwhile()
+                code = child.wait(limits.seconds)
+            except subprocess.TimeoutExpired as error:
+                raise WorkloadError(
+                    f"must be readable in {limits.seconds:g} s",
+                    field=str(path),
+                    remedy="raise options.limits.seconds, or use fewer calibration data",
+                ) from error
+            finally:
+                if child.poll() is None:
+                    child.kill()
+                    child.wait()
+        return _read_result(folder, path, code)
+
+
+def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
+    """Wait until the child has read the model, or has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: neither happened in time.
+    """
+    end = time.monotonic() + seconds
+    while not (folder / _READ).exists():
+        try:
+            child.wait(_LOOK_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                raise
+
+
+def _environment() -> dict[str, str]:
+    """So that the child finds the same packages."""
+    paths = [entry for entry in sys.path if entry]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _write_request(
+    folder: Path, request: Mapping[str, Any], calibration: Calibration | None
+) -> None:
+    data = dict(request)
+    if calibration is not None:
+        data["calibration"] = {
+            f.name: getattr(calibration, f.name)
+            for f in fields(calibration)
+            if f.name not in ("arrays", "path")
+        }
+        if calibration.path is not None:
+            data["calibration_path"] = str(calibration.path.absolute())
+        if calibration.arrays is not None:
+            data["arrays"] = list(calibration.arrays)
+            arrays = {f"a{i}": np.asarray(a) for i, a in enumerate(calibration.arrays.values())}
+            np.savez(folder / _ARRAYS, **arrays)  # type: ignore[arg-type]  # no key is "file"
+    (folder / _REQUEST).write_text(json.dumps(data))
+
+
+def _read_result(folder: Path, path: Path, code: int) -> Prepared:
+    report_file = folder / _REPORT
+    if code or not report_file.is_file():
+        raise _crash(folder, path, code)
+    report = json.loads(report_file.read_text())
+    if "error" in report:
+        error = report["error"]
+        raise _KINDS[error["kind"]](
+            error["rule"], field=error["field"], value=error["value"], remedy=error["remedy"]
+        )
+    return Prepared(
+        model=onnx.load(folder / _RESULT),
+        was_quantised=report["was_quantised"],
+        seconds=report["seconds"],
+    )
+
+
+def _crash(folder: Path, path: Path, code: int) -> WorkloadError:
+    lines = (folder / "messages").read_text(errors="replace").strip().splitlines()
+    if code < 0:
+        what = f"killed by {signal.Signals(-code).name}"
+    else:
+        what = lines[-1][:120] if lines else f"exit code {code}"
+    return WorkloadError(
+        f"must be a model that can be read without a crash ({what})",
+        field=str(path),
+        remedy="check it with onnx.checker; if it is large, raise options.limits.memory_bytes",
+    )
+
+
+# -- in the child --------------------------------------------------------------------------------
+
+
+def main(folder: Path) -> None:
+    """Serve the request in a folder."""
+    request = json.loads((folder / _REQUEST).read_text())
+    _limit_memory(request["memory_bytes"])
+    try:
+        report = _serve(request, folder)
+    except (ToolError, WorkloadError) as error:
+        value = error.value
+        if not isinstance(value, str | int | float | None):
+            value = json.loads(json.dumps(value, default=str))
+        report = {
+            "error": {
+                "kind": type(error).__name__,
+                "rule": error.rule,
+                "field": error.field,
+                "value": value,
+                "remedy": error.remedy,
+            }
+        }
+    except MemoryError:
+        report = {
+            "error": {
+                "kind": "WorkloadError",
+                "rule": "must fit into the memory",
+                "field": request["named"],
+                "value": None,
+                "remedy": "raise options.limits.memory_bytes",
+            }
+        }
+    (folder / _REPORT).write_text(json.dumps(report))
+
+
+def _limit_memory(limit: int) -> None:
+    if not limit:
+        limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 4 // 5
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    path, origin = Path(request["path"]), Path(request["named"])
+    shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
+    calibration = _calibration(request, folder)
+    if is_torch_file(path):
+        if zipfile.is_zipfile(path):
+            (folder / _READ).touch()
+        from tilewright.host.compiler.read.torch_export import export_file  # noqa: PLC0415  (heavy)
+
+        exported = export_file(path, named=origin, trusted=request["trust_model"])
+        model = normalised(exported, origin, shapes)
+    else:
+        model = read_model(path, shapes)
+        (folder / _READ).touch()
+    prepared = prepare(model, origin, calibration, QuantiseOptions(**request["options"]))
+    onnx.save(prepared.model, folder / _RESULT)
+    return {"was_quantised": prepared.was_quantised, "seconds": prepared.seconds}
+
+
+def _calibration(request: Mapping[str, Any], folder: Path) -> Calibration | None:
+    if "calibration" not in request:
+        return None
+    stated: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in request["calibration"].items()
+    }
+    if "calibration_path" in request:
+        stated["path"] = Path(request["calibration_path"])
+    if "arrays" in request:
+        with np.load(folder / _ARRAYS) as loaded:
+            stated["arrays"] = {n: loaded[f"a{i}"] for i, n in enumerate(request["arrays"])}
+    return Calibration(**stated)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-training quantisation: a float model becomes a QDQ model in int8.
+
+Which operators, and that a unit of the accelerator is rounded only once, is decided here. Channels
+are equalised (`equalisation`), ranges calibrated (`activation_ranges`), ONNX Runtime quantises
+(`static_quantisation`), and biases are corrected (`bias_correction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.quantise.activation_ranges import find_ranges
+from tilewright.host.compiler.quantise.bias_correction import correct_biases
+from tilewright.host.compiler.quantise.equalisation import equalise
+from tilewright.host.compiler.quantise.static_quantisation import quantise_static
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.onnx_edit import (
+    DEFAULT_DOMAINS,
+    Array,
+    Editor,
+    array_of,
+    input_of,
+    integer,
+    integers,
+    is_kind,
+    only_user,
+    scalar_of,
+    shape_of,
+)
+from tilewright.host.compiler.read.onnx_rewrites import IMAGE_RANK
+
+_LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_POOLS: Final = ("GlobalAveragePool", "GlobalMaxPool")
+_ACTIVATIONS: Final = ("Clip", "Relu")
+_ROUNDED_ONCE: Final = (*_LAYERS, *_POOLS, "Add", "Concat", "Div", "MaxPool", "Mul")
+"""Operators whose result is not rounded before the bias, factor or activation behind it."""
+
+
+@dataclass(kw_only=True)
+class _Selection:
+    """What to quantise.
+
+    Attributes:
+        nodes: names.
+        kinds: their operators.
+        floats: constants that stay float, by node name and input: biases and factors.
+        one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
+            transposed convolutions in groups.
+    """
+
+    nodes: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    floats: list[tuple[str, int, Array]] = field(default_factory=list)
+    one_scale: list[str] = field(default_factory=list)
+
+
+def quantise(
+    model: ir.Model, batches: Iterable[Mapping[str, Array]], options: QuantiseOptions
+) -> ir.Model:
+    """Quantise a float model.
+
+    Args:
+        model: with known shapes and unique node names, rewritten by `onnx_rewrites.rewrite`. It
+            is changed, but not what it computes.
+        batches: inputs by name, as the model takes them; at least one batch.
+        options: how.
+
+    Raises:
+        WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
+    """
+    selection = _select(model.graph)
+    if not selection.nodes:
+        raise WorkloadError(
+            "must have an operator that the accelerator takes (Conv, Gemm, MatMul, ...)",
+            field="model",
+            value=sorted({node.op_type for node in model.graph})[:12],
+        )
+    known = list(batches)
+    if options.equalisation:
+        equalise(model, _activations(model.graph, selection)[0], selection.nodes, known)
+        selection = _select(model.graph)
+    rounded, inner = _activations(model.graph, selection)
+    ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
+    quantised = quantise_static(
+        model, selection.nodes, selection.kinds, selection.one_scale, ranges, options
+    )
+    editor = Editor(quantised.graph)
+    _restore_floats(editor, selection)
+    _round_for_all_readers(editor, set(selection.nodes))
+    _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
+    editor.drop_unused()
+    if options.bias_correction:
+        correct_biases(quantised, model, known)
+    return quantised
+
+
+# -- selection -----------------------------------------------------------------------------------
+
+
+def _select(graph: ir.Graph) -> _Selection:
+    """The operators that the accelerator takes; where data are int8 anyway, also cheap ones."""
+    selection = _Selection()
+    int8: set[ir.Value] = set()
+    for node in graph:
+        if not _is_taken(node, int8, selection):
+            continue
+        selection.nodes.append(node.name or "")
+        selection.kinds.add(node.op_type)
+        weights = input_of(node, 1)
+        if is_kind(node, "ConvTranspose") and integer(node, "group", 1) > 1 and weights is not None:
+            selection.one_scale.append(weights.name or "")
+        int8.add(node.outputs[0])
+        int8 |= {value for value in node.inputs if value is not None and _is_activation(value)}
+    return selection
+
+
+def _activations(graph: ir.Graph, selection: _Selection) -> tuple[set[str], set[str]]:
+    """The activations around the selected operators: those that are rounded, and the others."""
+    nodes, epilogues = set(selection.nodes), {name for name, _, _ in selection.floats}
+    rounded: set[str] = set()
+    inner: set[str] = set()
+    for node in graph:
+        if node.name not in nodes:
+            continue
+        for value in (*node.inputs, *node.outputs):
+            if value is None or not value.name or not _is_activation(value):
+                continue
+            source, reader = value.producer(), only_user(value)
+            is_inner = (
+                is_kind(source, *_ROUNDED_ONCE)
+                and source.name in nodes
+                and reader is not None
+                and reader.name in nodes
+                and (is_kind(reader, *_ACTIVATIONS) or reader.name in epilogues)
+            )
+            (inner if is_inner else rounded).add(value.name)
+    return rounded, inner
+
+
+def _is_activation(value: ir.Value | None) -> bool:
+    return (
+        value is not None and array_of(value) is None and value.dtype in (None, ir.DataType.FLOAT)
+    )
+
+
+def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool:
+    data = input_of(node, 0)
+    if data is None or node.domain not in DEFAULT_DOMAINS or len(node.outputs) != 1:
+        return False
+    kind = node.op_type
+    if kind in _LAYERS:
+        return _is_layer(node)
+    if kind in ("Add", "Mul", "Div"):
+        return _is_epilogue(node, int8, selection) or _is_sum(node, int8)
+    if kind == "Concat":
+        return _joins_channels(node) and any(value in int8 for value in node.inputs)
+    if kind in ("MaxPool", "AveragePool"):
+        takes = _is_pool(node)
+    elif kind == "Clip":
+        takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
+    else:
+        takes = kind in (*_MOVES, *_POOLS, "Relu") or _averages_tokens(node)
+    return takes and data in int8
+
+
+def _is_layer(node: ir.Node) -> bool:
+    if node.op_type == "MatMul":
+        return _is_dense(node) or _is_product(node)
+    if node.op_type == "Gemm":
+        plain = all(_number(node, name) == 1 for name in ("alpha", "beta"))
+        return plain and not integer(node, "transA", 0) and _is_weight(node, 2)
+    return _is_activation(node.inputs[0]) and _is_weight(node, IMAGE_RANK)
+
+
+def _number(node: ir.Node, name: str) -> float:
+    attribute = node.attributes.get(name)
+    return 1.0 if attribute is None else float(attribute.as_float())
+
+
+def _is_weight(node: ir.Node, rank: int) -> bool:
+    array = array_of(input_of(node, 1))
+    return array is not None and array.ndim == rank and array.dtype == np.float32
+
+
+def _is_dense(node: ir.Node) -> bool:
+    shape = shape_of(node.inputs[0])
+    return shape is not None and len(shape) in (2, 3) and _is_weight(node, 2)
+
+
+def _is_product(node: ir.Node) -> bool:
+    if not all(_is_activation(value) for value in node.inputs):
+        return False
+    a, b = (shape_of(value) for value in node.inputs)
+    return a is not None and b is not None and len(a) in (3, 4) and a[:-2] == b[:-2]
+
+
+def _is_epilogue(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool:
+    """A bias behind a product with weights, or a number behind one of two activations."""
+    for index, other in ((0, 1), (1, 0)):
+        source, constant = node.inputs[index], array_of(node.inputs[other])
+        if source is None or constant is None or source not in int8:
+            continue
+        product, result = source.producer(), shape_of(node.outputs[0])
+        if not is_kind(product, "MatMul") or product is None or only_user(source) is None:
+            continue
+        dense = array_of(product.inputs[1]) is not None
+        if node.op_type == "Add":
+            fits = dense and result is not None and constant.size == result[-1]
+            fits = fits and constant.size == constant.shape[-1]
+        else:
+            fits = not dense and constant.size == 1 and (node.op_type == "Mul" or index == 0)
+        if fits and constant.dtype == np.float32:
+            selection.floats.append((node.name or "", other, constant))
+            return True
+    return False
+
+
+def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
+    shapes = {shape_of(value) for value in node.inputs}
+    return (
+        node.op_type == "Add"
+        and all(_is_activation(value) for value in node.inputs)
+        and any(value in int8 for value in node.inputs)
+        and len(shapes) == 1
+        and None not in shapes
+        and len(next(iter(shapes)) or ()) in (2, 3, 4)
+    )
+
+
+def _joins_channels(node: ir.Node) -> bool:
+    shape = shape_of(node.outputs[0])
+    if shape is None or len(shape) not in (2, 3, 4):
+        return False
+    if not all(_is_activation(value) for value in node.inputs):
+        return False
+    return integer(node, "axis", 0) % len(shape) == (2 if len(shape) == 3 else 1)
+
+
+def _is_pool(node: ir.Node) -> bool:
+    shape = shape_of(node.inputs[0])
+    if shape is None or len(shape) != IMAGE_RANK or set(integers(node, "dilations", ())) - {1}:
+        return False
+    padded = any(integers(node, "pads", ()))
+    if node.op_type == "AveragePool":
+        return not integer(node, "ceil_mode", 0) and (
+            not padded or bool(integer(node, "count_include_pad", 0))
+        )
+    return True
+
+
+def _averages_tokens(node: ir.Node) -> bool:
+    shape = shape_of(node.inputs[0])
+    axes = array_of(input_of(node, 1))
+    return (
+        node.op_type == "ReduceMean"
+        and shape is not None
+        and len(shape) == 3
+        and axes is not None
+        and [int(axis) % 3 for axis in axes.reshape(-1)] == [1]
+        and not integer(node, "keepdims", 1)
+    )
+
+
+# -- afterwards ----------------------------------------------------------------------------------
+
+
+def _restore_floats(editor: Editor, selection: _Selection) -> None:
+    """Biases and factors as they were: they are exact in a unit."""
+    nodes = {node.name: node for node in editor.graph}
+    for name, index, array in selection.floats:
+        if name in nodes:
+            nodes[name].replace_input_with(index, editor.constant(f"{name}_constant", array))
+
+
+def _round_for_all_readers(editor: Editor, selected: Collection[str]) -> None:
+    """What a unit computes leaves it as int8, also to readers that work on floats."""
+    for node in list(editor.graph):
+        rounding = [u.node for u in node.outputs[0].uses() if is_kind(u.node, "QuantizeLinear")]
+        if node.name not in selected or not rounding:
+            continue
+        source = rounding[0]
+        for user, index in list(node.outputs[0].uses()):
+            if is_kind(user, "QuantizeLinear"):
+                continue
+            real = editor.after(
+                source,
+                "DequantizeLinear",
+                [source.outputs[0], *source.inputs[1:]],
+                dict(source.attributes),
+                stem=f"{node.outputs[0].name}_rounded",
+                like=node.outputs[0],
+            )
+            user.replace_input_with(index, real)
+    editor.graph.sort()  # a reader may stand before the quantisation that it reads now
+
+
+def _drop_inner_pairs(editor: Editor, epilogues: Collection[str]) -> None:
+    """Round once in a unit: not between an operator and its bias, factor or activation.
+
+    Args:
+        editor: of the quantised graph.
+        epilogues: names of the operators that add a bias or multiply by a factor.
+    """
+    for node in list(editor.graph):
+        if is_kind(node, *_ACTIVATIONS) or node.name in epilogues:
+            for index, value in enumerate(node.inputs[:2]):
+                _drop_pair(node, index, value)
+
+
+def _drop_pair(node: ir.Node, index: int, value: ir.Value | None) -> None:
+    rounded = _only_source(value, "DequantizeLinear")
+    exact = _only_source(rounded, "QuantizeLinear")
+    if exact is None or only_user(exact) is None:
+        return
+    if is_kind(exact.producer(), *_ROUNDED_ONCE) and _is_quantised_later(node):
+        node.replace_input_with(index, exact)
+
+
+def _only_source(value: ir.Value | None, kind: str) -> ir.Value | None:
+    """What an operator of that kind makes a value from that has one reader; or ``None``."""
+    if value is None or only_user(value) is None:
+        return None
+    node = value.producer()
+    return node.inputs[0] if is_kind(node, kind) else None
+
+
+def _is_quantised_later(node: ir.Node) -> bool:
+    """Whether all readers of a node quantise its result."""
+    uses = list(node.outputs[0].uses())
+    return bool(uses) and all(
+        is_kind(use.node, "QuantizeLinear")
+        or (is_kind(use.node, *_ACTIVATIONS) and _is_quantised_later(use.node))
+        for use in uses
+    )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration data: what a network's inputs look like, for the ranges of its activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.common.extras import install_line
+from tilewright.host.compiler.read.argument import Argument
+
+Array = npt.NDArray[Any]
+
+IMAGE_SUFFIXES: Final = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".webp"})
+MAX_IMAGE_PIXELS: Final = 2**26
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibration:
+    """Where calibration data come from; exactly one of the first three is given.
+
+    Attributes:
+        path: a folder of images or an image, an ``.npy`` file, or an ``.npz`` file with one array
+            an input.
+        arrays: by input name (any name, if there is one); each a whole number of batches along the
+            first axis.
+        random_samples: so many batches of normally distributed noise. Ranges are then made up:
+            good for timing, not for accuracy.
+        seed: of the noise.
+        mean, std: of an image's channels after scaling to 0..1; what is fed is (image-mean)/std.
+        limit: most batches that are used.
+    """
+
+    path: Path | None = None
+    arrays: Mapping[str, Array] | None = None
+    random_samples: int | None = None
+    seed: int = 0
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    limit: int = 256
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        given = [self.path, self.arrays, self.random_samples]
+        if sum(source is not None for source in given) != 1:
+            raise WorkloadError(
+                "must state exactly one of path, arrays and random_samples", field="calibration"
+            )
+        if self.random_samples is not None and self.random_samples < 1:
+            raise WorkloadError(
+                "must be positive", field="calibration.random_samples", value=self.random_samples
+            )
+        if self.limit < 1:
+            raise WorkloadError("must be positive", field="calibration.limit", value=self.limit)
+        if not np.isfinite(self.mean).all():
+            raise WorkloadError("must be finite", field="calibration.mean", value=self.mean)
+        if not np.isfinite(self.std).all() or not min(self.std) > 0:
+            raise WorkloadError(
+                "must be finite and above 0", field="calibration.std", value=self.std
+            )
+
+    def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+        """Inputs by name, in the shapes and types of the model.
+
+        Raises:
+            WorkloadError: the data are missing, unreadable, or do not fit the inputs.
+        """
+        if self.random_samples is not None:
+            source = self._noise(inputs)
+        elif self.path is not None and (self.path.is_dir() or _is_image(self.path)):
+            source = self._images(inputs)
+        else:
+            arrays = dict(self.arrays or {}) if self.path is None else _load(self.path)
+            if len(inputs) == len(arrays) == 1:
+                arrays = {inputs[0].name: next(iter(arrays.values()))}
+            source = _split(arrays, inputs)
+        empty = True
+        for _, batch in zip(range(self.limit), source, strict=False):
+            empty = False
+            yield batch
+        if empty:
+            raise WorkloadError("must hold at least one batch", field="calibration")
+
+    def _noise(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+        rng = np.random.default_rng(self.seed)
+        for argument in inputs:
+            if not argument.dtype.startswith("float"):
+                raise WorkloadError(
+                    "random samples need inputs of float type",
+                    field=f"calibration.{argument.name}",
+                    value=argument.dtype,
+                    remedy="give arrays",
+                )
+        for _ in range(self.random_samples or 0):
+            yield {a.name: rng.normal(size=a.shape).astype(a.dtype) for a in inputs}
+
+    def _images(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+        assert self.path is not None
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] not in (1, 3):
+            raise WorkloadError(
+                "images fit a network with one input (N, 1 or 3, H, W)",
+                field="calibration",
+                value=[argument.shape for argument in inputs],
+                remedy="give an .npz file",
+            )
+        (argument,) = inputs
+        files = [self.path] if _is_image(self.path) else sorted(self.path.iterdir())
+        batch: list[Array] = []
+        for file in filter(_is_image, files):
+            batch.append(self._image(file, argument))
+            if len(batch) == argument.shape[0]:
+                yield {argument.name: np.stack(batch).astype(argument.dtype)}
+                batch = []
+
+    def _image(self, file: Path, argument: Argument) -> Array:
+        """One image, scaled so that it covers the input and cropped to its middle."""
+        try:
+            from PIL import Image  # noqa: PLC0415  (optional)
+        except ImportError as error:
+            raise ToolError(
+                "reading images needs Pillow", remedy=install_line("network")
+            ) from error
+        _, channels, rows, columns = argument.shape
+        try:
+            with Image.open(file) as image:
+                if image.width * image.height > MAX_IMAGE_PIXELS:
+                    raise ValueError(f"more than {MAX_IMAGE_PIXELS} pixels")
+                plain = image.convert("RGB" if channels == 3 else "L")
+        except WorkloadError:
+            raise
+        except Exception as error:  # Pillow raises many kinds for damaged files
+            raise WorkloadError(
+                f"must be an image that can be read ({error})", field=str(file)
+            ) from error
+        scale = max(rows / plain.height, columns / plain.width)
+        size = (max(round(plain.width * scale), columns), max(round(plain.height * scale), rows))
+        left, top = (size[0] - columns) // 2, (size[1] - rows) // 2
+        across, down = plain.width / size[0], plain.height / size[1]
+        # only the middle is scaled: the whole of a narrow image would be enormous
+        box = (left * across, top * down, (left + columns) * across, (top + rows) * down)
+        scaled = plain.resize((columns, rows), box=box)
+        pixels = np.asarray(scaled, np.float32).reshape(rows, columns, channels) / 255
+        mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
+        for name, values in (("mean", mean), ("std", std)):
+            if values.size not in (1, channels):
+                raise WorkloadError(
+                    f"must have one value or {channels}",
+                    field=f"calibration.{name}",
+                    value=values.tolist(),
+                )
+        return ((pixels - mean) / std).transpose(2, 0, 1)
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _load(path: Path) -> dict[str, Array]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            arrays = {"": loaded}
+        else:
+            with loaded:
+                arrays = {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # numpy and zipfile raise many kinds for damaged files
+        raise WorkloadError(
+            f"must be a folder of images, an .npy or an .npz file ({error})",
+            field="calibration",
+            value=str(path),
+        ) from error
+    return arrays
+
+
+def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+    """Batches along the first axis."""
+    counts = set()
+    for argument in inputs:
+        field = f"calibration.{argument.name}"
+        array = arrays.get(argument.name)
+        if array is None:
+            raise WorkloadError(
+                "must be given for every input", field=field, value=sorted(arrays)[:8]
+            )
+        batch = argument.shape[0] if argument.shape else 1
+        fits = array.ndim == len(argument.shape) and array.shape[1:] == argument.shape[1:]
+        if not fits or not array.size or (array.shape[:1] and array.shape[0] % batch):
+            raise WorkloadError(
+                f"must have the shape {argument.shape}, its first axis a multiple of that",
+                field=field,
+                value=array.shape,
+            )
+        if not np.can_cast(array.dtype, argument.dtype, "same_kind"):
+            raise WorkloadError(
+                f"must be convertible to {argument.dtype}", field=field, value=str(array.dtype)
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise WorkloadError("must be finite numbers", field=field)
+        counts.add(array.shape[0] // batch if array.shape else 1)
+    if len(counts) != 1:
+        raise WorkloadError("all inputs must have as many samples", field="calibration")
+    for index in range(counts.pop()):
+        yield {
+            a.name: np.ascontiguousarray(
+                arrays[a.name][index * a.shape[0] : (index + 1) * a.shape[0]]
+                if a.shape
+                else arrays[a.name],
+                dtype=a.dtype,
+            )
+            for a in inputs
+        }

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a model file is float, found without the libraries that read it in full.
+
+A float model needs calibration data. That they are missing is said before TVM, PyTorch and ONNX
+Runtime are loaded, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import WorkloadError
+
+TORCH_SUFFIXES: Final = frozenset({".pt", ".pt2", ".pth"})
+"""Of files that PyTorch writes; everything else is taken for ONNX."""
+
+QOPERATOR_KINDS: Final = frozenset(
+    {
+        "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearConv",
+        "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul",
+        "QLinearSigmoid", "QLinearSoftmax",
+    }
+)  # fmt: skip
+"""Operators of ONNX on quantised tensors."""
+
+QUANTISED_KINDS: Final = QOPERATOR_KINDS | {"QuantizeLinear"}
+"""A model with one of these is quantised."""
+
+_TORCH_QUANTISED: Final = b"quantized_decomposed"
+
+
+def is_torch_file(path: Path) -> bool:
+    """Whether a file's name is one of PyTorch's."""
+    return path.suffix.lower() in TORCH_SUFFIXES
+
+
+def require_quantised(path: Path) -> None:
+    """Refuse a float model, for which there are no calibration data.
+
+    A file that cannot be read passes: whoever reads it in full says what is wrong with it.
+
+    Raises:
+        WorkloadError: the model is float.
+    """
+    quantised = _torch_is_quantised(path) if is_torch_file(path) else _onnx_is_quantised(path)
+    if not quantised:
+        raise calibration_missing(path)
+
+
+def calibration_missing(path: Path) -> WorkloadError:
+    """The error for a float model without calibration data."""
+    return WorkloadError(
+        "a float model needs calibration data",
+        field=str(path),
+        remedy="give --calibration with a folder of images, an .npy or .npz file, or "
+        "--random-calibration 8 for cycle counts without meaningful outputs "
+        "(in Python: Calibration(path=...), (arrays=...) or (random_samples=8))",
+    )
+
+
+def _onnx_is_quantised(path: Path) -> bool:
+    import onnx  # noqa: PLC0415  (not needed for files of PyTorch)
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # whatever it is, the reader says it better
+        return True
+    return not model.graph.node or any(n.op_type in QUANTISED_KINDS for n in model.graph.node)
+
+
+def _torch_is_quantised(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith("/models/model.json")]
+            return not names or any(_TORCH_QUANTISED in archive.read(name) for name in names)
+    except Exception:  # whatever it is, the reader says it better
+        return True

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a network is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+
+Array = npt.NDArray[Any]
+Method = Literal["minmax", "mse", "percentile"]
+
+_LEAST_PERCENTILE: Final = 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantiseOptions:
+    """How a float network is quantised.
+
+    Attributes:
+        asymmetric: activations with a zero point (uint8 at heart), otherwise symmetric int8.
+        per_channel: a weight scale for each output channel.
+        method: how ranges of activations follow from calibration data: all that occurs
+            (``minmax``), a share of all elements (``percentile``), or what has the least mean
+            square error (``mse``).
+        percentile: of all elements that lie within a range, more than 50 and at most 100.
+        equalisation: channels of activations are scaled to similar ranges, and weights
+            inversely (see `equalisation`).
+        bias_correction: biases take the mean errors of layers (see `bias_correction`).
+    """
+
+    asymmetric: bool = False
+    per_channel: bool = True
+    method: Method = "mse"
+    percentile: float = 99.99
+    equalisation: bool = True
+    bias_correction: bool = True
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        methods = get_args(Method)
+        if self.method not in methods:
+            raise WorkloadError(
+                f"must be one of {', '.join(methods)}", field="method", value=self.method
+            )
+        if not _LEAST_PERCENTILE < self.percentile <= 100:
+            raise WorkloadError(
+                f"must be more than {_LEAST_PERCENTILE:g} and at most 100",
+                field="percentile",
+                value=self.percentile,
+                remedy="99.99 clips one element in 10,000",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What reading a file may cost.
+
+    Attributes:
+        memory_bytes: of address space; 0: 80 % of the machine's memory.
+        seconds: until it is stopped.
+    """
+
+    memory_bytes: int = 0
+    seconds: float = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImportOptions:
+    """How a network is imported.
+
+    Attributes:
+        quantise: of a float model.
+        input_shapes: by input name, where the model leaves them open.
+        example_inputs: arguments of an ``nn.Module``; without them one sample of the calibration
+            arrays.
+        name: of the network; without it the file's or class's.
+        limits: of the process that reads a file.
+        trust_model: let PyTorch read a ``.pt2`` file of any layout, which may run code from it.
+    """
+
+    quantise: QuantiseOptions = field(default_factory=QuantiseOptions)
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    example_inputs: Sequence[Array] = ()
+    name: str = ""
+    limits: Limits = field(default_factory=Limits)
+    trust_model: bool = False
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name, shape in self.input_shapes.items():
+            if not all(isinstance(size, int | np.integer) and size > 0 for size in shape):
+                raise WorkloadError(
+                    "must be positive sizes", field=f"input_shapes.{name}", value=shape
+                )

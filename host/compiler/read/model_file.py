@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read an ONNX file, as untrusted input, with its weights and fixed shapes."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from onnx import external_data_helper, inliner, shape_inference, version_converter
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.network.onnx_reader import MAX_FILE_BYTES, batch_of_zero, malformed, short
+
+MAX_NODES: Final = 10_000
+MAX_TENSOR_ELEMENTS: Final = 2**31
+"""Largest tensor that a model may name."""
+
+OLDEST_OPSET: Final = 13
+"""Since then weights can have a scale for each channel; older models are converted to
+`CONVERTED_OPSET`."""
+
+CONVERTED_OPSET: Final = 17
+
+_OLDEST_IR: Final = 8
+"""Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
+
+
+def read_model(path: Path, input_shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """Read, check and normalise a model.
+
+    The result has its weights inside, no model-local functions, an operator set of at least
+    `OLDEST_OPSET`, and inputs of fixed shapes. A dynamic first dimension is 1.
+
+    Args:
+        path: of the file.
+        input_shapes: shapes of inputs by name, where the model leaves them open or others are
+            wanted.
+
+    Raises:
+        WorkloadError: the file cannot be read or is malformed, too large, or of dynamic shape.
+    """
+    return normalised(_parse(path), path, input_shapes)
+
+
+def normalised(
+    model: onnx.ModelProto, path: Path, input_shapes: Mapping[str, tuple[int, ...]]
+) -> onnx.ModelProto:
+    """`read_model` for a model in memory; ``path`` is for messages and external data.
+
+    Raises:
+        WorkloadError: as `read_model`.
+    """
+    try:
+        return _normalised(model, path, input_shapes)
+    except WorkloadError:
+        raise
+    except Exception as error:  # the C++ library raises kinds of its own
+        raise malformed(path, error) from error
+
+
+def _normalised(
+    model: onnx.ModelProto, path: Path, input_shapes: Mapping[str, tuple[int, ...]]
+) -> onnx.ModelProto:
+    _check_structure(model, path)
+    _load_external_data(model, path)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+        _check_structure(model, path)
+    if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
+        model = shape_inference.infer_shapes(model)  # the checker wants them
+    onnx.checker.check_model(model)
+    _fix_shapes(model, path, input_shapes)
+    version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
+    if version < OLDEST_OPSET:
+        model = version_converter.convert_version(model, CONVERTED_OPSET)
+    _take_weights_off_inputs(model)
+    return inferred(model, path)
+
+
+def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
+    """Before IR 4 weights were inputs with a default; here they are constants."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, _OLDEST_IR)
+
+
+def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """The model with inferred shapes.
+
+    Raises:
+        WorkloadError: a tensor is absurdly large.
+    """
+    del model.graph.value_info[:]
+    model = shape_inference.infer_shapes(model, strict_mode=False, data_prop=False)
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        if min(sizes, default=1) < 0 or prod(max(size, 1) for size in sizes) > MAX_TENSOR_ELEMENTS:
+            raise WorkloadError(
+                f"must have at most {MAX_TENSOR_ELEMENTS} elements",
+                field=f"{path}: {short(value.name)}",
+                value=sizes,
+            )
+    return model
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise WorkloadError("a model must be a regular file", field=str(path))
+        if status.st_size > MAX_FILE_BYTES:
+            raise WorkloadError(
+                "an ONNX file must be smaller than 2 GiB", field=str(path), value=status.st_size
+            )
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise WorkloadError(
+            "a model must be a readable file",
+            field=str(path),
+            remedy=getattr(error, "strerror", None) or str(error),
+        ) from error
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError) as error:
+        raise WorkloadError(
+            "must be an ONNX model (the file is truncated or is not protobuf)",
+            field=str(path),
+            remedy="export or copy it again",
+        ) from error
+    return model
+
+
+def _check_structure(model: onnx.ModelProto, path: Path) -> None:
+    """What the ONNX checker leaves out."""
+    graph = model.graph
+    if not graph.node or not model.opset_import:
+        raise WorkloadError(
+            "must be an ONNX model with an operator set and at least one node",
+            field=str(path),
+            remedy="export or copy it again",
+        )
+    if len(graph.node) > MAX_NODES:
+        raise WorkloadError(
+            f"must have at most {MAX_NODES} nodes", field=str(path), value=len(graph.node)
+        )
+    newest = onnx.defs.onnx_opset_version()
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx") and not 1 <= entry.version <= newest:
+            raise WorkloadError(
+                f"must be an operator set from 1 to {newest}", field=str(path), value=entry.version
+            )
+    if graph.sparse_initializer:
+        raise WorkloadError("must not have sparse weights", field=str(path))
+    _check_nodes(model, path)
+    for tensor in graph.initializer:
+        if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > MAX_TENSOR_ELEMENTS:
+            raise WorkloadError(
+                f"must have at most {MAX_TENSOR_ELEMENTS} elements",
+                field=f"{path}: {short(tensor.name)}",
+                value=list(tensor.dims),
+            )
+
+
+def _check_nodes(model: onnx.ModelProto, path: Path) -> None:
+    own = {(function.domain, function.name) for function in model.functions}
+    for node in model.graph.node:
+        texts = (node.op_type, node.domain, node.name, *node.input, *node.output)
+        if any(isinstance(text, bytes) for text in texts):
+            raise WorkloadError("names must be UTF-8 text", field=f"{path}: {short(node.op_type)}")
+        standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
+        if (
+            not standard
+            and node.domain != "com.microsoft"
+            and (node.domain, node.op_type) not in own
+        ):
+            raise WorkloadError(
+                "must be an operator of standard ONNX",
+                field=f"{path}: {short(node.name)}",
+                value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
+                remedy="replace it in the model",
+            )
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise WorkloadError(
+                "a network must not have control flow",
+                field=f"{path}: {short(node.op_type)} {short(node.name)}",
+                remedy="export it for fixed input shapes, in inference mode",
+            )
+
+
+def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
+    for tensor in model.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        target = Path(location)
+        inside = location and not target.is_absolute() and ".." not in target.parts
+        file = path.parent / target
+        if (
+            not inside
+            or not file.is_file()
+            or not file.resolve().is_relative_to(path.parent.resolve())
+        ):
+            raise WorkloadError(
+                "external data must be a file in the model's directory",
+                field=f"{path}: {short(tensor.name)}",
+                value=short(location),
+                remedy="copy it beside the model, or save the model with its weights inside",
+            )
+        external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+
+def _fix_shapes(
+    model: onnx.ModelProto, path: Path, input_shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name: value for value in graph.input if value.name not in constants}
+    for name in input_shapes:
+        if name not in inputs:
+            raise WorkloadError(
+                f"must be an input of the model ({', '.join(map(short, inputs))})",
+                field="input_shapes",
+                value=short(name),
+            )
+    for name, value in inputs.items():
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise WorkloadError("an input must be a tensor", field=f"{path}: {short(name)}")
+        tensor = value.type.tensor_type
+        stated = input_shapes.get(name)
+        if stated is not None:
+            _set_shape(tensor, stated, f"{path}: {short(name)}")
+        elif not tensor.HasField("shape"):
+            _refuse_dynamic(path, name, "no shape")
+        for index, dim in enumerate(tensor.shape.dim):
+            if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
+                continue
+            if not index and dim.WhichOneof("value") == "dim_value" and dim.dim_value == 0:
+                raise batch_of_zero(path, name)
+            if index:
+                _refuse_dynamic(path, name, f"axis {index}")
+            dim.dim_value = 1
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _set_shape(tensor: Any, stated: tuple[int, ...], field: str) -> None:
+    dims = tensor.shape.dim
+    if tensor.HasField("shape") and len(dims) != len(stated):
+        raise WorkloadError(f"must have {len(dims)} axes", field=field, value=stated)
+    for dim, size in zip(dims, stated, strict=False):
+        if dim.WhichOneof("value") == "dim_value" and dim.dim_value not in (size, 0, -1):
+            raise WorkloadError(f"must be {dim.dim_value} on a fixed axis", field=field, value=size)
+    del dims[:]
+    for size in stated:
+        if size < 1:
+            raise WorkloadError("a size must be positive", field=field, value=stated)
+        dims.add().dim_value = size
+
+
+def _refuse_dynamic(path: Path, name: str, what: str) -> None:
+    raise WorkloadError(
+        f"must have a fixed shape ({what} is open)",
+        field=f"{path}: {short(name)}",
+        remedy="give input_shapes",
+    )

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrites of a model into operators that the accelerator takes; none changes a result."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import (
+    Editor,
+    array_of,
+    input_of,
+    integer,
+    integers,
+    is_kind,
+    only_user,
+    scalar_of,
+    shape_of,
+)
+
+IMAGE_RANK: Final = 4
+
+_WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
+
+
+def rewrite(model: ir.Model) -> None:
+    """Apply all rewrites to a model with known shapes, in place."""
+    editor = Editor(model.graph)
+    for node in list(model.graph):
+        if is_kind(node, *_WINDOWED):
+            _state_pads(node)
+        elif is_kind(node, "ReduceMean"):
+            _pool_globally(editor, node)
+        elif is_kind(node, "MatMul"):
+            _scale_product(editor, node)
+    editor.drop_unused()
+
+
+def _state_pads(node: ir.Node) -> None:
+    """Explicit padding in place of ``auto_pad``."""
+    attribute = node.attributes.get("auto_pad")
+    mode = attribute.as_string() if attribute is not None else "NOTSET"
+    if mode == "NOTSET":
+        return
+    shape, result = shape_of(input_of(node, 0)), shape_of(node.outputs[0])
+    weights = shape_of(input_of(node, 1)) if node.op_type == "Conv" else None
+    kernel = integers(node, "kernel_shape", weights[2:] if weights else ())
+    if shape is None or result is None or not len(kernel) == len(shape) - 2 == len(result) - 2:
+        return
+    ones = [1] * len(kernel)
+    strides, dilations = integers(node, "strides", ones), integers(node, "dilations", ones)
+    before, after = [], []
+    for size, window, stride, dilation in zip(shape[2:], kernel, strides, dilations, strict=True):
+        reach = (window - 1) * dilation + 1
+        total = max((ceil(size / stride) - 1) * stride + reach - size, 0) if mode != "VALID" else 0
+        small, large = total // 2, total - total // 2
+        before.append(large if mode == "SAME_LOWER" else small)
+        after.append(small if mode == "SAME_LOWER" else large)
+    del node.attributes["auto_pad"]
+    node.attributes["pads"] = ir.AttrInt64s("pads", [*before, *after])
+
+
+def _pool_globally(editor: Editor, node: ir.Node) -> None:
+    """The mean over the rows and columns of an image as GlobalAveragePool."""
+    data, result = input_of(node, 0), node.outputs[0]
+    shape = shape_of(data)
+    stated = array_of(input_of(node, 1))
+    axes = integers(node, "axes", ()) if stated is None else [int(a) for a in stated.reshape(-1)]
+    if data is None or shape is None or len(shape) != IMAGE_RANK:
+        return
+    if sorted(axis % IMAGE_RANK for axis in axes) != [2, 3]:
+        return
+    stem = result.name or "mean"
+    keeps = integer(node, "keepdims", 1)
+    pooled = editor.before(node, "GlobalAveragePool", [data], stem=f"{stem}_pooled", like=result)
+    pooled.shape = ir.Shape((*shape[:2], 1, 1))
+    producer = pooled.producer()
+    assert producer is not None
+    producer.name = node.name
+    new = pooled if keeps else editor.before(node, "Flatten", [pooled], stem=stem, like=result)
+    ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
+    editor.graph.remove(node, safe=True)
+    new.name, result.name = stem, None
+
+
+def _scale_product(editor: Editor, node: ir.Node) -> None:
+    """Multiply the product of two activations by a number once, not its factors before."""
+    factor = 1.0
+    scaled: list[tuple[int, ir.Value]] = []
+    for index, operand in enumerate(node.inputs):
+        if operand is None or array_of(operand) is not None:
+            return
+        found = _scaled_by(operand)
+        if found is not None:
+            scaled.append((index, found[0]))
+            factor *= found[1]
+    result = node.outputs[0]
+    if not scaled or not (np.isfinite(factor) and factor > 0):
+        return
+    for index, source in scaled:
+        node.replace_input_with(index, source)
+    number = editor.constant(f"{result.name}_factor", np.array(factor, np.float32))
+    stem = result.name or "product"
+    users = list(result.uses())
+    product = editor.after(node, "Mul", [result, number], stem=f"{stem}_scaled", like=result)
+    for user, index in users:
+        user.replace_input_with(index, product)
+    if result.is_graph_output():
+        outputs = editor.graph.outputs
+        outputs[list(outputs).index(result)] = product
+        result.name = editor.name(f"{stem}_unscaled")
+        product.name = stem
+
+
+def _scaled_by(value: ir.Value) -> tuple[ir.Value, float] | None:
+    """What a value is before the multiplication with a number that nothing else reads."""
+    node = value.producer()
+    if node is None or only_user(value) is None or not is_kind(node, "Mul", "Div"):
+        return None
+    left, right = node.inputs[0], node.inputs[1]
+    number = scalar_of(right)
+    if number is not None and left is not None and _is_float(right):
+        return (left, number) if node.op_type == "Mul" else (left, 1 / number if number else 0.0)
+    number = scalar_of(left)
+    if number is not None and right is not None and node.op_type == "Mul" and _is_float(left):
+        return right, number
+    return None
+
+
+def _is_float(value: ir.Value | None) -> bool:
+    array = array_of(value)
+    return array is not None and array.dtype == np.float32 and array.ndim <= 1

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch networks as ONNX models."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.common.extras import install_line
+from tilewright.host.compiler.read.torch_archive import plain_archive
+
+Array = npt.NDArray[Any]
+
+
+def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelProto:
+    """An ONNX model of an ``nn.Module`` in inference mode, or of an ``ExportedProgram``.
+
+    Args:
+        module: what to export.
+        example_inputs: positional arguments; an ExportedProgram has its own.
+
+    Raises:
+        WorkloadError: it is something else, or PyTorch cannot export it.
+        ToolError: PyTorch or onnxscript is missing.
+    """
+    torch = _torch()
+    if isinstance(module, torch.export.ExportedProgram):
+        return _exported(module, ())
+    if not isinstance(module, torch.nn.Module):
+        raise WorkloadError(
+            "must be a path, an nn.Module or an ExportedProgram",
+            field="network",
+            value=type(module).__name__,
+        )
+    if not example_inputs:
+        raise WorkloadError(
+            "an nn.Module needs example inputs",
+            field="options.example_inputs",
+            remedy="give arrays in the shapes of the module's arguments",
+        )
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            tensors = tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in example_inputs)
+            return _exported(module, tensors)
+    finally:
+        module.train(was_training)
+
+
+def export_file(path: Path, *, named: Path | None = None, trusted: bool = False) -> onnx.ModelProto:
+    """An ONNX model of a ``.pt2`` file that ``torch.export.save`` wrote.
+
+    Args:
+        path: of the file.
+        named: what messages call it.
+        trusted: PyTorch reads the file as it is, of any age, and may run code from it. Otherwise
+            it gets plain data alone (see `torch_archive`).
+
+    Raises:
+        WorkloadError: PyTorch cannot read or export it, or an untrusted file holds more than
+            plain data.
+        ToolError: PyTorch or onnxscript is missing.
+    """
+    torch = _torch()
+    source = path if trusted else plain_archive(path, named or path)
+    try:
+        with _quiet():
+            program = torch.export.load(source)
+    except Exception as error:  # PyTorch raises many kinds for damaged files
+        raise WorkloadError(
+            f"must be a file of torch.export.save ({' '.join(str(error).split())[:120]})",
+            field=str(named or path),
+        ) from error
+    return _exported(program, ())
+
+
+def _torch() -> Any:
+    try:
+        import onnxscript  # noqa: F401, PLC0415  (the exporter needs it)
+        import torch  # noqa: PLC0415  (heavy, and only needed here)
+        import torch.export  # noqa: PLC0415  (heavy)
+    except ImportError as error:
+        raise ToolError(
+            "PyTorch networks need torch and onnxscript",
+            remedy=install_line("network"),
+        ) from error
+    return torch
+
+
+def _exported(source: Any, arguments: tuple[Any, ...]) -> onnx.ModelProto:
+    import torch  # noqa: PLC0415  (heavy)
+
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                source, arguments, dynamo=True, external_data=False, verbose=False
+            )
+            assert program is not None  # it is, with dynamo
+            model = program.model_proto
+    except Exception as error:  # the exporter raises many kinds
+        raise WorkloadError(
+            f"PyTorch must be able to export it to ONNX ({' '.join(str(error).split())[:160]})",
+            field="network",
+            remedy="try torch.onnx.export(..., dynamo=True) on it",
+        ) from error
+    assert isinstance(model, onnx.ModelProto)
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's report and advice."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

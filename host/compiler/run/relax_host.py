@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of a network that runs on the CPU: a Relax module that calls out to regions."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from tilewright.host.common.errors import DeviceError, WorkloadError
+from tilewright.host.compiler.divide.relax_calls import BUILDING
+from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION
+from tilewright.host.compiler.pack.relax_saved import from_values, to_values
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+
+Array = npt.NDArray[Any]
+_FORMAT: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HostModule:
+    """What the CPU runs, not yet compiled.
+
+    Attributes:
+        module: Relax; ``main`` calls `REGION_FUNCTION` for every region.
+        inputs, outputs: of ``main``, in order.
+    """
+
+    module: tvm.IRModule
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+    def to_json(self) -> str:
+        """Text from which `from_json` makes the same module again.
+
+        Raises:
+            WorkloadError: an operator is not saved, such as one that TVM expands to loops.
+        """
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "inputs": [vars(argument) for argument in self.inputs],
+                "outputs": [vars(argument) for argument in self.outputs],
+                "module": to_values(self.module),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> HostModule:
+        """Read what `to_json` wrote, as untrusted input (see `relax_saved`).
+
+        Raises:
+            WorkloadError: it is something else.
+        """
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise ValueError(f"format {data['format']!r}")
+            inputs, outputs = _arguments(data["inputs"]), _arguments(data["outputs"])
+            module = from_values(data["module"], inputs, outputs)
+        except WorkloadError:
+            raise
+        except Exception as error:  # the reader of TVM raises kinds of its own
+            raise WorkloadError(
+                f"must be a saved CPU part of a network ({' '.join(str(error).split())[:80]})",
+                field="host module",
+                remedy="compile the network again",
+            ) from error
+        return cls(module=module, inputs=inputs, outputs=outputs)
+
+
+def _arguments(data: Any) -> tuple[Argument, ...]:
+    return tuple(
+        Argument(name=str(d["name"]), shape=tuple(map(int, d["shape"])), dtype=str(d["dtype"]))
+        for d in data
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class _Call:
+    """What the registered function needs to know of the run in progress."""
+
+    runner: RegionRunner
+    times: HostTimes
+    error: BaseException | None = None
+
+
+class _Running(threading.local):
+    """Runs in progress in this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.calls: list[_Call] = []
+
+
+_running: Final = _Running()
+
+
+@tvm_ffi.register_global_func(REGION_FUNCTION, override=True)  # type: ignore[untyped-decorator]  # untyped
+def _run_region(number: int, inputs: int, *tensors: Any) -> None:
+    """Called by the compiled module: so many inputs, then the outputs, which are written."""
+    call = _running.calls[-1]
+    started = time.perf_counter()
+    try:
+        results = call.runner(number, [tensor.numpy() for tensor in tensors[:inputs]])
+        for tensor, result in zip(tensors[inputs:], results, strict=True):
+            tensor.copyfrom(_checked_result(number, result, tuple(tensor.shape)))
+    except BaseException as error:
+        call.error = error
+        raise
+    finally:
+        call.times.regions += time.perf_counter() - started
+
+
+def _checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(result)
+    if array.dtype != np.int8 or array.shape != shape:
+        raise WorkloadError(
+            f"must be int8 of shape {shape}",
+            field=f"result of region {number}",
+            value=f"{array.dtype} {array.shape}",
+        )
+    return np.ascontiguousarray(array)
+
+
+@contextmanager
+def _entered(call: _Call) -> Iterator[None]:
+    _running.calls.append(call)
+    try:
+        yield
+    finally:
+        _running.calls.pop()
+
+
+@dataclass(kw_only=True, eq=False)
+class HostProgram:
+    """A compiled `HostModule`; runs in one thread at a time.
+
+    Attributes:
+        module: what was compiled.
+        times: of the last run.
+    """
+
+    module: HostModule
+    times: HostTimes = field(default_factory=HostTimes)
+
+    def __post_init__(self) -> None:
+        """Compile for this machine.
+
+        Raises:
+            WorkloadError: TVM cannot compile an operator.
+        """
+        self._machine = _compiled(self.module.module)
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """Of the module."""
+        return self.module.outputs
+
+    def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
+        """Run the network once.
+
+        Args:
+            inputs: by name, in the shapes and types of `HostModule.inputs`.
+            regions: runs the regions.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            WorkloadError: an input is missing, unknown, or has another shape or type.
+            TilewrightError: what ``regions`` raised.
+        """
+        arguments = [tvm.runtime.tensor(a) for a in self._checked(inputs)]
+        call = _Call(runner=regions, times=HostTimes())
+        started = time.perf_counter()
+        with _entered(call):
+            try:
+                result = self._machine["main"](*arguments)
+            except Exception as error:
+                if call.error is not None:
+                    raise call.error from None
+                raise DeviceError(
+                    f"the CPU part of a network failed ({' '.join(str(error).split())[:160]})"
+                ) from error
+        call.times.cpu = time.perf_counter() - started - call.times.regions
+        self.times = call.times
+        results = [result] if len(self.module.outputs) == 1 else list(result)
+        return {
+            argument.name: tensor.numpy()
+            for argument, tensor in zip(self.module.outputs, results, strict=True)
+        }
+
+    def _checked(self, inputs: Mapping[str, Array]) -> list[Array]:
+        known = {argument.name for argument in self.module.inputs}
+        for name in inputs:
+            if name not in known:
+                raise WorkloadError(
+                    f"must be one of {sorted(known)}", field="inputs", value=str(name)
+                )
+        return [_checked_input(argument, inputs) for argument in self.module.inputs]
+
+
+def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
+    if argument.name not in inputs:
+        raise WorkloadError("is missing", field=f"inputs.{argument.name}")
+    array = np.asarray(inputs[argument.name])
+    if array.shape != argument.shape or str(array.dtype) != argument.dtype:
+        raise WorkloadError(
+            f"must be {argument.dtype} of shape {argument.shape}",
+            field=f"inputs.{argument.name}",
+            value=f"{array.dtype} {array.shape}",
+        )
+    return np.ascontiguousarray(array)
+
+
+def _compiled(module: tvm.IRModule) -> Any:
+    try:
+        with BUILDING:
+            executable = tvm.compile(module, target="llvm")
+            return relax.VirtualMachine(executable, tvm.cpu())
+    except Exception as error:  # the compiler raises kinds of its own
+        raise WorkloadError(
+            f"must be something that TVM can compile ({' '.join(str(error).split())[:200]})",
+            field="CPU part of the network",
+            remedy="simplify or replace the operators that stay on the CPU",
+        ) from error

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bound of a layer: no schedule on this array and memory can take fewer cycles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.host.lowering.geometry import geometry
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
+from tilewright.host.network.layout import blocks_of
+from tilewright.host.network.workload import Kind, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Lower bound of a workload's cycles.
+
+    Attributes:
+        cycles: the largest of the parts below, rounded up.
+        limiter: which part that is: ``mac`` (``vector`` for a max pool), ``read``, ``write`` or
+            ``shared``.
+        mac_cycles: tile products, channels in whole blocks, kernel columns folded where the
+            lowering folds them; 0 for a max pool.
+        vector_cycles: what the vector unit takes for a max pool: every output tile once for each
+            kernel position, but those above and below the image, and once to requantise, in parts
+            of ``vector_lanes`` elements; 0 for other workloads, whose epilogue runs behind GEMM.
+        read_bytes: input pixels that some kernel position touches, weights, parameters and
+            residual, each once, without the padding of blocks.
+        write_bytes: the output, once.
+    """
+
+    cycles: int
+    limiter: str
+    mac_cycles: int
+    vector_cycles: int
+    read_bytes: int
+    write_bytes: int
+
+
+def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> int:
+    """Positions of an axis that some kernel position reads."""
+    return len(
+        {
+            position
+            for tap in range(kernel)
+            for position in range(tap * dilation - pad, tap * dilation - pad + out * stride, stride)
+            if 0 <= position < size
+        }
+    )
+
+
+def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
+    """Cycles of the vector unit for a max pool; channels and batch in whole blocks."""
+    passes = 0
+    for out in range(workload.out_height):
+        top = out * workload.stride_h - workload.pad_top
+        stored = min(top + workload.kernel_h, workload.height) - max(top, 0)
+        passes += max(stored * workload.kernel_w, 1) + 1
+    tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
+    return tiles * workload.out_width * passes * (hw.out_tile_bytes // hw.vector_lanes)
+
+
+def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
+    """The bound of a workload on a configuration and memory.
+
+    A channel moves at most min(AXI width, the memory's figure) bytes a cycle; where the
+    memory model shares its bandwidth, both directions together also obey that.
+    """
+    rows = _touched(
+        out=workload.out_height,
+        stride=workload.stride_h,
+        pad=workload.pad_top,
+        kernel=workload.kernel_h,
+        dilation=workload.dilation_h,
+        size=workload.height,
+    )
+    columns = _touched(
+        out=workload.out_width,
+        stride=workload.stride_w,
+        pad=workload.pad_left,
+        kernel=workload.kernel_w,
+        dilation=workload.dilation_w,
+        size=workload.width,
+    )
+    output = math.prod(workload.output_shape)
+    read = (
+        workload.n * workload.channels_in * rows * columns
+        + math.prod(workload.weight_shape)
+        + workload.channels_out * PARAM_BYTES_PER_CHANNEL
+        + (output if workload.residual else 0)
+    )
+    pool = workload.kind is Kind.MAXPOOL
+    compute = _vector_cycles(hw, workload) if pool else geometry(hw, workload).mac_tiles
+    parts = {
+        "vector" if pool else "mac": float(compute),
+        "read": read / min(hw.axi_bytes, memory.read_bytes_per_cycle),
+        "write": output / min(hw.axi_bytes, memory.write_bytes_per_cycle),
+    }
+    if memory.shared_bytes_per_cycle > 0:
+        parts["shared"] = (read + output) / memory.shared_bytes_per_cycle
+    limiter = max(parts, key=lambda name: parts[name])
+    return Bound(
+        cycles=math.ceil(parts[limiter]),
+        limiter=limiter,
+        mac_cycles=0 if pool else compute,
+        vector_cycles=compute if pool else 0,
+        read_bytes=read,
+        write_bytes=output,
+    )

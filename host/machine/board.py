@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Board` and `MemoryModel`: what a device offers, each figure with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import choices
+from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+
+BOARD_DIR: Final = CONSTRAINTS_DIR / "boards"
+MEMORY_DIR: Final = CONSTRAINTS_DIR / "memory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel:
+    """Timing of the DRAM behind the AXI port, in accelerator clock cycles.
+
+    Attributes:
+        name: label.
+        read_latency: cycles from the acceptance of a read address to its first beat, at least 1.
+        write_latency: cycles from the last write beat to its response, at least 1.
+        read_bytes_per_cycle: bandwidth of the read channel; a bus beat costs bytes / this,
+            never less than one cycle.
+        write_bytes_per_cycle: bandwidth of the write channel.
+        shared_bytes_per_cycle: bandwidth of the DRAM shared by both directions; 0: not shared.
+        max_reads, max_writes: bursts that the memory accepts before it stalls the address channel.
+        stall_percent: verification only: chance in percent, each cycle and channel, that a
+            ready or valid is withheld.
+        stall_seed: seed of those stalls.
+    """
+
+    name: str
+    read_latency: int
+    write_latency: int
+    read_bytes_per_cycle: float
+    write_bytes_per_cycle: float
+    shared_bytes_per_cycle: float = 0.0
+    max_reads: int = 16
+    max_writes: int = 16
+    stall_percent: int = 0
+    stall_seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name, low, high in (
+            ("read_latency", 1, 10_000),
+            ("write_latency", 1, 10_000),
+            ("max_reads", 1, 256),
+            ("max_writes", 1, 256),
+            ("stall_percent", 0, 99),
+            ("stall_seed", 0, 2**32 - 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(
+                    f"must be an integer from {low} to {high}", field=name, value=value
+                )
+        for name, low_bytes in (
+            ("read_bytes_per_cycle", 0.0625),
+            ("write_bytes_per_cycle", 0.0625),
+            ("shared_bytes_per_cycle", 0.0),
+        ):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not low_bytes <= value <= 4096:
+                raise ConfigError(
+                    f"must be a number from {low_bytes} to 4096", field=name, value=value
+                )
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any], *, origin: str = "") -> MemoryModel:
+        """Build from a parsed YAML mapping.
+
+        Raises:
+            ConfigError: unknown, missing or bad keys.
+        """
+        values = {k: v for k, v in data.items() if k != "source"}
+        model: MemoryModel = _build(cls, values, origin)
+        return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuModel:
+    """What the board's CPU does beside the accelerator; it decides what is offloaded.
+
+    Attributes:
+        name: of the cores.
+        macs_per_second: int8 or float multiply-accumulates, all cores, in compiled operators.
+        bytes_per_second: of elements that are converted, packed or moved.
+        call_seconds: of one run of the accelerator (registers, cache maintenance, waiting).
+        contiguous_bytes: physically contiguous memory for programs and tensors.
+    """
+
+    name: str
+    macs_per_second: float
+    bytes_per_second: float
+    call_seconds: float
+    contiguous_bytes: int
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("macs_per_second", "bytes_per_second", "contiguous_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ConfigError("must be a positive number", field=f"cpu.{name}", value=value)
+        seconds = self.call_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise ConfigError("must not be negative", field="cpu.call_seconds", value=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A device: programmable-logic budget, clock and memory timing.
+
+    Attributes:
+        name: label.
+        part: FPGA part.
+        lut, ff, bram36, dsp: resources of the part (BRAM in 36 Kb blocks; an UltraRAM is not
+            counted).
+        clock_mhz: clock that the accelerator is planned for.
+        axi_data_bits: widest AXI port into DRAM.
+        axi_burst_beats: longest burst of that port.
+        coherent: whether that port is coherent with the CPU caches.
+        memory: timing at ``clock_mhz``.
+        cpu: the cores that run what is not offloaded.
+        sources: where each figure comes from.
+    """
+
+    name: str
+    part: str
+    lut: int
+    ff: int
+    bram36: int
+    dsp: int
+    clock_mhz: float
+    axi_data_bits: int
+    axi_burst_beats: int
+    coherent: bool
+    memory: MemoryModel
+    cpu: CpuModel
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("lut", "ff", "bram36", "dsp", "axi_data_bits", "axi_burst_beats"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError("must be a positive integer", field=name, value=value)
+        for name in ("axi_data_bits", "axi_burst_beats"):
+            value = getattr(self, name)
+            if value & (value - 1):
+                raise ConfigError("must be a power of two", field=name, value=value)
+        if not isinstance(self.coherent, bool):
+            raise ConfigError("must be true or false", field="coherent", value=self.coherent)
+        if not isinstance(self.memory, MemoryModel):
+            raise ConfigError("must be a mapping of memory timing", field="memory")
+        if not isinstance(self.cpu, CpuModel):
+            raise ConfigError("must be a mapping that describes the CPU", field="cpu")
+        clock = self.clock_mhz
+        if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
+            raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, for the store."""
+        return asdict(self)
+
+
+def _build(cls: type, values: Mapping[str, Any], origin: str) -> Any:
+    known = {f.name for f in fields(cls)}
+    for key in values:
+        if key not in known:
+            raise ConfigError(
+                "unknown key",
+                field=f"{origin}: {key}",
+                remedy=choices(key, sorted(known), "known keys"),
+            )
+    missing = [
+        f.name
+        for f in fields(cls)
+        if f.default is MISSING and f.default_factory is MISSING and f.name not in values
+    ]
+    if missing:
+        raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
+    return cls(**values)
+
+
+def named_boards() -> tuple[str, ...]:
+    """Names of the boards that ship with Tilewright."""
+    return tuple(sorted(p.stem for p in BOARD_DIR.glob("*.yaml")))
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """Load a named board (``pynq-z2``) or a YAML file.
+
+    Raises:
+        ConfigError: unknown name, unreadable file, or bad values.
+    """
+    path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
+    data = read_yaml_mapping(path, "a board")
+    memory = data.get("memory")
+    if not isinstance(memory, dict):
+        raise ConfigError("must be a mapping of memory timing", field=f"{path}: memory")
+    memory.setdefault("name", path.stem)
+    data["memory"] = MemoryModel.from_mapping(memory, origin=f"{path}: memory")
+    cpu = data.get("cpu")
+    if not isinstance(cpu, dict):
+        raise ConfigError(
+            "must be a mapping that describes the CPU",
+            field=f"{path}: cpu",
+            remedy=f"give {', '.join(f.name for f in fields(CpuModel))}",
+        )
+    data["cpu"] = _build(CpuModel, cpu, f"{path}: cpu")
+    data.setdefault("name", path.stem)
+    board: Board = _build(Board, data, str(path))
+    return board
+
+
+def load_memory(name_or_path: str | Path) -> MemoryModel:
+    """Load a memory model: ``ideal``, a board's name, or a YAML file.
+
+    Raises:
+        ConfigError: unknown name, unreadable file, or bad values.
+    """
+    if str(name_or_path) in named_boards():
+        return load_board(name_or_path).memory
+    names = [*sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
+    path = named_file(name_or_path, MEMORY_DIR, "memory model", "memory", names)
+    data = read_yaml_mapping(path, "a memory model")
+    data.setdefault("name", path.stem)
+    return MemoryModel.from_mapping(data, origin=str(path))

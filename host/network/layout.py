@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DRAM layouts: activations, weights and requantisation parameters as packed tiles.
+
+Every tile is contiguous; the blocks that pad channels or batch are zero. A padded output
+channel has zero multipliers and bias, so it yields its clipped zero point and is dropped again.
+
+Activations lie in *stored blocks* of channels, contiguous at each pixel. With a batch of 1 a stored
+block is the larger one of block_in and block_out, for inputs, residuals and outputs alike, so that
+a layer reads what another one wrote. Where it is larger than the array's block, that many blocks
+are *interleaved*. A padded channel that nothing wrote may hold anything: its weights are zero.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
+from tilewright.host.network.requant import RequantParams
+
+Bytes = npt.NDArray[np.uint8]
+Int8Array = npt.NDArray[np.int8]
+
+_PARAM_DTYPE: Final = np.dtype(
+    {
+        "names": ["bias", "m1", "m2", "shift", "zero_point"],
+        "formats": ["<i4", "<i2", "<i2", "u1", "i1"],
+        "offsets": [0, 4, 6, 8, 9],
+        "itemsize": PARAM_BYTES_PER_CHANNEL,
+    }
+)
+"""One channel of a PARAM tile: `host.machine.isa.PARAM_FIELDS` at byte boundaries."""
+
+
+def blocks_of(count: int, block: int) -> int:
+    """Blocks that cover a count."""
+    return -(-count // block)
+
+
+def input_block(hw: HwConfig) -> int:
+    """Channels of a stored block of an input."""
+    return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_in
+
+
+def output_block(hw: HwConfig) -> int:
+    """Channels of a stored block of an output or a residual."""
+    return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_out
+
+
+def chains(hw: HwConfig) -> bool:
+    """Whether a layer's output lies in DRAM as the next layer's input does.
+
+    False only for a batch above 1 with block_in != block_out. A layer that folds its kernel columns
+    (`fold_activations`) reads an input of its own either way.
+    """
+    return input_block(hw) == output_block(hw)
+
+
+def pack_activations(
+    data: Int8Array, *, batch: int, block: int, channel_blocks: int | None = None
+) -> Bytes:
+    """NCHW to tiles ``[N/batch][C/block][H][W][batch][block]``, flat bytes.
+
+    Args:
+        data: int8, (N, C, H, W).
+        batch: rows of a tile.
+        block: channels of a tile.
+        channel_blocks: total channel blocks, if more than the channels need.
+
+    Raises:
+        WorkloadError: data that is not four-dimensional, or too few channel blocks.
+    """
+    if data.ndim != 4:
+        raise WorkloadError("must be NCHW", field="data", value=data.shape)
+    n, channels, height, width = data.shape
+    rows, blocks = blocks_of(n, batch), blocks_of(channels, block)
+    if channel_blocks is not None:
+        if channel_blocks < blocks:
+            raise WorkloadError(
+                f"must be at least {blocks}", field="channel_blocks", value=channel_blocks
+            )
+        blocks = channel_blocks
+    padded = np.zeros((rows * batch, blocks * block, height, width), dtype=np.int8)
+    padded[:n, :channels] = data
+    tiles = padded.reshape(rows, batch, blocks, block, height, width)
+    return np.ascontiguousarray(tiles.transpose(0, 2, 4, 5, 1, 3)).view(np.uint8).ravel()
+
+
+def unpack_activations(
+    packed: Bytes, shape: tuple[int, int, int, int], *, batch: int, block: int
+) -> Int8Array:
+    """Inverse of `pack_activations` for a tensor of an NCHW shape; padding is dropped.
+
+    Raises:
+        WorkloadError: too few bytes for the shape.
+    """
+    n, channels, height, width = shape
+    rows, blocks = blocks_of(n, batch), blocks_of(channels, block)
+    size = rows * blocks * height * width * batch * block
+    if packed.size < size:
+        raise WorkloadError(
+            f"must hold at least {size} bytes for the shape {shape}",
+            field="packed",
+            value=int(packed.size),
+        )
+    tiles = packed[:size].view(np.int8).reshape(rows, blocks, height, width, batch, block)
+    plain = tiles.transpose(0, 4, 1, 5, 2, 3).reshape(rows * batch, blocks * block, height, width)
+    return np.ascontiguousarray(plain[:n, :channels])
+
+
+def pack_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
+    """OIHW to tiles ``[O/block_out][I/block_in][KH][KW][block_out][block_in]``, flat bytes.
+
+    Raises:
+        WorkloadError: weights that are not four-dimensional.
+    """
+    if weights.ndim != 4:
+        raise WorkloadError("must be OIHW", field="weights", value=weights.shape)
+    outputs, inputs, kernel_h, kernel_w = weights.shape
+    rows, columns = blocks_of(outputs, block_out), blocks_of(inputs, block_in)
+    padded = np.zeros((rows * block_out, columns * block_in, kernel_h, kernel_w), dtype=np.int8)
+    padded[:outputs, :inputs] = weights
+    tiles = padded.reshape(rows, block_out, columns, block_in, kernel_h, kernel_w)
+    return np.ascontiguousarray(tiles.transpose(0, 2, 4, 5, 1, 3)).view(np.uint8).ravel()
+
+
+def unpack_weights(
+    packed: Bytes, shape: tuple[int, int, int, int], *, block_in: int, block_out: int
+) -> Int8Array:
+    """Inverse of `pack_weights` for weights of an OIHW shape.
+
+    Raises:
+        WorkloadError: too few bytes for the shape.
+    """
+    outputs, inputs, kernel_h, kernel_w = shape
+    rows, columns = blocks_of(outputs, block_out), blocks_of(inputs, block_in)
+    size = rows * columns * kernel_h * kernel_w * block_out * block_in
+    if packed.size < size:
+        raise WorkloadError(
+            f"must hold at least {size} bytes for the shape {shape}",
+            field="packed",
+            value=int(packed.size),
+        )
+    tiles = packed[:size].view(np.int8)
+    tiles = tiles.reshape(rows, columns, kernel_h, kernel_w, block_out, block_in)
+    plain = tiles.transpose(0, 4, 1, 5, 2, 3).reshape(
+        rows * block_out, columns * block_in, kernel_h, kernel_w
+    )
+    return np.ascontiguousarray(plain[:outputs, :inputs])
+
+
+def diagonal_bytes(*, block_in: int, block_out: int) -> int:
+    """Bytes of a weight tile's diagonal, the only ones that a depthwise layer uses."""
+    return min(block_in, block_out)
+
+
+def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
+    """Depthwise (C, 1, KH, KW) to the diagonals of weight tiles, flat bytes.
+
+    The order is ``[C/block_out][R][KH][KW][min(block_in, block_out)]``. R is the number of input
+    blocks that an output block covers: ``block_out / block_in``, or 1 when the input block is
+    the larger one. A diagonal LOAD puts each where its channels meet themselves
+    (`host.machine.isa`).
+
+    Raises:
+        WorkloadError: weights that are not (C, 1, KH, KW).
+    """
+    if weights.ndim != 4 or weights.shape[1] != 1:
+        raise WorkloadError("must be (C, 1, KH, KW)", field="weights", value=weights.shape)
+    channels, _, kernel_h, kernel_w = weights.shape
+    size = diagonal_bytes(block_in=block_in, block_out=block_out)
+    padded = np.zeros(
+        (blocks_of(channels, block_out) * block_out, kernel_h, kernel_w), dtype=np.int8
+    )
+    padded[:channels] = weights[:, 0]
+    diagonals = padded.reshape(-1, size, kernel_h, kernel_w).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(diagonals).view(np.uint8).ravel()
+
+
+def pack_params(params: RequantParams, *, block_out: int) -> Bytes:
+    """Requantisation parameters as PARAM tiles of ``block_out`` 16-byte entries, flat bytes."""
+    entries = np.zeros(blocks_of(params.channels, block_out) * block_out, dtype=_PARAM_DTYPE)
+    for name in ("bias", "m1", "m2", "shift", "zero_point"):
+        entries[name][: params.channels] = getattr(params, name)
+    return entries.view(np.uint8).ravel()
+
+
+def fold_activations(
+    data: Int8Array, *, kernel_w: int, stride_w: int, dilation_w: int, pad_left: int, out_width: int
+) -> Int8Array:
+    """Unroll kernel columns into channels: (N, C, H, W) to (N, kernel_w * C, H, out_width).
+
+    Channel ``j * C + c`` of the result holds the pixels that kernel column j sees.
+    """
+    n, channels, height, width = data.shape
+    folded = np.zeros((n, kernel_w, channels, height, out_width), dtype=np.int8)
+    source = np.arange(out_width) * stride_w - pad_left
+    for j in range(kernel_w):
+        column = source + j * dilation_w
+        inside = (column >= 0) & (column < width)
+        folded[:, j, :, :, inside] = np.moveaxis(data[:, :, :, column[inside]], 3, 0)
+    return folded.reshape(n, kernel_w * channels, height, out_width)
+
+
+def fold_weights(weights: Int8Array) -> Int8Array:
+    """The weights that match `fold_activations`: (O, I, KH, KW) to (O, KW * I, KH, 1)."""
+    outputs, inputs, kernel_h, kernel_w = weights.shape
+    moved = weights.transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(moved).reshape(outputs, kernel_w * inputs, kernel_h, 1)

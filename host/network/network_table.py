@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`NetworkTable`: the accelerator's share of one network, as unique workloads with counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.names import choices
+from tilewright.host.network.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTable:
+    """What a network asks of the accelerator, and what it leaves to the CPU.
+
+    Attributes:
+        name: label.
+        workloads: distinct operators in order of first use; `Workload.count` says how often
+            each occurs. No two of them share a `Workload.key`.
+        cpu_operators: one line of text for each kind of operator that is not offloaded.
+        cpu_macs: multiply-accumulates of those, as far as their shapes tell.
+
+    Raises:
+        WorkloadError: no workload at all, or two workloads with one key or one name.
+    """
+
+    name: str
+    workloads: tuple[Workload, ...]
+    cpu_operators: tuple[str, ...] = ()
+    cpu_macs: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not self.workloads:
+            raise WorkloadError("a network needs at least one workload", field=self.name)
+        for what in ("key", "name"):
+            seen: set[str] = set()
+            for workload in self.workloads:
+                value = getattr(workload, what)
+                if value in seen:
+                    raise WorkloadError(
+                        f"workloads of a network must differ in {what}",
+                        field=f"{self.name}.{workload.name}",
+                        value=value,
+                        remedy="merge equal workloads and add up their counts",
+                    )
+                seen.add(value)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one inference, counts included, CPU operators excluded."""
+        return sum(w.macs * w.count for w in self.workloads)
+
+    @property
+    def weight_elements(self) -> int:
+        """Weights of all occurrences, without biases."""
+        return sum(prod(w.weight_shape) * w.count for w in self.workloads)
+
+    @property
+    def layers(self) -> int:
+        """Occurrences of all workloads."""
+        return sum(w.count for w in self.workloads)
+
+    def __getitem__(self, name: str) -> Workload:
+        """The workload of that name.
+
+        Raises:
+            WorkloadError: there is none.
+        """
+        for workload in self.workloads:
+            if workload.name == name:
+                return workload
+        raise WorkloadError(
+            f"no workload of that name in {self.name}",
+            field="layer",
+            value=name,
+            remedy=choices(name, [w.name for w in self.workloads]),
+        )
+
+
+def collect(layers: Iterable[Workload]) -> tuple[Workload, ...]:
+    """Merge layers that compute the same thing: first name wins, counts add up.
+
+    Args:
+        layers: workloads in network order, counts included.
+
+    Returns:
+        One workload for each distinct `Workload.key`, in order of first use.
+    """
+    merged: dict[str, Workload] = {}
+    for layer in layers:
+        known = merged.get(layer.key)
+        merged[layer.key] = (
+            layer if known is None else replace(known, count=known.count + layer.count)
+        )
+    return tuple(merged.values())

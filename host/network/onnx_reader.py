@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read an ONNX file, as untrusted input, into a shape-inferred graph.
+
+Weights are dropped before inference, external data is never read, model-local functions are not
+expanded, and constant propagation is bounded: time and memory stay linear in the file's size.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from onnx import shape_inference
+
+from tilewright.host.common.errors import WorkloadError
+
+MAX_FILE_BYTES: Final = 2**31 - 1
+"""Protobuf refuses larger messages."""
+
+SMALL_TENSOR_ELEMENTS: Final = 1024
+"""Constants up to this size keep their values: shapes, axes, clip bounds."""
+
+_MAX_PROPAGATED_ELEMENTS: Final = 2**16
+"""Shape inference propagates constants only if none of them can grow beyond this."""
+
+_PAYLOADS: Final = (
+    "raw_data",
+    "float_data",
+    "double_data",
+    "int32_data",
+    "int64_data",
+    "uint64_data",
+    "string_data",
+    "external_data",
+    "data_location",
+)
+
+
+def read_graph(path: Path) -> Any:
+    """The top-level graph (GraphProto) with inferred shapes.
+
+    Constants of more than `SMALL_TENSOR_ELEMENTS` elements have lost their values. A dynamic
+    first dimension of a graph input is 1.
+
+    Raises:
+        WorkloadError: the file is missing, is not an ONNX model, or is malformed; or external
+            data is missing.
+    """
+    model = _read_model(path)
+    try:
+        _check_external_data(path, model)
+        _drop_weights(model.graph)
+        _fix_batch(path, model.graph)
+        return _infer(model).graph
+    except WorkloadError:
+        raise
+    except Exception as error:  # the C++ library raises kinds of its own
+        raise malformed(path, error) from error
+
+
+def malformed(path: Path, error: Exception) -> WorkloadError:
+    """The error for a model whose defect only shows as a failure of some library."""
+    detail = " ".join(str(error).split())[:120] or type(error).__name__
+    return WorkloadError(
+        f"must be a well-formed ONNX model ({detail})",
+        field=str(path),
+        remedy="export it again and check it with onnx.checker",
+    )
+
+
+def batch_of_zero(path: Path, name: str) -> WorkloadError:
+    """The error for an input that states to hold nothing; a batch that is left open is 1."""
+    return WorkloadError(
+        "must not have a batch of 0",
+        field=f"{path}: {short(name)}",
+        remedy="export it with a batch of 1, or with an open one",
+    )
+
+
+def _read_model(path: Path) -> Any:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise WorkloadError("a model must be a regular file", field=str(path))
+        size = status.st_size
+        if size > MAX_FILE_BYTES:
+            raise WorkloadError(
+                "an ONNX file must be smaller than 2 GiB",
+                field=str(path),
+                value=size,
+                remedy="save the weights as external data",
+            )
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise WorkloadError(
+            "a model must be a readable file",
+            field=str(path),
+            remedy=getattr(error, "strerror", None) or str(error),
+        ) from error
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError) as error:
+        raise WorkloadError(
+            "must be an ONNX model (the file is truncated or is not protobuf)",
+            field=str(path),
+            remedy="export or copy it again",
+        ) from error
+    if not model.graph.node or not model.opset_import:
+        raise WorkloadError(
+            "must be an ONNX model with an operator set and at least one node",
+            field=str(path),
+            remedy="export or copy it again",
+        )
+    del model.functions[:]  # calls are listed as CPU operators; expansion could explode
+    return model
+
+
+def _constants(graph: Any) -> Iterator[Any]:
+    """Every TensorProto that the top-level graph holds as a constant."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+
+
+def _check_external_data(path: Path, model: Any) -> None:
+    for tensor in _constants(model.graph):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        target = Path(location)
+        inside = location and not target.is_absolute() and ".." not in target.parts
+        if not inside or not (path.parent / target).is_file():
+            raise WorkloadError(
+                "external data must be a file in the model's directory",
+                field=f"{path}: {short(tensor.name)}",
+                value=short(location),
+                remedy="copy it beside the model, or save the model with its weights inside",
+            )
+
+
+def _drop_weights(graph: Any) -> None:
+    """Remove the payload of large constants: only their shapes matter here."""
+    for tensor in _constants(graph):
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if external or prod(tensor.dims) > SMALL_TENSOR_ELEMENTS:
+            for payload in _PAYLOADS:
+                tensor.ClearField(payload)
+
+
+def _fix_batch(path: Path, graph: Any) -> None:
+    """Set a dynamic first dimension of every input to 1, and where its symbol leads others."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    symbols: set[str] = set()
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name in initializers or not dims:
+            continue
+        first = dims[0]
+        if first.WhichOneof("value") == "dim_value" and first.dim_value == 0:
+            raise batch_of_zero(path, value.name)
+        if first.WhichOneof("value") != "dim_value" or first.dim_value < 1:
+            if first.WhichOneof("value") == "dim_param":
+                symbols.add(first.dim_param)
+            first.dim_value = 1
+    for value in (*graph.value_info, *graph.output):
+        dims = value.type.tensor_type.shape.dim
+        if dims and dims[0].WhichOneof("value") == "dim_param" and dims[0].dim_param in symbols:
+            dims[0].dim_value = 1
+
+
+def _propagation_bound(graph: Any) -> int:
+    """Most elements that constant propagation of shape inference can hold in one tensor.
+
+    Only Concat makes a propagated tensor longer than its inputs; chained, it doubles.
+    """
+    sizes = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
+    bound = {name: n if n <= SMALL_TENSOR_ELEMENTS else 0 for name, n in sizes.items()}
+    for node in graph.node:
+        inputs = [bound.get(name, SMALL_TENSOR_ELEMENTS) for name in node.input]
+        grown = sum(inputs) if node.op_type == "Concat" else max(inputs, default=0)
+        # Shape and Constant start over; other operators with a bounded result are not worth a case
+        fresh = node.op_type in ("Shape", "Size", "Constant", "Conv", "Gemm", "MatMul")
+        for name in node.output:
+            bound[name] = SMALL_TENSOR_ELEMENTS if fresh else grown
+    return max(bound.values(), default=0)
+
+
+def _infer(model: Any) -> Any:
+    inferred = shape_inference.infer_shapes(model)
+    if _propagation_bound(inferred.graph) <= _MAX_PROPAGATED_ELEMENTS:
+        inferred = shape_inference.infer_shapes(inferred, data_prop=True)
+    return inferred
+
+
+def short(text: str | bytes) -> str:
+    """Printable text of bounded length, for messages.
+
+    Protobuf hands out a string field that is not UTF-8 as bytes.
+    """
+    if isinstance(text, bytes):
+        text = text[:60].decode(errors="replace")
+    return "".join(c if c.isprintable() else "?" for c in text[:60])

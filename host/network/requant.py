@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requantise epilogue: its parameters, the snapping of real scales, and the exact arithmetic.
+
+``out = clip(rint_half_even(((acc + bias) * m1 + r * m2 * 2^8) / 2^shift) + zero_point, lo, hi)``
+with one rounding. This module is the authority on that formula; the RTL and every device agree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.machine.isa import MAX_SHIFT, RESIDUAL_SHIFT
+from tilewright.host.network.workload import Workload
+
+MULTIPLIER_MAX: Final = (1 << 15) - 1
+"""Largest multiplier: 15 bits and a sign."""
+
+_RANGES: Final = {
+    "bias": (np.int32, -(2**31), 2**31 - 1),
+    "m1": (np.int16, -(2**15), 2**15 - 1),
+    "m2": (np.int16, -(2**15), 2**15 - 1),
+    "shift": (np.uint8, 0, MAX_SHIFT),
+    "zero_point": (np.int8, -128, 127),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RequantParams:
+    """Per-channel parameters of the epilogue; every array has shape (channels_out,).
+
+    Attributes:
+        bias: int32, added to the accumulator.
+        m1: int16 multiplier of accumulator plus bias.
+        m2: int16 multiplier of the residual, which counts 2^8 times (`isa.RESIDUAL_SHIFT`).
+        shift: uint8 right shift, 0 to 47.
+        zero_point: int8, added after the rounding and before the clip.
+        clip_min, clip_max: int8 bounds of the output, the same for every channel.
+
+    Raises:
+        WorkloadError: arrays of different length, or a value outside its range.
+    """
+
+    bias: npt.NDArray[np.int32]
+    m1: npt.NDArray[np.int16]
+    m2: npt.NDArray[np.int16]
+    shift: npt.NDArray[np.uint8]
+    zero_point: npt.NDArray[np.int8]
+    clip_min: int = -128
+    clip_max: int = 127
+
+    def __post_init__(self) -> None:
+        """Convert to the storage types and refuse values that do not fit."""
+        channels = np.asarray(self.bias).shape
+        for name, (dtype, low, high) in _RANGES.items():
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or array.shape != channels or array.size == 0:
+                raise WorkloadError(
+                    "must be a one-dimensional array with one value a channel",
+                    field=name,
+                    value=array.shape,
+                )
+            if array.dtype.kind not in "iu":
+                raise WorkloadError("must hold integers", field=name, value=str(array.dtype))
+            if int(array.min()) < low or int(array.max()) > high:
+                raise WorkloadError(
+                    f"must be from {low} to {high}",
+                    field=name,
+                    value=(int(array.min()), int(array.max())),
+                    remedy="snap the scales again",
+                )
+            object.__setattr__(self, name, array.astype(dtype))
+        if not -128 <= self.clip_min <= self.clip_max <= 127:
+            raise WorkloadError(
+                "clip bounds must be int8 and in order",
+                field="clip_min, clip_max",
+                value=(self.clip_min, self.clip_max),
+            )
+
+    @property
+    def channels(self) -> int:
+        """Number of output channels."""
+        return int(self.bias.size)
+
+
+def clip_bounds(workload: Workload) -> tuple[int, int]:
+    """The int8 clip of a workload: below at 0 with ReLU, otherwise saturation alone."""
+    return (0 if workload.relu else -128), 127
+
+
+def snap_scale(scale: float) -> tuple[int, int]:
+    """The nearest ``m / 2^shift`` to a scale, with ``m`` of 15 bits and ties to even.
+
+    Scales below ``2^-48`` snap to 0.
+
+    Returns:
+        (m, shift), 0 <= m <= 32767 and 0 <= shift <= 47; m >= 16384 unless a bound forbids it.
+
+    Raises:
+        WorkloadError: a scale that is negative, not finite or above 32767.
+    """
+    m, _, shift = snap_scales(scale, 0.0)
+    return m, shift
+
+
+def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
+    """Snap the scales of accumulator and residual to multipliers with one common shift.
+
+    The shift is the largest at which both multipliers fit; at least one of them has 15 bits.
+
+    Returns:
+        (m1, m2, shift) with ``m1 / 2^shift`` nearest to `scale` and ``m2 * 2^8 / 2^shift`` to the
+        other.
+
+    Raises:
+        WorkloadError: a scale that is negative, not finite or above 32767.
+    """
+    for name, value in (("scale", scale), ("residual_scale", residual_scale)):
+        if not math.isfinite(value) or value < 0 or round(value) > MULTIPLIER_MAX:
+            raise WorkloadError(
+                f"must be a finite number from 0 to {MULTIPLIER_MAX}",
+                field=name,
+                value=value,
+                remedy="rescale the tensors",
+            )
+    shifts = [_largest_shift(scale), _largest_shift(residual_scale) + RESIDUAL_SHIFT]
+    kept = [s for s, value in zip(shifts, (scale, residual_scale), strict=True) if value > 0]
+    shift = min(*kept, MAX_SHIFT) if kept else 0
+    # ldexp by a power of two is exact here and round() of a float is half to even.
+    m2 = round(math.ldexp(residual_scale, shift - RESIDUAL_SHIFT))
+    return round(math.ldexp(scale, shift)), m2, shift
+
+
+def _largest_shift(scale: float) -> int:
+    """The largest power of two at which a scale is still a multiplier, at least 0."""
+    if scale == 0.0:
+        return 0
+    _, exponent = math.frexp(scale)  # scale = f * 2^exponent with 0.5 <= f < 1
+    shift = max(15 - exponent, 0)
+    return shift - (round(math.ldexp(scale, shift)) > MULTIPLIER_MAX)  # rounded up to 2^15
+
+
+def requantise(
+    acc: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+    params: RequantParams,
+    residual: npt.NDArray[np.int8] | None = None,
+) -> npt.NDArray[np.int8]:
+    """Apply the epilogue in exact 64-bit integer arithmetic.
+
+    Args:
+        acc: (N, channels_out, H, W) accumulators with values of int32.
+        params: the channels' parameters.
+        residual: int8 of acc's shape, or None for zero.
+
+    Returns:
+        int8 of acc's shape.
+
+    Raises:
+        WorkloadError: shapes that do not match.
+    """
+    if acc.ndim != 4 or acc.shape[1] != params.channels:
+        raise WorkloadError(
+            f"must be NCHW with {params.channels} channels", field="acc", value=acc.shape
+        )
+    if residual is not None and residual.shape != acc.shape:
+        raise WorkloadError(
+            f"must have the accumulator's shape {acc.shape}",
+            field="residual",
+            value=residual.shape,
+        )
+
+    def per_channel(array: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+        return array.astype(np.int64)[None, :, None, None]
+
+    # |acc + bias| < 2^33, |m1| <= 2^15, |r * m2 * 2^8| <= 2^30: the sum stays below 2^49.
+    total = (acc.astype(np.int64) + per_channel(params.bias)) * per_channel(params.m1)
+    if residual is not None:
+        total += (residual.astype(np.int64) * per_channel(params.m2)) << RESIDUAL_SHIFT
+    shift = per_channel(params.shift)
+    quotient = total >> shift
+    remainder = total - (quotient << shift)
+    twice = remainder << 1
+    divisor = np.int64(1) << shift
+    quotient += (twice > divisor) | ((twice == divisor) & ((quotient & 1) == 1))
+    quotient += per_channel(params.zero_point)
+    result: npt.NDArray[np.int8] = np.clip(quotient, params.clip_min, params.clip_max).astype(
+        np.int8
+    )
+    return result

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Workload`: one operator instance of a network with its shape, and how often it occurs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from math import prod
+from typing import Final
+
+from tilewright.host.common.errors import WorkloadError
+
+MAX_REDUCTION: Final = (2**31 - 1) // (128 * 128)
+"""Longest int8 reduction that cannot overflow an int32 accumulator."""
+
+
+class Kind(StrEnum):
+    """Operator kinds. `CONV2D` covers dense and matmul (see `dense`)."""
+
+    CONV2D = "conv2d"
+    DEPTHWISE = "depthwise"
+    MAXPOOL = "maxpool"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A 2-D convolution, dense layer (as 1x1 convolution) or max pool, with its epilogue.
+
+    The epilogue is fixed for every workload: int32 accumulator + bias, per-channel multiplier
+    and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output. The
+    accumulator of a max pool is the maximum of its window, so a pool can change scale and clip;
+    it has no weights, dilation or residual.
+
+    Attributes:
+        name: label, e.g. ``C2``; not part of `key`.
+        kind: operator kind.
+        n, height, width, channels_in: input shape (NHWC order of meaning; data is NCHW).
+        channels_out: output channels; equals ``channels_in`` for depthwise and max pools.
+        kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: in pixels.
+        pad_top, pad_bottom, pad_left, pad_right: padding in pixels, of value 0 or, for a max
+            pool, -128.
+        relu: clip below at 0.
+        residual: an int8 tensor of the output's shape is added before the rounding.
+        count: occurrences in the network; not part of `key`.
+
+    Raises:
+        WorkloadError: a size that is not positive, an empty output, a reduction that can
+            overflow int32, or a value that the kind does not have.
+    """
+
+    name: str
+    kind: Kind = Kind.CONV2D
+    n: int = 1
+    height: int
+    width: int
+    channels_in: int
+    channels_out: int
+    kernel_h: int = 1
+    kernel_w: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    pad_top: int = 0
+    pad_bottom: int = 0
+    pad_left: int = 0
+    pad_right: int = 0
+    dilation_h: int = 1
+    dilation_w: int = 1
+    relu: bool = True
+    residual: bool = False
+    count: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in (
+            "n", "height", "width", "channels_in", "channels_out", "kernel_h", "kernel_w",
+            "stride_h", "stride_w", "dilation_h", "dilation_w", "count",
+        ):  # fmt: skip
+            self._require_int(name, 1)
+        for name in ("pad_top", "pad_bottom", "pad_left", "pad_right"):
+            self._require_int(name, 0)
+        if not isinstance(self.kind, Kind):
+            raise WorkloadError(
+                f"must be one of {', '.join(Kind)}", field=f"{self.name}.kind", value=self.kind
+            )
+        for name in ("relu", "residual"):
+            if not isinstance(getattr(self, name), bool):
+                raise WorkloadError(
+                    "must be true or false",
+                    field=f"{self.name}.{name}",
+                    value=getattr(self, name),
+                )
+        if self.kind is not Kind.CONV2D and self.channels_in != self.channels_out:
+            raise WorkloadError(
+                f"a {self.kind} workload has as many output as input channels",
+                field=f"{self.name}.channels_out",
+                value=self.channels_out,
+            )
+        if self.kind is Kind.MAXPOOL:
+            self._require_plain_pool()
+        if self.out_height < 1 or self.out_width < 1:
+            raise WorkloadError(
+                "the kernel must fit the padded input",
+                field=f"{self.name}.kernel",
+                value=(self.kernel_h, self.kernel_w),
+                remedy="enlarge the input or the padding",
+            )
+        if self.reduction > MAX_REDUCTION:
+            raise WorkloadError(
+                f"a reduction of more than {MAX_REDUCTION} products can overflow int32",
+                field=f"{self.name}.channels_in",
+                value=self.channels_in,
+                remedy="run this operator on the CPU",
+            )
+
+    def _require_int(self, name: str, low: int) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise WorkloadError(
+                f"must be an integer of at least {low}", field=f"{self.name}.{name}", value=value
+            )
+
+    def _require_plain_pool(self) -> None:
+        for name, only in (("dilation_h", 1), ("dilation_w", 1), ("residual", False)):
+            value = getattr(self, name)
+            if value != only:
+                raise WorkloadError(
+                    f"must be {only} for a max pool",
+                    field=f"{self.name}.{name}",
+                    value=value,
+                    remedy="run this operator on the CPU",
+                )
+
+    @property
+    def out_height(self) -> int:
+        """Output rows."""
+        span = self.dilation_h * (self.kernel_h - 1) + 1
+        return (self.height + self.pad_top + self.pad_bottom - span) // self.stride_h + 1
+
+    @property
+    def out_width(self) -> int:
+        """Output columns."""
+        span = self.dilation_w * (self.kernel_w - 1) + 1
+        return (self.width + self.pad_left + self.pad_right - span) // self.stride_w + 1
+
+    @property
+    def reduction(self) -> int:
+        """Products summed into one output element; 0 for a max pool."""
+        return prod(self.weight_shape[1:])
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one occurrence."""
+        return self.n * self.out_height * self.out_width * self.channels_out * self.reduction
+
+    @property
+    def input_shape(self) -> tuple[int, int, int, int]:
+        """NCHW shape of the int8 input."""
+        return (self.n, self.channels_in, self.height, self.width)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """OIHW shape of the int8 weights; I = 1 for depthwise, 0 (no weights) for a max pool."""
+        depths = {Kind.CONV2D: self.channels_in, Kind.DEPTHWISE: 1, Kind.MAXPOOL: 0}
+        return (self.channels_out, depths[self.kind], self.kernel_h, self.kernel_w)
+
+    @property
+    def output_shape(self) -> tuple[int, int, int, int]:
+        """NCHW shape of the int8 output."""
+        return (self.n, self.channels_out, self.out_height, self.out_width)
+
+    @property
+    def key(self) -> str:
+        """Stable identity of what is computed: a hash of everything but name and count."""
+        data = asdict(self)
+        del data["name"], data["count"]
+        text = json.dumps(data, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_mapping(self) -> dict[str, int | str | bool]:
+        """Plain values, for YAML and the store."""
+        data = asdict(self)
+        data["kind"] = str(self.kind)
+        return data
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, object]) -> Workload:
+        """Inverse of `to_mapping`.
+
+        Raises:
+            WorkloadError: unknown keys, missing keys, or bad values.
+        """
+        values = dict(data)
+        try:
+            values["kind"] = Kind(str(values.get("kind", Kind.CONV2D)))
+            return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
+        except (TypeError, ValueError) as error:
+            raise WorkloadError(str(error), field="workload") from error
+
+    def renamed(self, name: str, *, count: int | None = None) -> Workload:
+        """A copy with another name (and count)."""
+        return replace(self, name=name, count=self.count if count is None else count)
+
+
+def conv2d(
+    name: str,
+    size: int,
+    channels_in: int,
+    channels_out: int,
+    kernel: int,
+    pad: int,
+    stride: int,
+    *,
+    count: int = 1,
+    relu: bool = True,
+    residual: bool = False,
+) -> Workload:
+    """A square convolution with equal padding on all sides."""
+    return Workload(
+        name=name,
+        height=size,
+        width=size,
+        channels_in=channels_in,
+        channels_out=channels_out,
+        kernel_h=kernel,
+        kernel_w=kernel,
+        stride_h=stride,
+        stride_w=stride,
+        pad_top=pad,
+        pad_bottom=pad,
+        pad_left=pad,
+        pad_right=pad,
+        count=count,
+        relu=relu,
+        residual=residual,
+    )
+
+
+def dense(
+    name: str, rows: int, features_in: int, features_out: int, *, count: int = 1, relu: bool = False
+) -> Workload:
+    """A dense layer or matmul: rows x features_in times features_in x features_out.
+
+    The rows become pixels of one image column, so that weights are reused across them.
+    """
+    return Workload(
+        name=name,
+        height=rows,
+        width=1,
+        channels_in=features_in,
+        channels_out=features_out,
+        count=count,
+        relu=relu,
+    )
+
+
+def depthwise(
+    name: str, size: int, channels: int, kernel: int, pad: int, stride: int, *, count: int = 1
+) -> Workload:
+    """A square depthwise convolution."""
+    return Workload(
+        name=name,
+        kind=Kind.DEPTHWISE,
+        height=size,
+        width=size,
+        channels_in=channels,
+        channels_out=channels,
+        kernel_h=kernel,
+        kernel_w=kernel,
+        stride_h=stride,
+        stride_w=stride,
+        pad_top=pad,
+        pad_bottom=pad,
+        pad_left=pad,
+        pad_right=pad,
+        count=count,
+    )
+
+
+def maxpool(
+    name: str,
+    size: int,
+    channels: int,
+    kernel: int,
+    pad: int,
+    stride: int,
+    *,
+    count: int = 1,
+    relu: bool = False,
+) -> Workload:
+    """A square max pool with equal padding on all sides."""
+    return Workload(
+        name=name,
+        kind=Kind.MAXPOOL,
+        height=size,
+        width=size,
+        channels_in=channels,
+        channels_out=channels,
+        kernel_h=kernel,
+        kernel_w=kernel,
+        stride_h=stride,
+        stride_w=stride,
+        pad_top=pad,
+        pad_bottom=pad,
+        pad_left=pad,
+        pad_right=pad,
+        count=count,
+        relu=relu,
+    )

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Built-in layer tables: one module for each family of networks, one registry.
+
+The tables of image networks describe inference on one 224 x 224 RGB image (`n` = 1), classifier
+included, in the variant that torchvision ships; the Transformer's encoder takes one sequence of
+128 tokens. Each module names the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.names import choices
+from tilewright.host.network.network_table import NetworkTable, collect
+from tilewright.host.network.zoo import (
+    alexnet,
+    mobilenet,
+    resnet,
+    squeezenet,
+    transformer,
+    vgg,
+    vta,
+)
+
+__all__ = ["NetworkTable", "collect", "load_network", "network_names"]
+
+_BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
+    "alexnet": alexnet.alexnet,
+    "mobilenet_v2": mobilenet.mobilenet_v2,
+    "resnet18": resnet.resnet18,
+    "resnet34": resnet.resnet34,
+    "squeezenet1_0": squeezenet.squeezenet1_0,
+    "squeezenet1_1": squeezenet.squeezenet1_1,
+    "transformer_encoder": transformer.transformer_encoder,
+    "vgg11": vgg.vgg11,
+    "vgg13": vgg.vgg13,
+    "vgg16": vgg.vgg16,
+    "vgg19": vgg.vgg19,
+    "vta-resnet18": vta.vta_resnet18,
+}
+
+_ALIASES: Final[Mapping[str, str]] = {
+    "squeezenet": "squeezenet1_1",
+    "transformer": "transformer_encoder",
+}
+
+
+def _plain(name: str) -> str:
+    """A name without case and punctuation: ``ResNet-18`` and ``resnet18`` are the same."""
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def network_names() -> tuple[str, ...]:
+    """Names of the built-in networks."""
+    return tuple(_BUILDERS)
+
+
+def load_network(name: str) -> NetworkTable:
+    """The layer table of a built-in network; case and punctuation of the name do not matter.
+
+    Raises:
+        WorkloadError: no network of that name.
+    """
+    wanted = _plain(name)
+    for known in (*_BUILDERS, *_ALIASES):
+        if _plain(known) == wanted:
+            return _BUILDERS[_ALIASES.get(known, known)]()
+    raise WorkloadError(
+        "no built-in network of that name",
+        field="network",
+        value=name,
+        remedy=f"{choices(name, network_names())}, or the path of an ONNX file",
+    )

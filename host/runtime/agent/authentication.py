@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both sides prove that they know the token, and neither sends it.
+
+Each side answers the other's random number with an HMAC-SHA-256 over both numbers, its own role
+and the agent's certificate as it sees it: an answer can be neither replayed nor reflected, nor
+passed on by somebody who stands between with a certificate of his own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.host.runtime.agent.channel import Channel
+from tilewright.host.runtime.agent.private_file import read_private
+from tilewright.host.runtime.agent.protocol import (
+    SMALL_HEADER_BYTES,
+    Message,
+    ProtocolError,
+)
+
+MIN_TOKEN_BYTES: Final = 16
+MAX_TOKEN_BYTES: Final = 4096
+HANDSHAKE_SECONDS: Final = 10.0
+"""For all of it, TLS included."""
+
+_MIN_DIFFERENT_BYTES: Final = 6
+_NONCE_BYTES: Final = 32
+_MAC_BYTES: Final = 32
+_REFUSAL_PAUSE: Final = 0.5
+_REMEDY: Final = "make one with: (umask 077; openssl rand -hex 32 > FILE), and copy it to both"
+
+
+class AuthenticationError(DeviceError):
+    """The other side does not know the token."""
+
+
+class AgentFullError(DeviceError):
+    """The agent has no place for one more client now."""
+
+
+def read_token(path: Path) -> bytes:
+    """The token in a file, without white space around it.
+
+    Raises:
+        ConfigError: the file cannot be read, others may read it, or its token is too short, too
+            long or no random one.
+    """
+    data = read_private(path, what="a token", most_bytes=MAX_TOKEN_BYTES, remedy=_REMEDY)
+    token = data.strip()
+    if len(token) < MIN_TOKEN_BYTES:
+        raise ConfigError(
+            f"a token has {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} bytes",
+            field=str(path),
+            value=len(token),
+            remedy=_REMEDY,
+        )
+    repeats = token in (token + token)[1:-1]
+    if repeats or len(set(token)) < _MIN_DIFFERENT_BYTES:
+        raise ConfigError(
+            f"a token must be random: {_MIN_DIFFERENT_BYTES} or more different characters, and no "
+            "shorter text again and again",
+            field=str(path),
+            remedy=_REMEDY,
+        )
+    return token
+
+
+def admit(channel: Channel, token: bytes) -> str:
+    """The agent's side: find out whether a client knows the token.
+
+    Args:
+        channel: a new connection, after TLS.
+        token: the shared secret.
+
+    Returns:
+        The agent's own proof, for the answer: ``welcome`` or ``full``.
+
+    Raises:
+        AuthenticationError: the client does not know the token; it was told.
+        ProtocolError, ConnectionLostError: see `Channel.receive`.
+    """
+    theirs = _receive(channel, "hello").hexadecimal("nonce", _NONCE_BYTES)
+    mine = secrets.token_bytes(_NONCE_BYTES)
+    channel.send("challenge", nonce=mine.hex())
+    proof = _receive(channel, "proof").hexadecimal("mac", _MAC_BYTES)
+    if not hmac.compare_digest(proof, _mac(channel, token, b"client", mine, theirs)):
+        time.sleep(_REFUSAL_PAUSE)
+        channel.send("refused")
+        raise AuthenticationError("the client must know the token", field="token")
+    return _mac(channel, token, b"agent", mine, theirs).hex()
+
+
+def join(channel: Channel, token: bytes) -> Message:
+    """The client's side: prove to know the token, and have the agent prove it.
+
+    Args:
+        channel: a new connection, after TLS.
+        token: the shared secret.
+
+    Returns:
+        The agent's welcome.
+
+    Raises:
+        AgentFullError: there is no place for one more client now.
+        AuthenticationError: either side does not know the token, or somebody stands between.
+        ProtocolError, ConnectionLostError: see `Channel.receive`.
+    """
+    mine = secrets.token_bytes(_NONCE_BYTES)
+    channel.send("hello", nonce=mine.hex())
+    theirs = _receive(channel, "challenge").hexadecimal("nonce", _NONCE_BYTES)
+    channel.send("proof", mac=_mac(channel, token, b"client", theirs, mine).hex())
+    answer = _receive(channel, "welcome", "full", "refused", most=1 << 16)
+    if answer.kind == "refused":
+        raise AuthenticationError(
+            "the agent refuses the token",
+            field="token",
+            remedy="use the agent's token file; with the right one, somebody stands between",
+        )
+    proof = answer.hexadecimal("mac", _MAC_BYTES)
+    if not hmac.compare_digest(proof, _mac(channel, token, b"agent", theirs, mine)):
+        raise AuthenticationError(
+            "the agent must know the token",
+            field="token",
+            remedy="something else listens at this address: check it",
+        )
+    if answer.kind == "full":
+        raise AgentFullError(
+            "the agent has as many clients as it may",
+            field="agent",
+            remedy="try again later, or raise its --max-connections",
+        )
+    return answer
+
+
+def _mac(channel: Channel, token: bytes, role: bytes, agents: bytes, clients: bytes) -> bytes:
+    certificate = channel.binding or bytes(hashlib.sha256().digest_size)
+    text = b"tilewright 2 " + role + b"\0" + certificate + agents + clients
+    return hmac.new(token, text, hashlib.sha256).digest()
+
+
+def _receive(channel: Channel, *kinds: str, most: int = SMALL_HEADER_BYTES) -> Message:
+    message = channel.receive(seconds=HANDSHAKE_SECONDS, max_header=most)
+    if message.kind == "bye":
+        raise ProtocolError(f"the other side ends it ({message.text('reason')})", field="agent")
+    return message.expect(*kinds)

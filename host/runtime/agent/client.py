@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RemoteDevice`: a `Device` that an agent serves."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError, DeviceError, ProgramError, TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.runtime.agent.address import check_plain, resolve
+from tilewright.host.runtime.agent.authentication import HANDSHAKE_SECONDS, AgentFullError, join
+from tilewright.host.runtime.agent.channel import Channel
+from tilewright.host.runtime.agent.error_codec import decode_error
+from tilewright.host.runtime.agent.images import (
+    apply_delta,
+    check_limits,
+    delta,
+    describe,
+    digest,
+    max_delta_bytes,
+)
+from tilewright.host.runtime.agent.limits import MAX_WAIT_SECONDS, Limits
+from tilewright.host.runtime.agent.protocol import (
+    ConnectionLostError,
+    Message,
+    ProtocolError,
+)
+from tilewright.host.runtime.device import Bytes, Counters, RunResult
+from tilewright.host.runtime.driver import check_run
+
+_CONNECT_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 30.0
+"""Beyond what the agent may take for a run or a wait."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+"""Between attempts to get a place; doubled from one to the next, and drawn from its half up."""
+_KNOWN_PROGRAMS: Final = 32
+_BEATS_A_LEASE: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sent:
+    """A program that was described; kept, so that its identity stays its own."""
+
+    program: Program
+    digest: str
+
+
+class RemoteDevice:
+    """Runs programs on the device of an agent, which is leased until `close`.
+
+    A thread keeps the lease alive between runs. After a lost connection, or an interrupt in a run,
+    the next run connects and leases anew.
+
+    Args:
+        address: ``HOST:PORT`` of the agent.
+        token: shared secret (`authentication.read_token`).
+        wait_seconds: how long to wait while other clients have the device or every place.
+        plain: do without TLS, as the agent does; only for an address of this machine.
+
+    Raises:
+        ConfigError: no such address, one of another machine without TLS, or no such wait.
+        DeviceError: nobody listens there, the device is leased, or a side does not know the token.
+    """
+
+    def __init__(
+        self, address: str, token: bytes, *, wait_seconds: float = 0.0, plain: bool = False
+    ) -> None:
+        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
+            raise ConfigError(
+                f"must be 0 to {MAX_WAIT_SECONDS:.0f} seconds", field="wait", value=wait_seconds
+            )
+        self._address: Final = address
+        self._token: Final = token
+        self._wait_seconds: Final = wait_seconds
+        self._plain: Final = plain
+        self._lock: Final = threading.RLock()
+        self._known: Final[OrderedDict[int, _Sent]] = OrderedDict()
+        self._channel: Channel | None = None
+        self._closed = False
+        self._limits = Limits()
+        self._hw: HwConfig | None = None
+        self._connect()
+        self._over: Final = threading.Event()
+        _Heartbeat(self, self._over).start()
+
+    @property
+    def hw(self) -> HwConfig:
+        """The configuration that the device implements."""
+        assert self._hw is not None, "it is known since the first connection"
+        return self._hw
+
+    @property
+    def limits(self) -> Limits:
+        """What the agent lets a client take."""
+        return self._limits
+
+    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Run a program to FINISH (see `Device.run`).
+
+        Raises:
+            ProgramError: the program was built for another configuration, sizes differ, or it is
+                beyond the agent's limits.
+            DeviceError, DeviceStatusError, DeviceTimeoutError: what the agent's device raised, or
+                the connection broke; in that case the next run connects anew.
+        """
+        with self._lock:
+            if self._closed:
+                raise DeviceError("the device is closed", field="device", remedy="create a new one")
+            check_run(self.hw, program, memory, max_cycles)
+            channel = self._channel or self._connect()
+            check_run(self.hw, program, memory, max_cycles)  # another agent may have answered
+            try:
+                return self._run(channel, program, memory, max_cycles)
+            except _ReportedError as report:
+                raise report.error from None
+            except ProgramError:
+                raise  # it was not asked for yet
+            except ConnectionLostError as error:
+                self._drop()
+                raise ConnectionLostError(
+                    f"{error.rule}; the run is lost",
+                    field=self._address,
+                    remedy="run again: it connects anew",
+                ) from error
+            except BaseException:
+                self._drop()  # an answer may still come: nothing more can be asked here
+                raise
+
+    def close(self) -> None:
+        """Give the device back. Idempotent."""
+        self._over.set()
+        with self._lock:
+            self._closed = True
+            if self._channel is not None:
+                with suppress(DeviceError):
+                    self._channel.send("leave")
+            self._drop()
+
+    def __del__(self) -> None:
+        """Give the device back."""
+        if hasattr(self, "_over"):
+            self.close()
+
+    def beat(self) -> None:
+        """Keep the lease if nothing else does; a lost connection is found out here or later."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._channel is not None:
+                self._ask(self._channel, "pong", "ping")
+        except TilewrightError:
+            self._drop()
+        finally:
+            self._lock.release()
+
+    def _run(self, channel: Channel, program: Program, memory: Bytes, max_cycles: int) -> RunResult:
+        sent = self._known.get(id(program)) or self._load(channel, program)
+        pages = delta(program.image(), memory)
+        request = {"digest": sent.digest, "max_cycles": max_cycles}
+        answer = self._ask_run(channel, request, pages, program)
+        if answer.kind == "unknown":
+            self._load(channel, program)
+            answer = self._ask_run(channel, request, pages, program)
+        answer.expect("ran")
+        image = memory.copy()
+        apply_delta(image, answer.body)
+        said = answer.mapping("counters")
+        values = {name: said.get(name) for name, _ in COUNTERS}
+        if any(type(v) is not int or not 0 <= v < 2**64 for v in values.values()):
+            raise ProtocolError("must be every counter", field="message ran: counters")
+        return RunResult(
+            memory=image,
+            counters=Counters(values={name: int(value or 0) for name, value in values.items()}),
+            host_seconds=answer.number("seconds", 0, 1e9),
+        )
+
+    def _ask_run(
+        self, channel: Channel, request: dict[str, Any], pages: Any, program: Program
+    ) -> Message:
+        channel.send("run", pages, **request)
+        return _reported(
+            channel.receive(
+                seconds=self._limits.run_seconds + _ANSWER_SECONDS,
+                max_body=max_delta_bytes(program.memory_bytes),
+            )
+        )
+
+    def _load(self, channel: Channel, program: Program) -> _Sent:
+        fields, body = describe(program)
+        check_limits(sum(map(len, body)), program.memory_bytes, self._limits)
+        sent = _Sent(program=program, digest=digest(fields, body))
+        self._ask(channel, "loaded", "load", body, digest=sent.digest, **fields)
+        self._known[id(program)] = sent
+        while len(self._known) > _KNOWN_PROGRAMS:
+            self._known.popitem(last=False)
+        return sent
+
+    @staticmethod
+    def _ask(channel: Channel, expected: str, kind: str, /, *body: Any, **fields: Any) -> Message:
+        channel.send(kind, *body, **fields)
+        return _reported(channel.receive(seconds=_ANSWER_SECONDS)).expect(expected)
+
+    def _connect(self) -> Channel:
+        deadline = time.monotonic() + self._wait_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                return self._lease(self._join(), left)
+            except (AgentFullError, _TurnedAwayError):
+                if not left:
+                    raise
+            # many who are told so at once do not come back at once
+            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _join(self) -> Channel:
+        family, address = resolve(self._address, field="agent")
+        if self._plain:
+            check_plain(address, field="agent", value=self._address)
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_CONNECT_SECONDS)
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            raise DeviceError(
+                f"no agent answers ({error.strerror or error})",
+                field=self._address,
+                remedy="start 'tilewright agent' there, or check address and tunnel",
+            ) from error
+        channel = Channel(connection, seconds=HANDSHAKE_SECONDS)
+        try:
+            if not self._plain:
+                channel.start_tls()
+            welcome = join(channel, self._token)
+        except ConnectionLostError as error:
+            channel.close()
+            raise _TurnedAwayError(
+                error.rule,
+                field=self._address,
+                remedy="check address and tunnel, and that the agent is none of an older release",
+            ) from error
+        except BaseException:
+            channel.close()
+            raise
+        channel.lift_deadline()
+        try:
+            self._limits = Limits.from_mapping(welcome.mapping("limits"))
+            self._hw = HwConfig.from_mapping(welcome.mapping("hw"), origin=self._address)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def _lease(self, channel: Channel, wait_seconds: float) -> Channel:
+        try:
+            channel.send("lease", wait_seconds=wait_seconds)
+            _reported(channel.receive(seconds=wait_seconds + _ANSWER_SECONDS)).expect("leased")
+        except _ReportedError as report:
+            channel.close()
+            raise report.error from None
+        except BaseException:
+            channel.close()
+            raise
+        self._channel = channel
+        return channel
+
+    def _drop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class _TurnedAwayError(ConnectionLostError):
+    """The agent ended the connection in the handshake; it may have been one of too many."""
+
+
+class _ReportedError(Exception):
+    """The agent answered with an error; the connection can go on."""
+
+    def __init__(self, error: TilewrightError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _reported(answer: Message) -> Message:
+    if answer.kind == "error":
+        raise _ReportedError(decode_error(answer.fields))
+    if answer.kind == "bye":
+        raise ConnectionLostError(
+            f"the agent ended the session ({answer.text('reason')})", field="agent"
+        )
+    return answer
+
+
+class _Heartbeat(threading.Thread):
+    """Pings until the device is closed or nobody refers to it any more."""
+
+    def __init__(self, device: RemoteDevice, over: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._device = weakref.ref(device)
+        self._over = over
+        self._pause = device.limits.lease_seconds / _BEATS_A_LEASE
+
+    def run(self) -> None:
+        while not self._over.wait(self._pause):
+            device = self._device()
+            if device is None:
+                return
+            device.beat()
+            del device

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Limits`: what an agent lets a client take, checked before memory is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.host.common.errors import ConfigError
+
+MAX_WAIT_SECONDS = 7 * 24 * 3600.0
+"""Longest wait for a turn that a client may ask for."""
+
+_MIB = 1 << 20
+_BOUND = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of a session.
+
+    Attributes:
+        program_bytes: instructions and constants of a program.
+        memory_bytes: memory image of a program.
+        run_seconds: longest run.
+        lease_seconds: silence after which a client loses the device.
+        connections: clients that know the token at a time, those that wait included.
+    """
+
+    program_bytes: int = 128 * _MIB
+    memory_bytes: int = 128 * _MIB
+    run_seconds: float = 60.0
+    lease_seconds: float = 30.0
+    connections: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a positive number."""
+        for name, value in asdict(self).items():
+            whole = name not in ("run_seconds", "lease_seconds")
+            kinds = (int,) if whole else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < _BOUND:
+                raise ConfigError(
+                    "must be a number above 0 and below 2^40", field=name, value=value
+                )
+
+    def to_mapping(self) -> dict[str, int | float]:
+        """Plain values, for a message."""
+        return asdict(self)
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any]) -> Limits:
+        """From the values of a message.
+
+        Raises:
+            ConfigError: a value that is missing, unknown or no positive number.
+        """
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise ConfigError("must be limits", field="limits") from error
+
+
+def limits_of_options(
+    *,
+    max_seconds: float,
+    max_program_mib: int,
+    max_memory_mib: int,
+    lease_seconds: float,
+    max_connections: int,
+) -> Limits:
+    """The limits that a command line states, in the units of its options.
+
+    Raises:
+        ConfigError: a value is no positive number; it names the option, as it was written.
+    """
+    options = {
+        "program_bytes": ("--max-program-mib", max_program_mib, _MIB),
+        "memory_bytes": ("--max-memory-mib", max_memory_mib, _MIB),
+        "run_seconds": ("--max-seconds", max_seconds, 1),
+        "lease_seconds": ("--lease-seconds", lease_seconds, 1),
+        "connections": ("--max-connections", max_connections, 1),
+    }
+    limits: dict[str, Any] = {name: value * unit for name, (_, value, unit) in options.items()}
+    try:
+        return Limits(**limits)
+    except ConfigError as error:
+        option, value, unit = options[error.field]
+        raise ConfigError(
+            f"must be a number above 0 and below {_BOUND // unit:,}", field=option, value=value
+        ) from error

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `Device` protocol: run a `Program`, return outputs and `Counters`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counters:
+    """What the on-chip counters said: names of `host.machine.registers.COUNTERS` to values.
+
+    Devices that do not model time (the functional reference) leave ``cycles`` at 0 and fill
+    only instructions, tiles and bytes.
+    """
+
+    values: Mapping[str, int]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from start to the last write response."""
+        return self.values["cycles"]
+
+    def __getitem__(self, name: str) -> int:
+        """One counter by name."""
+        return self.values[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """Outcome of one run.
+
+    Attributes:
+        memory: uint8 array of ``program.memory_bytes``: the memory image after the run.
+        counters: what the device counted.
+        host_seconds: wall-clock time of the run itself.
+    """
+
+    memory: Bytes
+    counters: Counters
+    host_seconds: float
+
+
+class Device(Protocol):
+    """Anything that runs a `Program`."""
+
+    @property
+    def hw(self) -> HwConfig:
+        """The configuration that the device implements."""
+        ...
+
+    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Run a program to FINISH.
+
+        Args:
+            program: built for this device's configuration.
+            memory: uint8 array of ``program.memory_bytes`` that already holds the program's
+                image (`Program.image`) and the input tensors; not modified.
+            max_cycles: cycle limit; 0 means the device's default.
+
+        Raises:
+            ProgramError: the program was built for another configuration, or sizes differ.
+            DeviceError: the device stopped with an error status; the text names code, unit,
+                instruction and, for a watchdog, what each unit waited for.
+            DeviceTimeoutError: the cycle limit was reached.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the device; further calls are an error."""
+        ...

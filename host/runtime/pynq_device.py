@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`PynqDevice`: the accelerator in the programmable logic of a board, through the `pynq` package.
+
+Runs on the board itself. `sim.verilator.pynq_simulation` puts the verilated RTL under the same
+package, so that the same code runs without a board.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.host.common.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceTimeoutError,
+    ToolError,
+)
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import DEVICE_ID
+from tilewright.host.runtime.device import Bytes, RunResult
+from tilewright.host.runtime.driver import (
+    DEFAULT_WATCHDOG_CYCLES,
+    MAX_WATCHDOG_CYCLES,
+    WINDOW_BYTES,
+    Driver,
+    check_run,
+)
+
+DEFAULT_MAX_SECONDS: Final = 60.0
+
+_PAGE: Final = 4096
+"""Alignment of a program's memory (register MEM_BASE)."""
+_RESET_SECONDS: Final = 2.0
+_LONGEST_PAUSE: Final = 0.005
+_SUFFIXES: Final = (".bit", ".bin", ".xsa", ".xclbin")
+_CMA_REMEDY: Final = "boot with a larger cma=, or end other programs that hold pynq buffers"
+
+
+class PynqDevice:
+    """A `Device` on a board.
+
+    One physically contiguous buffer holds a program's memory. It is kept while it is large enough
+    and allocated anew when it is not. A run that fails or is given up ends in a soft reset.
+
+    Args:
+        hw: the configuration that the bitstream was built for.
+        bitstream: file to load, with the metadata that pynq needs beside it.
+        overlay: a `pynq.Overlay` that is loaded already, instead of a file.
+        ip: key of the accelerator in the overlay's ``ip_dict``; by default the one whose name or
+            type says tilewright, or else the one of no Xilinx catalogue whose ID register does.
+        target: pynq device to load the file to; by default pynq's active one.
+        coherent: the accelerator's memory port snoops the CPU's caches (`Board.coherent`): nothing
+            is flushed or invalidated, and every burst says that it may be cached.
+        memory_limit: largest program memory in bytes (`CpuModel.contiguous_bytes`); 0: whatever
+            can be allocated.
+        max_seconds: longest run.
+        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
+
+    Raises:
+        ToolError: pynq cannot be imported.
+        ConfigError: an argument of the wrong kind, or a file that does not exist.
+        DeviceError: pynq cannot load the bitstream, or it is not the accelerator that ``hw``
+            describes.
+    """
+
+    def __init__(
+        self,
+        hw: HwConfig,
+        *,
+        bitstream: Path | None = None,
+        overlay: Any = None,
+        ip: str = "",
+        target: Any = None,
+        coherent: bool = False,
+        memory_limit: int = 0,
+        max_seconds: float = DEFAULT_MAX_SECONDS,
+        watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
+    ) -> None:
+        if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
+            raise ConfigError(
+                "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
+            )
+        if not max_seconds > 0:
+            raise ConfigError("must be positive", field="max_seconds", value=max_seconds)
+        if (bitstream is None) == (overlay is None):
+            raise ConfigError(
+                "give either a file or an overlay that is loaded",
+                field="bitstream",
+                remedy="pass bitstream= or overlay=",
+            )
+        if bitstream is not None:
+            _check_file(bitstream)
+        self._pynq: Final = import_pynq()
+        self._hw: Final = hw
+        self._coherent: Final = coherent
+        self._memory_limit: Final = memory_limit
+        self._max_seconds: Final = max_seconds
+        self._watchdog_cycles: Final = watchdog_cycles
+        self._overlay: Final = overlay if bitstream is None else self._load(bitstream, target)
+        if not self._overlay.is_loaded():
+            raise DeviceError(
+                "the overlay must be the one that is loaded",
+                field="overlay",
+                remedy="download it, or pass its bitstream",
+            )
+        self._driver: Final = Driver(_Window(self._find(ip)))
+        self._buffer: Any = None
+        self._lock: Final = threading.Lock()
+        self._given_up: Final = threading.Event()
+        self._closed = False
+        self._stuck = False
+        self._driver.check_identity(hw)
+        self._reset()  # a run of a process that was killed may be under way
+        self._driver.set_coherent(coherent=coherent)
+
+    @property
+    def hw(self) -> HwConfig:
+        """The configuration that the device implements."""
+        return self._hw
+
+    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Run a program to FINISH (see `Device.run`).
+
+        After any error the accelerator is reset and can run again.
+
+        Raises:
+            ProgramError: the program was built for another configuration, or sizes differ.
+            DeviceStatusError: the accelerator stopped with an error status.
+            DeviceTimeoutError: ``max_cycles`` or the device's longest run went by.
+            DeviceError: no contiguous memory, `give_up` was called, or the device is closed or
+                does not answer a soft reset.
+        """
+        with self._lock:
+            self._check_usable()
+            check_run(self._hw, program, memory, max_cycles)
+            self._given_up.clear()
+            start = self._reserve(program.memory_bytes)
+            view = self._buffer[start : start + program.memory_bytes]
+            view[:] = memory
+            if not self._coherent:
+                view.flush()
+            started = time.perf_counter()
+            try:
+                self._driver.start(
+                    program, view.device_address, watchdog_cycles=self._watchdog_cycles
+                )
+                self._wait(max_cycles)
+                counters = self._driver.finish()
+                if 0 < max_cycles < counters.cycles:
+                    raise _too_many_cycles(max_cycles)
+            except BaseException:
+                self._reset()
+                raise
+            seconds = time.perf_counter() - started
+            if not self._coherent:
+                view.invalidate()
+            return RunResult(
+                memory=np.array(view, dtype=np.uint8, copy=True, subok=False),
+                counters=counters,
+                host_seconds=seconds,
+            )
+
+    def give_up(self) -> None:
+        """End the run that is under way in another thread, if any, with an error."""
+        self._given_up.set()
+
+    def close(self) -> None:
+        """Give up a run under way, and free the contiguous memory. Idempotent."""
+        self._given_up.set()
+        with self._lock:
+            self._closed = True
+            self._free()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise DeviceError("the device is closed", field="device", remedy="create a new one")
+        if self._stuck:
+            raise DeviceError(
+                "the accelerator must end its soft reset",
+                field="device",
+                value="still busy",
+                remedy="load the bitstream again",
+            )
+
+    def _load(self, bitstream: Path, target: Any) -> Any:
+        try:
+            return self._pynq.Overlay(str(bitstream.resolve()), device=target)
+        except Exception as error:  # pynq raises every kind of exception
+            raise DeviceError(
+                f"pynq cannot load the bitstream ({type(error).__name__}: {error})",
+                field=str(bitstream),
+                remedy="run on the board as root in pynq's environment, and keep "
+                f"{bitstream.stem}.hwh beside the file",
+            ) from error
+
+    def _find(self, ip: str) -> Any:
+        """The MMIO window of the accelerator."""
+        entries: Mapping[str, Mapping[str, Any]] = {
+            name: entry
+            for name, entry in self._overlay.ip_dict.items()
+            if entry.get("addr_range", 0) >= WINDOW_BYTES
+        }
+        named = [
+            name
+            for name, entry in entries.items()
+            if "tilewright" in f"{name} {entry.get('type')}".lower()
+        ]
+        # Reading a register of another IP can have effects: ask those of no catalogue alone.
+        own = [
+            name
+            for name, entry in entries.items()
+            if not str(entry.get("type")).startswith("xilinx.com:ip:")
+        ]
+        if ip:
+            found = [ip] if ip in entries else []
+        else:
+            found = named or [name for name in own if self._reads_id(entries[name])]
+        if len(found) != 1:
+            raise DeviceError(
+                "must be one accelerator in the bitstream",
+                field="ip",
+                value=ip or found or "none",
+                remedy=f"name one of {', '.join(entries) or 'no'} IP blocks of "
+                f"{WINDOW_BYTES} bytes and more",
+            )
+        return self._window(entries[found[0]])
+
+    def _window(self, entry: Mapping[str, Any]) -> Any:
+        try:
+            return self._pynq.MMIO(
+                entry["phys_addr"], entry["addr_range"], device=self._overlay.device
+            )
+        except OSError as error:
+            raise DeviceError(
+                f"the registers cannot be reached ({error})",
+                field="device",
+                remedy="run as root in pynq's environment (sudo -E)",
+            ) from error
+
+    def _reads_id(self, entry: Mapping[str, Any]) -> bool:
+        return bool(self._window(entry).read(0) == DEVICE_ID)
+
+    def _reserve(self, nbytes: int) -> int:
+        """Make the buffer hold a program's memory; where in it the memory starts."""
+        if self._memory_limit and nbytes > self._memory_limit:
+            raise DeviceError(
+                f"must fit the board's contiguous memory (at most {self._memory_limit} bytes)",
+                field="memory_bytes",
+                value=nbytes,
+                remedy=_CMA_REMEDY,
+            )
+        wanted = nbytes + _PAGE  # whatever the address, a page starts in the first of them
+        if self._buffer is None or self._buffer.nbytes < wanted:
+            self._free()
+            try:
+                self._buffer = self._pynq.allocate(
+                    (wanted,), dtype="u1", target=self._overlay.device, cacheable=1
+                )
+            except Exception as error:  # pynq raises every kind of exception
+                raise DeviceError(
+                    f"must fit the contiguous memory that is free ({_contiguous_memory()}{error})",
+                    field="memory_bytes",
+                    value=nbytes,
+                    remedy=_CMA_REMEDY,
+                ) from error
+        return int(-self._buffer.device_address % _PAGE)
+
+    def _free(self) -> None:
+        if self._buffer is not None:
+            self._buffer.freebuffer()
+            self._buffer = None
+
+    def _wait(self, max_cycles: int) -> None:
+        started = time.monotonic()
+        while not self._driver.ended():
+            elapsed = time.monotonic() - started
+            if self._given_up.is_set():
+                raise DeviceError("the run was given up", field="device")
+            if max_cycles and self._driver.cycles() > max_cycles:
+                raise _too_many_cycles(max_cycles)
+            if elapsed > self._max_seconds:
+                raise DeviceTimeoutError(
+                    f"the program must finish within {self._max_seconds:g} seconds",
+                    field="max_seconds",
+                    remedy="raise the limit or look at the program",
+                )
+            time.sleep(min(elapsed / 16, _LONGEST_PAUSE))
+
+    def _reset(self) -> None:
+        """Soft reset; a device that does not end it refuses further runs."""
+        self._stuck = True
+        try:
+            self._driver.request_reset()
+            deadline = time.monotonic() + _RESET_SECONDS
+            while time.monotonic() < deadline:
+                if self._driver.was_reset():
+                    self._stuck = False
+                    return
+        except DeviceError:
+            return
+
+
+class _Window:
+    """The accelerator's registers in pynq's MMIO, which takes nothing but plain integers."""
+
+    def __init__(self, mmio: Any) -> None:
+        self._mmio = mmio
+
+    def read(self, address: int) -> int:
+        return int(self._mmio.read(address))
+
+    def write(self, address: int, value: int) -> None:
+        self._mmio.write(address, int(value))
+
+
+def _check_file(bitstream: Path) -> None:
+    if not bitstream.is_file():
+        raise ConfigError("no such file", field="bitstream", value=str(bitstream))
+    if bitstream.suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"must end in {', '.join(_SUFFIXES)}", field="bitstream", value=str(bitstream)
+        )
+
+
+def _too_many_cycles(limit: int) -> DeviceTimeoutError:
+    return DeviceTimeoutError(
+        f"the program must finish within {limit} cycles",
+        field="max_cycles",
+        remedy="raise the limit or look at the program",
+    )
+
+
+def _contiguous_memory() -> str:
+    """What Linux says of its contiguous memory, ending in a separator; empty if nothing."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return ""
+    return "".join(f"{' '.join(line.split())}; " for line in lines if line.startswith("Cma"))
+
+
+def import_pynq() -> Any:
+    """The `pynq` package.
+
+    Raises:
+        ToolError: it is not installed, or not for this Python.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pynq's own dependencies
+            import pynq  # noqa: PLC0415  (an optional package, present on boards)
+    except ImportError as error:
+        raise ToolError(
+            f"the pynq package cannot be imported ({error})",
+            field="pynq",
+            remedy="run in the board's own Python environment; docs/boards.md has the steps",
+        ) from error
+    return pynq

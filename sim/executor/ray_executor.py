@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RayExecutor`: the jobs of `WorkerPool`, run by actors of a Ray cluster on many machines.
+
+Every machine needs the same Tilewright and its tools; each worker proves it before its first job.
+Simulators are built on the machine that needs them, once each, in that machine's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from types import TracebackType
+from typing import Any, Final, ParamSpec
+
+from tilewright import __version__
+from tilewright.host.common.errors import (
+    ConfigError,
+    DeviceError,
+    EnvironmentFaultError,
+    TilewrightError,
+    ToolError,
+)
+from tilewright.host.common.extras import install_line
+from tilewright.sim.executor.worker import Outcome, OutcomeStatus, run_payload
+
+_P = ParamSpec("_P")
+
+LOCAL: Final = "local"
+"""Address that starts a cluster on this machine alone."""
+
+START_LIMIT_S: Final = 120.0
+"""Seconds in which the first worker must be there."""
+
+CONNECT_LIMIT_S: Final = 5.0
+"""Seconds in which something must listen at a cluster's address."""
+
+_START_FAILURES: Final = 3
+"""Workers that may fail by themselves while they start, one after the other."""
+
+_START_DEATHS: Final = 30
+"""Workers that may be killed while they start, one after the other."""
+
+_DEATH_PAUSE_S: Final = 0.5
+
+
+def unmarked() -> str:
+    """Fingerprint of workers when none is asked for."""
+    return ""
+
+
+class _Runner:
+    """An actor's life: say who it is, then run one job after the other."""
+
+    def hello(self, fingerprint: Callable[[], str]) -> tuple[str, str]:
+        """Machine, and what must be equal on all machines."""
+        return socket.gethostname(), f"{__version__} {fingerprint()}".strip()
+
+    def run(self, payload: bytes) -> bytes:
+        """Run a pickled job; the answer is pickled too."""
+        return run_payload(payload)
+
+
+@dataclass(kw_only=True)
+class _Job:
+    job_id: Hashable
+    payload: bytes
+    started: float = 0.0
+    crashes: int = 0
+
+
+@dataclass(kw_only=True, eq=False)
+class _Slot:
+    actor: Any
+    reference: Any = None
+    """What it is busy with; None: idle."""
+    ready: bool = False
+    job: _Job | None = None
+
+
+class RayExecutor:
+    """An `Executor` on a Ray cluster; use it as a context manager.
+
+    A job whose worker or machine dies is run again on another one.
+
+    Args:
+        address: of a running cluster (``host:port``, ``auto``), or ``local`` to start one here.
+        workers: actors, one CPU each; None: as many as the cluster has CPUs at the start.
+        wall_limit_s: seconds that a job may take, builds included.
+        retries: how often a job is run again after a crash of its worker.
+        fingerprint: called here and on each worker; the texts must be equal.
+
+    Raises:
+        ConfigError: a value out of range.
+        ToolError: Ray is not installed.
+        DeviceError: there is no cluster at that address.
+    """
+
+    def __init__(
+        self,
+        address: str = LOCAL,
+        workers: int | None = None,
+        *,
+        wall_limit_s: float = 600.0,
+        retries: int = 1,
+        fingerprint: Callable[[], str] = unmarked,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ConfigError("must be at least 1", field="workers", value=workers)
+        if not wall_limit_s > 0:
+            raise ConfigError("must be above 0 seconds", field="wall_limit_s", value=wall_limit_s)
+        self._ray: Final = _import_ray()
+        self._wall_limit_s: Final = wall_limit_s
+        self._retries: Final = retries
+        self._fingerprint: Final = fingerprint
+        self._mine: Final = _Runner().hello(fingerprint)[1]
+        self._slots: list[_Slot] = []
+        self._queue: deque[_Job] = deque()
+        self._start_failures = 0
+        self._start_deaths = 0
+        self._waiting_since = 0.0
+        self._closed = False
+        self._owns = not self._ray.is_initialized()
+        if self._owns:
+            self._connect(address, workers)
+        cpus = int(self._ray.cluster_resources().get("CPU", 1))
+        self._size: Final = workers or max(1, cpus)
+        self._actor: Final = self._ray.remote(num_cpus=1, max_restarts=0)(_Runner)
+
+    def __enter__(self) -> RayExecutor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        """Workers at most."""
+        return self._size
+
+    @property
+    def pending(self) -> int:
+        """Jobs that have no outcome yet."""
+        return len(self._queue) + sum(slot.job is not None for slot in self._slots)
+
+    def submit(
+        self, job_id: Hashable, function: Callable[_P, Any], *args: _P.args, **kwargs: _P.kwargs
+    ) -> None:
+        """Queue a job (see `Executor.submit`)."""
+        if self._closed:
+            raise DeviceError("the executor is closed", field="submit")
+        payload = bytes(ForkingPickler.dumps((function, args, kwargs)))
+        self._queue.append(_Job(job_id=job_id, payload=payload))
+        self._dispatch()
+
+    def results(self) -> Iterator[Outcome]:
+        """Outcomes in the order in which jobs end (see `Executor.results`).
+
+        Raises:
+            DeviceError: workers do not start, or run another Tilewright than this process.
+        """
+        while self.pending:
+            try:
+                outcomes = self._step()
+            except TilewrightError:
+                raise
+            except Exception as error:  # Ray's own, of many kinds: the cluster is gone
+                raise EnvironmentFaultError(
+                    f"the Ray cluster failed ({type(error).__name__}: {_first_line(error)})",
+                    field="ray",
+                    remedy="look at `ray status`; the same command goes on from here",
+                ) from error
+            yield from outcomes
+
+    def close(self) -> None:
+        """Kill the workers, and the cluster if it was started here. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.clear()
+        for slot in self._slots:
+            self._kill(slot)
+        self._slots.clear()
+        if self._owns:
+            self._ray.shutdown()
+
+    def _connect(self, address: str, workers: int | None) -> None:
+        where: dict[str, Any] = {"address": address}
+        _require_listener(address)
+        if address == LOCAL:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            where = {
+                "address": LOCAL,
+                "num_cpus": workers or os.cpu_count() or 1,
+                "include_dashboard": False,
+            }
+        try:
+            with _own_words():
+                self._ray.init(**where, logging_level="ERROR", log_to_driver=False)
+        except Exception as error:  # of many kinds, by version
+            raise DeviceError(
+                f"no Ray cluster answers ({' '.join(str(error).split())[:200]})",
+                field="ray",
+                value=address,
+                remedy="start one with `ray start --head`, or use --ray local",
+            ) from error
+
+    def _dispatch(self) -> None:
+        for slot in self._slots:
+            if slot.ready and slot.reference is None and self._queue:
+                job = self._queue.popleft()
+                job.started = time.monotonic()
+                slot.job, slot.reference = job, slot.actor.run.remote(job.payload)
+        starting = sum(not slot.ready for slot in self._slots)
+        while len(self._slots) < self._size and starting < len(self._queue):
+            actor = self._actor.remote()
+            self._slots.append(_Slot(actor=actor, reference=actor.hello.remote(self._fingerprint)))
+            starting += 1
+        if not self._waiting_since:
+            self._waiting_since = time.monotonic()
+
+    def _step(self) -> list[Outcome]:
+        """Wait for something to happen and deal with it."""
+        self._dispatch()
+        by_reference = {slot.reference: slot for slot in self._slots if slot.reference}
+        done, _ = self._ray.wait(list(by_reference), num_returns=1, timeout=self._patience())
+        found = [self._receive(by_reference[reference]) for reference in done]
+        now = time.monotonic()
+        for slot in list(self._slots):
+            if slot.job and now >= slot.job.started + self._wall_limit_s:
+                found.append(self._time_out(slot, slot.job))
+        self._check_start(now)
+        self._dispatch()
+        return [outcome for outcome in found if outcome is not None]
+
+    def _patience(self) -> float | None:
+        """Seconds until something is late."""
+        late = [slot.job.started + self._wall_limit_s for slot in self._slots if slot.job]
+        if not any(slot.ready for slot in self._slots):
+            late.append(self._waiting_since + START_LIMIT_S)
+        return max(0.0, min(late) - time.monotonic()) if late else None
+
+    def _check_start(self, now: float) -> None:
+        if any(slot.ready for slot in self._slots):
+            self._waiting_since = now
+        elif now >= self._waiting_since + START_LIMIT_S:
+            raise DeviceError(
+                f"a Ray worker must start within {START_LIMIT_S:g} s",
+                field="ray",
+                remedy="look for free CPUs with `ray status`",
+            )
+
+    def _receive(self, slot: _Slot) -> Outcome | None:
+        """What a slot's reference holds."""
+        job, reference = slot.job, slot.reference
+        slot.job, slot.reference = None, None
+        try:
+            answer = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            self._drop(slot)
+            return self._crashed(slot, job, error)
+        if job is None:
+            machine, theirs = answer
+            if theirs != self._mine:
+                raise DeviceError(
+                    f"every machine must run the same Tilewright ({self._mine})",
+                    field=f"ray worker on {machine}",
+                    value=theirs,
+                    remedy="install the version of this machine there",
+                )
+            slot.ready = True
+            self._start_failures = self._start_deaths = 0
+            return None
+        seconds = time.monotonic() - job.started
+        try:
+            status, value, raised, detail = pickle.loads(answer)
+        except Exception as problem:
+            return Outcome(
+                job_id=job.job_id,
+                status=OutcomeStatus.ERROR,
+                error=problem,
+                detail=f"the result cannot be unpickled: {problem!r}",
+                seconds=seconds,
+            )
+        return Outcome(
+            job_id=job.job_id,
+            status=OutcomeStatus(status),
+            value=value,
+            error=raised,
+            detail=detail,
+            seconds=seconds,
+        )
+
+    def _crashed(self, slot: _Slot, job: _Job | None, error: Exception) -> Outcome | None:
+        killed = isinstance(error, self._ray.exceptions.RayActorError)
+        if not slot.ready and killed and self._start_deaths < _START_DEATHS:
+            self._start_deaths += 1
+            time.sleep(_DEATH_PAUSE_S)
+        elif not slot.ready:
+            self._start_failures += 1
+            if self._start_failures >= _START_FAILURES:
+                raise DeviceError(
+                    f"Ray workers must start ({_first_line(error)})",
+                    field="ray",
+                    remedy="install the same Tilewright on every machine of the cluster",
+                ) from error
+        if job is None:
+            return None
+        job.crashes += 1
+        if job.crashes <= self._retries:
+            self._queue.appendleft(job)
+            return None
+        cause = f"the Ray worker died: {_first_line(error)}"
+        return Outcome(
+            job_id=job.job_id,
+            status=OutcomeStatus.CRASHED,
+            error=DeviceError(cause, field=str(job.job_id)),
+            detail=cause,
+            seconds=time.monotonic() - job.started,
+        )
+
+    def _time_out(self, slot: _Slot, job: _Job) -> Outcome:
+        self._drop(slot)
+        cause = f"exceeded the wall limit of {self._wall_limit_s:g} s"
+        return Outcome(
+            job_id=job.job_id,
+            status=OutcomeStatus.TIMED_OUT,
+            error=DeviceError(f"the job {cause}", field=str(job.job_id)),
+            detail=cause,
+            seconds=time.monotonic() - job.started,
+        )
+
+    def _drop(self, slot: _Slot) -> None:
+        self._slots.remove(slot)
+        self._kill(slot)
+
+    def _kill(self, slot: _Slot) -> None:
+        with contextlib.suppress(Exception):  # it is gone already, or the cluster is
+            self._ray.kill(slot.actor, no_restart=True)
+
+
+def _import_ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415  (an extra: loaded when asked for)
+    except ImportError as error:
+        raise ToolError("Ray is not installed", field="ray", remedy=install_line("ray")) from error
+    return ray
+
+
+def _require_listener(address: str) -> None:
+    """Fail at once where nothing listens: Ray itself would try for two minutes, loudly.
+
+    Raises:
+        DeviceError: nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
+    except (OSError, OverflowError) as error:
+        raise DeviceError(
+            f"no Ray cluster answers ({getattr(error, 'strerror', None) or error})",
+            field="ray",
+            value=address,
+            remedy="start one with `ray start --head`, or use --ray local",
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_words() -> Iterator[None]:
+    """Keep what Ray's native code writes to standard error off the terminal."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (a descriptor is what is needed)
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")

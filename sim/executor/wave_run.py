@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is recorded, in a process of its own.
+
+Verilator's writer of FST files ends its process when the disk is full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from tilewright.host.common.errors import DeviceError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.runtime.device import Bytes, RunResult
+from tilewright.sim.executor.worker import OutcomeStatus, WorkerPool
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice, require_writable
+
+_NO_LIMIT_S = 1e9
+
+
+def run_with_waves(
+    hw: HwConfig,
+    memory: MemoryModel,
+    program: Program,
+    image: Bytes,
+    waves: Path,
+    *,
+    max_cycles: int = 0,
+) -> RunResult:
+    """Run a program on the RTL and record every signal.
+
+    Args:
+        hw: of the device.
+        memory: of the device.
+        program: what runs.
+        image: bytes of its memory.
+        waves: FST file to write; removed again when it cannot be completed.
+        max_cycles: see `Device.run`.
+
+    Raises:
+        DeviceError: the file cannot be written; what `VerilatorDevice.run` raises.
+        BuildError, ToolError: the model cannot be built.
+    """
+    require_writable(waves)
+    with WorkerPool(1, wall_limit_s=_NO_LIMIT_S) as pool:
+        pool.submit("run", recorded, hw, memory, program, image, waves, max_cycles)
+        (outcome,) = pool.results()
+    if outcome.ok:
+        result: RunResult = outcome.value
+        return result
+    if outcome.status is OutcomeStatus.CRASHED or isinstance(outcome.error, OSError):
+        free = shutil.disk_usage(waves.parent).free
+        with contextlib.suppress(OSError):
+            waves.unlink()
+            waves.with_name(f"{waves.name}.hier").unlink()
+        raise DeviceError(
+            f"the waves cannot be written to the end ({outcome.detail.splitlines()[-1]}; "
+            f"{free / 1e6:,.0f} MB free)",
+            field="waves",
+            value=str(waves),
+            remedy="free disk space or name a file on another disk; waves grow by the cycle, so a "
+            "smaller layer needs less",
+        )
+    assert outcome.error is not None, "a job without a value has an error"
+    raise outcome.error
+
+
+def recorded(
+    hw: HwConfig,
+    memory: MemoryModel,
+    program: Program,
+    image: Bytes,
+    waves: Path,
+    max_cycles: int,
+) -> RunResult:
+    """The job of the process."""
+    library = build_model(hw, waves=True)
+    # The writer's last words mean nothing to a user, who is told by the parent.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    device = VerilatorDevice(hw, memory, waves=waves, library=library)
+    try:
+        return device.run(program, image, max_cycles=max_cycles)
+    finally:
+        device.close()

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesis, place and route, and the record of their results.
+
+Imports `tools` and `verilator`.
+"""

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on the recorded syntheses.
+
+``python -m tilewright.sim.synth.results record [HW ...]`` synthesises the named configurations
+and adds or replaces their rows (all rows when none is named; ``--stale`` leaves out those that the
+present RTL made; ``--draw SEED`` adds random configurations that are never fitted);
+``--family ecp5`` records the ECP5 counts of rows instead. ``fit`` prints the
+coefficients for `host.machine.area`, ``heldout`` the error of the estimate on rows that the fit has
+not seen, ``write`` renews the tables in docs/synthesis.md and README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import ConfigError, TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.sim.synth.fit import fit, held_out
+from tilewright.sim.synth.record import (
+    HELDOUT_PREFIX,
+    RESULTS_FILE,
+    Results,
+    Row,
+    ecp5_of,
+    load_results,
+    row_of,
+    save_results,
+)
+from tilewright.sim.synth.synthesis import rtl_digest, synthesise
+from tilewright.sim.synth.tables import (
+    DOCS_FILE,
+    README_FILE,
+    held_out_table,
+    renewed,
+    renewed_readme,
+)
+
+_DRAWN_MACS: Final = 128
+_DRAWN: Final[Mapping[str, tuple[int, ...]]] = {
+    "batch": (1, 2),
+    "block_in": (4, 8, 16),
+    "block_out": (4, 8, 16, 32),
+    "vector_lanes": (2, 4, 8, 16),
+    "axi_data_bits": (32, 64, 128, 256),
+    "mac_pipeline": (1, 2, 3, 4),
+    "mac_packed": (0, 1),
+    "inp_bytes": (8192, 16384, 32768),
+    "wgt_bytes": (16384, 32768, 65536),
+    "acc_bytes": (16384, 32768, 65536),
+    "out_bytes": (4096, 8192, 16384),
+    "uop_bytes": (4096, 8192),
+    "res_bytes": (4096, 8192),
+    "param_bytes": (2048, 4096),
+}
+"""What `draw` chooses from: small enough to synthesise within minutes."""
+
+
+def draw(seed: int, count: int = 4) -> tuple[HwConfig, ...]:
+    """Random legal configurations of at most `_DRAWN_MACS` MACs, named as never fitted.
+
+    Args:
+        seed: decides every value.
+        count: how many.
+    """
+    rng = np.random.default_rng(seed)
+    found: list[HwConfig] = []
+    while len(found) < count:
+        values = {name: int(rng.choice(choices)) for name, choices in _DRAWN.items()}
+        try:
+            hw = HwConfig(name=f"{HELDOUT_PREFIX}{seed}-{len(found) + 1}", **values)
+        except ConfigError:
+            continue
+        if hw.macs_per_cycle <= _DRAWN_MACS:
+            found.append(hw)
+    return tuple(found)
+
+
+def record(
+    names: Sequence[str | HwConfig],
+    path: Path = RESULTS_FILE,
+    *,
+    family: str = "xc7",
+    stale_only: bool = False,
+) -> Results:
+    """Synthesise for the record and save after each synthesis.
+
+    Args:
+        names: configurations to add or replace, some by name; none: every row of the file.
+        path: results file; made when it is missing.
+        family: ``xc7`` makes rows, ``ecp5`` adds its counts to rows that exist.
+        stale_only: leave out what sources as they are now have made.
+
+    Raises:
+        ConfigError: ECP5 counts for a configuration without a row, or a family without a record.
+        TilewrightError: as `load_hwconfig` and `synthesise`.
+    """
+    if family not in ("xc7", "ecp5"):
+        raise ConfigError("must be xc7 or ecp5", field="family", value=family)
+    known = load_results(path) if path.exists() else Results(tool="", family="", rows=())
+    rows = {row.hw.name: row for row in known.rows}
+    configs = [name if isinstance(name, HwConfig) else load_hwconfig(name) for name in names] or [
+        load_hwconfig(row.hw.name) if row.hw.name in named_configs() else row.hw
+        for row in rows.values()
+    ]
+    results = known
+    for hw in configs:
+        rtl, row = rtl_digest(), rows.get(hw.name)
+        if stale_only and row is not None and _made_by(row, family) == rtl and row.hw == hw:
+            continue
+        if family == "ecp5" and (row is None or row.hw != hw):
+            raise ConfigError(
+                "must have a row of these parameters before its ECP5 counts",
+                field=hw.name,
+                remedy="record it for xc7 first",
+            )
+        report = synthesise(hw, family=family)
+        if family == "ecp5" and row is not None:
+            rows[hw.name] = replace(row, ecp5=ecp5_of(report, rtl))
+        else:
+            kept = row.ecp5 if row is not None and row.hw == hw else None
+            rows[hw.name] = replace(row_of(hw, report, rtl), ecp5=kept)
+        results = Results(tool=report.tool, family="xc7", rows=tuple(rows.values()))
+        save_results(results, path)
+        sys.stdout.write(f"{hw.name}: {report.lut:,} LUT, {report.ff:,} FF ({family})\n")
+        sys.stdout.flush()
+    return results
+
+
+def _made_by(row: Row, family: str) -> str:
+    if family == "ecp5":
+        return row.ecp5.rtl if row.ecp5 else ""
+    return row.rtl
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record syntheses, fit the area model and tell its error, or renew the tables of the pages."""
+    parser = argparse.ArgumentParser(prog="tilewright.sim.synth.results", description=main.__doc__)
+    parser.add_argument("action", choices=("record", "fit", "heldout", "write"))
+    parser.add_argument(
+        "hw", nargs="*", help="record: names or YAML files (default: those of the results file)"
+    )
+    parser.add_argument(
+        "--family", choices=("xc7", "ecp5"), default="xc7", help="record: default %(default)s"
+    )
+    parser.add_argument(
+        "--stale", action="store_true", help="record: leave out rows of the present RTL"
+    )
+    parser.add_argument(
+        "--draw",
+        type=int,
+        metavar="SEED",
+        help="record: add four random configurations that are never fitted",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        if options.action == "record":
+            more = () if options.draw is None else draw(options.draw)
+            record([*options.hw, *more], family=options.family, stale_only=options.stale)
+        elif options.action == "fit":
+            sys.stdout.write(f"{fit([row for row in load_results().rows if row.fitted])}\n")
+        elif options.action == "heldout":
+            sys.stdout.write(held_out_table(held_out(load_results().rows)) + "\n")
+        else:
+            results = load_results()
+            for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
+                page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+    except TilewrightError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

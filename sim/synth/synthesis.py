@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesise the RTL of a `HwConfig` with Yosys and count LUTs, flip-flops, block RAMs and DSPs.
+
+The flow is ``read_slang`` and ``synth_xilinx -flatten`` without I/O buffers, or ``synth_ecp5``:
+technology mapping, no placement and no routing (`sim.synth.place_route` does those for ECP5). A
+result is cached by the content of everything that decides it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import BuildError, ConfigError, TilewrightError
+from tilewright.host.machine.area import fits
+from tilewright.host.machine.board import Board, load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.sim.synth.dsp_packing import check_packing, packing_commands
+from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
+from tilewright.sim.verilator.build import MANIFEST, TOP, cache_dir, read_manifest
+
+FAMILIES: Final = ("xc7", "xcup", "ecp5")
+"""The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
+
+_MEMORY_LUTS: Final = {
+    "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8,
+    "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8,
+    "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4, "RAM512X1S": 8,
+    "SRL16E": 1, "SRLC16E": 1, "SRLC32E": 1,
+}  # fmt: skip
+"""LUTs of a primitive that uses them as memory (Xilinx UG953 and UG974, primitive by primitive)."""
+
+
+_KINDS: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
+    "xilinx": {
+        "logic": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1},
+        "lutram": _MEMORY_LUTS,
+        "ff": {f"FD{kind}E{edge}": 1 for kind in "CPRS" for edge in ("", "_1")},
+        "ramb36": {"RAMB36E1": 1, "RAMB36E2": 1},
+        "ramb18": {"RAMB18E1": 1, "RAMB18E2": 1},
+        "dsp": {"DSP48E1": 1, "DSP48E2": 1},
+    },
+    # A CCU2C is two LUTs with a carry between. A DPR16X4 fills three pairs of LUTs: four for the
+    # data and two for the write port.
+    "ecp5": {
+        "logic": {"LUT4": 1, "CCU2C": 2},
+        "lutram": {"TRELLIS_DPR16X4": 6},
+        "ff": {"TRELLIS_FF": 1},
+        "ramb36": {},
+        "ramb18": {"DP16KD": 1},
+        "dsp": {"MULT18X18D": 1},
+    },
+}
+"""Cells of a family's library by the resource that they use, and how many of it each takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ecp5Device:
+    """Resources of a Lattice ECP5 part (Lattice FPGA-DS-02012, ECP5 Family Data Sheet, table 1.1).
+
+    Attributes:
+        name: part without speed and package.
+        lut: four-input LUTs, each with a flip-flop beside it.
+        dp16kd: 18 Kb block RAMs.
+        mult18: 18 x 18 multipliers.
+    """
+
+    name: str
+    lut: int
+    dp16kd: int
+    mult18: int
+
+
+ECP5_DEVICES: Final = {
+    "25k": Ecp5Device(name="LFE5U-25F", lut=24_288, dp16kd=56, mult18=28),
+    "45k": Ecp5Device(name="LFE5U-45F", lut=43_848, dp16kd=108, mult18=72),
+    "85k": Ecp5Device(name="LFE5U-85F", lut=83_640, dp16kd=208, mult18=156),
+}
+"""By the name that nextpnr gives to the size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryUse:
+    """What one memory of the RTL became.
+
+    Attributes:
+        name: hierarchical name in the RTL.
+        ramb36, ramb18: block RAMs (a DP16KD of ECP5 is an 18 Kb block too).
+        lutram: LUTs used as memory.
+    """
+
+    name: str
+    ramb36: int = 0
+    ramb18: int = 0
+    lutram: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisReport:
+    """Resources of one synthesised configuration.
+
+    Attributes:
+        config: name of the configuration.
+        family: device family.
+        tool: name and version of the tool.
+        lut: all LUTs: logic (an inverter that is left counts as one) and memory. On ECP5 they
+            have four inputs and make the carry chains too.
+        lutram: LUTs of those that serve as memory or shift register.
+        ff: flip-flops.
+        ramb36, ramb18: block RAMs by size; DP16KD is an 18 Kb block.
+        dsp: DSP slices, on ECP5 MULT18X18D.
+        seconds: wall-clock time of the synthesis that made the report.
+        memories: memories in block RAM or LUT RAM, largest first.
+    """
+
+    config: str
+    family: str
+    tool: str
+    lut: int
+    lutram: int
+    ff: int
+    ramb36: int
+    ramb18: int
+    dsp: int
+    seconds: float
+    memories: tuple[MemoryUse, ...]
+
+    @property
+    def bram36(self) -> int:
+        """36 Kb blocks that are occupied; two 18 Kb halves share one."""
+        return self.ramb36 + -(-self.ramb18 // 2)
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any]) -> SynthesisReport:
+        """Build from what `dataclasses.asdict` gave."""
+        memories = tuple(MemoryUse(**entry) for entry in data["memories"])
+        return cls(**{**data, "memories": memories})
+
+
+def family_of(board: Board) -> str:
+    """The `synth_xilinx` family of a board's part.
+
+    Raises:
+        ConfigError: neither 7-series nor UltraScale+.
+    """
+    if board.part.startswith("xc7"):
+        return "xc7"
+    if board.part.startswith("xczu"):
+        return "xcup"
+    raise ConfigError(
+        "must be a 7-series (xc7...) or Zynq UltraScale+ (xczu...) part",
+        field="part",
+        value=board.part,
+        remedy="for an ECP5 choose the family itself: --family ecp5",
+    )
+
+
+def synthesise(
+    hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST, use_cache: bool = True
+) -> SynthesisReport:
+    """Synthesise one configuration, with its own MAC style.
+
+    Args:
+        hw: configuration to elaborate.
+        family: one of `FAMILIES`.
+        manifest: RTL file list.
+        use_cache: take a result of earlier if nothing that decides it has changed.
+
+    Raises:
+        BuildError: Yosys refuses the RTL; the text holds its first error lines. Or the DSP slices
+            of its netlist may compute something else than the RTL (see `sim.synth.dsp_packing`).
+        ConfigError: unknown family.
+        ToolError: pyosys is missing.
+    """
+    if family not in FAMILIES:
+        raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
+    tool = yosys_version()
+    sources = read_manifest(manifest)
+    commands = _commands(hw, family, sources)
+    folder = cache_dir() / "synthesis"
+    result = folder / f"{_key(commands, manifest, tool)}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = result.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"the build cache must be writable ({error.strerror})",
+            field=str(folder),
+            remedy="set TILEWRIGHT_CACHE to a folder of your own",
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if use_cache and (known := _read(result, hw.name)) is not None:
+            return known
+        with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
+            copy_sources(sources, Path(work))
+            started = time.perf_counter()
+            run_yosys(commands, Path(work))
+            if family != "ecp5":
+                check_packing(Path(work))
+            seconds = time.perf_counter() - started
+            report = _report(hw.name, family, tool, seconds, Path(work))
+            done = Path(work) / "report.json"
+            done.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
+            done.replace(result)
+    return report
+
+
+def rtl_digest(manifest: Path = MANIFEST) -> str:
+    """Identity of the RTL sources, for records of what was synthesised."""
+    state = hashlib.sha256()
+    for path in read_manifest(manifest):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()[:16]
+
+
+def _library(family: str) -> Mapping[str, Mapping[str, int]]:
+    return _KINDS["ecp5" if family == "ecp5" else "xilinx"]
+
+
+def _memory_cells(family: str) -> list[tuple[str, str, int]]:
+    """Cells that hold memory: (resource, cell, how many of the resource it takes)."""
+    library = _library(family)
+    return [
+        (resource, cell, each)
+        for resource in ("ramb36", "ramb18", "lutram")
+        for cell, each in library[resource].items()
+    ]
+
+
+def synthesis_commands(family: str) -> list[str]:
+    """The passes from the RTL to the cells of a family; `check_packing` judges those of Xilinx."""
+    if family == "ecp5":
+        return [f"synth_ecp5 -top {TOP}"]
+    flow = f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
+    return [*packing_commands(flow), f"{flow} -run coarse:"]
+
+
+def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
+    """The Yosys passes; outputs are files of the working folder."""
+    return [
+        read_command(hw, TOP, sources),
+        *synthesis_commands(family),
+        "tee -o stat.json stat -json",
+        *(
+            f"tee -o {index}.cells select -list {TOP}/t:{cell}"
+            for index, (_, cell, _) in enumerate(_memory_cells(family))
+        ),
+    ]
+
+
+def _key(commands: Sequence[str], manifest: Path, tool: str) -> str:
+    recipe = [*commands, rtl_digest(manifest), tool, json.dumps(_KINDS)]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
+
+
+def _read(result: Path, name: str) -> SynthesisReport | None:
+    """A stored report under the asking configuration's name; None when there is no whole one."""
+    try:
+        data = json.loads(result.read_text(encoding="utf-8"))
+        return SynthesisReport.from_mapping({**data, "config": name})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _report(config: str, family: str, tool: str, seconds: float, work: Path) -> SynthesisReport:
+    stat = json.loads((work / "stat.json").read_text(encoding="utf-8"))
+    cells: Mapping[str, int] = stat["design"]["num_cells_by_type"]
+    used = {
+        resource: sum(each * cells.get(kind, 0) for kind, each in kinds.items())
+        for resource, kinds in _library(family).items()
+    }
+    return SynthesisReport(
+        config=config,
+        family=family,
+        tool=tool,
+        lut=used.pop("logic") + used["lutram"],
+        **used,
+        seconds=round(seconds, 1),
+        memories=_memories(family, work),
+    )
+
+
+def _memories(family: str, work: Path) -> tuple[MemoryUse, ...]:
+    """Add up the cells of each memory; Yosys names them ``<memory>.<index>.<index>``."""
+    uses: dict[str, Counter[str]] = {}
+    for index, (resource, _, each) in enumerate(_memory_cells(family)):
+        for line in (work / f"{index}.cells").read_text(encoding="utf-8").splitlines():
+            name = line.strip().partition("/")[2]
+            if match := re.fullmatch(r"(.*\.mem)(\.\d+)+", name):
+                uses.setdefault(match[1], Counter())[resource] += each
+    found = [MemoryUse(name=name, **counts) for name, counts in uses.items()]
+    return tuple(sorted(found, key=lambda m: (-m.ramb36, -m.ramb18, -m.lutram, m.name)))
+
+
+def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, bool]:
+    """The report against a board as text, and whether the configuration fits.
+
+    The port of the board (bus width, burst length) counts too.
+    """
+    used = (report.lut, report.ff, report.bram36, report.dsp)
+    available = (board.lut, board.ff, board.bram36, board.dsp)
+    names = ("LUT", "FF", "BRAM36", "DSP")
+    lines = [
+        f"{report.config} on {board.name} ({board.part}), {_conditions(report)}",
+        *_shares(names, used, available),
+        (
+            f"of which {report.lutram:,} LUT as memory; {report.ramb36} RAMB36 and "
+            f"{report.ramb18} RAMB18"
+        ),
+        *_memory_lines(report, "RAMB18"),
+    ]
+    problems = [
+        f"{field} {getattr(hw, field)} exceeds the port's {getattr(board, field)}"
+        for field in ("axi_data_bits", "axi_burst_beats")
+        if getattr(hw, field) > getattr(board, field)
+    ]
+    ok = not problems and all(n <= limit for n, limit in zip(used, available, strict=True))
+    lines += problems
+    lines.append(f"{report.config} {'fits' if ok else 'does not fit'} {board.name}")
+    estimate = fits(hw, board).area
+    lines.append(
+        f"the estimate that tuners use: {estimate.lut:,} LUT, {estimate.ff:,} FF, "
+        f"{estimate.bram36} BRAM36, {estimate.dsp} DSP"
+    )
+    return "\n".join(lines), ok
+
+
+def describe_ecp5(report: SynthesisReport, device: Ecp5Device) -> tuple[str, bool]:
+    """The report against an ECP5 part as text, and whether the configuration fits."""
+    used = (report.lut, report.ff, report.ramb18, report.dsp)
+    available = (device.lut, device.lut, device.dp16kd, device.mult18)
+    names = ("LUT4", "FF", "DP16KD", "MULT18")
+    ok = all(n <= limit for n, limit in zip(used, available, strict=True))
+    lines = [
+        f"{report.config} on {device.name}, {_conditions(report)}",
+        *_shares(names, used, available),
+        f"of which {report.lutram:,} LUT4 as memory",
+        *_memory_lines(report, "DP16KD"),
+        f"{report.config} {'fits' if ok else 'does not fit'} {device.name}",
+    ]
+    return "\n".join(lines), ok
+
+
+def _conditions(report: SynthesisReport) -> str:
+    return (
+        f"{report.tool}, {report.family}, {report.seconds:.0f} s, before place and route\n"
+        f"{'resource':<10}{'used':>10}{'available':>11}{'percent':>9}"
+    )
+
+
+def _shares(names: Sequence[str], used: Sequence[int], available: Sequence[int]) -> list[str]:
+    return [
+        f"{name:<10}{n:>10,}{limit:>11,}{100 * n / limit:>8.1f}%{'  too many' if n > limit else ''}"
+        for name, n, limit in zip(names, used, available, strict=True)
+    ]
+
+
+def _memory_lines(report: SynthesisReport, half: str) -> list[str]:
+    lines = []
+    for memory in report.memories:
+        parts = (
+            f"{memory.ramb36} RAMB36" if memory.ramb36 else "",
+            f"{memory.ramb18} {half}" if memory.ramb18 else "",
+            f"{memory.lutram} LUT" if memory.lutram else "",
+        )
+        lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Synthesise a configuration and compare it with a board: 0 fits, 1 does not, 2 error."""
+    parser = argparse.ArgumentParser(
+        prog="tilewright.sim.synth.synthesis", description=main.__doc__
+    )
+    parser.add_argument("hw", help="name of a configuration or path of its YAML file")
+    parser.add_argument("--board", default="pynq-z2", help="name or path (default: %(default)s)")
+    parser.add_argument("--family", choices=FAMILIES, help="device family (default: the board's)")
+    parser.add_argument(
+        "--device", choices=ECP5_DEVICES, default="85k", help="ECP5 only (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        hw = load_hwconfig(options.hw)
+        if options.family == "ecp5":
+            text, ok = describe_ecp5(synthesise(hw, family="ecp5"), ECP5_DEVICES[options.device])
+        else:
+            board = load_board(options.board)
+            family = options.family or family_of(board)
+            text, ok = describe(synthesise(hw, family=family), hw, board)
+    except TilewrightError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(text + "\n")
+    return int(not ok)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

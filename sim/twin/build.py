@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the native part of the twin (sim/twin) as a shared library, cached by its sources.
+
+It holds native lowering, the cycle model and the DRAM model; it does not depend on a
+configuration, so one build serves all. See `sim.tools.build_cache` for the layout of the cache.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.places import SIM_DIR
+from tilewright.sim.tools.build_cache import (
+    LIBRARY_NAME,
+    builder,
+    cache_dir,
+    digest,
+    finished,
+    install,
+    run_compiler,
+    source_text,
+)
+from tilewright.sim.tools.toolchain import find_compiler
+
+TWIN_DIR: Final = SIM_DIR / "twin"
+_MEMORY_MODEL: Final = SIM_DIR / "harness" / "memory_model.cpp"
+
+_FLAGS: Final = (
+    "-std=gnu++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-semantic-interposition",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
+_JOBS: Final = 2
+
+
+def twin_sources() -> list[Path]:
+    """The C++ files that are compiled."""
+    return [*sorted(TWIN_DIR.glob("*.cpp")), _MEMORY_MODEL]
+
+
+def build_twin() -> Path:
+    """The shared library of the twin, built when the cache does not hold it.
+
+    Returns:
+        Path of the library; it stays valid while the cache is not deleted.
+
+    Raises:
+        BuildError: the compiler refuses; the text holds its first error lines.
+        ToolError: the compiler is missing.
+    """
+    inputs = [*TWIN_DIR.rglob("*.cpp"), *TWIN_DIR.rglob("*.h")]
+    inputs += [*_MEMORY_MODEL.parent.glob("memory_model.*")]
+    texts = [f"{path.name}\0{source_text(path)}" for path in sorted(inputs)]
+    key = "twin-" + digest([*_FLAGS, find_compiler().version, *texts])
+    target = cache_dir() / "models" / key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        result = work / "result"
+        result.mkdir()
+        output = result / LIBRARY_NAME
+        objects = {path: str(work / f"{path.stem}.o") for path in twin_sources()}
+        with ThreadPoolExecutor(_JOBS) as pool:
+            commands = ([*_FLAGS, "-c", str(path), "-o", o] for path, o in objects.items())
+            for _ in pool.map(run_compiler, commands):
+                pass
+        run_compiler(["-shared", *objects.values(), "-o", str(output)])
+        record = {"compiler": find_compiler().version}
+        (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        install(result, target)
+    return target / LIBRARY_NAME

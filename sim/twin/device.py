@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `twin` fidelity: exact cycle counts and counters of the RTL from a C++ model (sim/twin).
+
+Three ways to use it, fastest last: `TwinDevice` is a `Device` (the functional reference gives the
+memory image, the twin the counters), `Twin.counters` takes a program that is known to be right,
+and `Twin.batch` takes schedules and lowers them natively, without Python between two trials.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.runtime.device import Bytes, Counters, RunResult
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.build import build_twin
+from tilewright.sim.twin.library import load_twin
+from tilewright.sim.twin.native_lowering import NativeLowering, Points
+from tilewright.sim.verilator.library import CMemoryTiming
+
+PIPELINE_VERSION: Final = 1
+
+DEFAULT_MAX_CYCLES: Final = 10_000_000_000
+
+COUNTER_NAMES: Final = tuple(name for name, _ in COUNTERS)
+"""Columns of `TwinBatch.counters`."""
+
+_TEXT_BYTES: Final = 256
+
+
+class Refusal(IntEnum):
+    """tilewright::twin::Refusal of pipeline.h: why a run has no cycle count."""
+
+    NONE = 0
+    ILLEGAL_OPCODE = 1
+    NO_FINISH = 2
+    DEADLOCK = 3
+    TOKEN_OVERFLOW = 4
+    CYCLE_LIMIT = 5
+
+
+_REFUSAL_TEXT: Final = {
+    Refusal.ILLEGAL_OPCODE: "the opcode is not legal",
+    Refusal.NO_FINISH: "the program ends without FINISH",
+    Refusal.DEADLOCK: "no unit can go on: a token or an ACC bank never comes",
+    Refusal.TOKEN_OVERFLOW: "a token counter overflows",
+}
+
+
+_SHAPE: Final = (
+    "batch",
+    "block_in",
+    "block_out",
+    "axi_bytes",
+    "axi_burst_beats",
+    "read_outstanding",
+    "write_outstanding",
+    "vector_lanes",
+    "mac_pipeline",
+)
+"""Parameters that shape time, in the order of tilewright::twin::Hardware."""
+
+
+class CTwinHardware(ctypes.Structure):
+    """tilewright::twin::Hardware; names are those of `HwConfig`."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in _SHAPE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinBatch:
+    """Outcomes of a batch of schedules.
+
+    Attributes:
+        rules: int64 of shape (schedules,): index in `twin_library.RULES` of the rule that lowering
+            refuses the schedule by; 0: legal.
+        refusals: int64 of shape (schedules,): `Refusal` of the run; 0: it finished.
+        instructions: int64 of shape (schedules,): length of the program.
+        counters: int64 of shape (schedules, 35): the columns `COUNTER_NAMES`; all 0 in a row
+            without a finished run.
+    """
+
+    rules: npt.NDArray[np.int64]
+    refusals: npt.NDArray[np.int64]
+    instructions: npt.NDArray[np.int64]
+    counters: npt.NDArray[np.int64]
+
+    @property
+    def cycles(self) -> npt.NDArray[np.int64]:
+        """int64 of shape (schedules,): cycles of the run; 0 where there is none."""
+        return self.counters[:, 0]
+
+
+class Twin:
+    """Counts cycles on one configuration and one memory. Use one object a thread.
+
+    Args:
+        hw: configuration of the programs.
+        memory: DRAM timing, without random stalls.
+
+    Raises:
+        ConfigError: the twin does not cover the memory.
+        BuildError: the library cannot be built or loaded.
+        ToolError: the compiler is missing.
+    """
+
+    def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
+        self._handle: int | None = None
+        self.hw: Final = hw
+        self.memory: Final = memory
+        self._library = _library()
+        shape = CTwinHardware(**{name: getattr(hw, name) for name in _SHAPE})
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        self._handle = self._library.tw_pipeline_create(
+            ctypes.byref(shape), ctypes.byref(CMemoryTiming.of(memory)), text, _TEXT_BYTES
+        )
+        if not self._handle:
+            raise ConfigError(
+                text.value.decode(errors="replace"),
+                field="memory",
+                value=memory.name,
+                remedy="measure on fidelity rtl",
+            )
+
+    def counters(self, program: Program, *, max_cycles: int = 0) -> Counters:
+        """The counters of a program that the accelerator finishes without an error.
+
+        The program is not checked for errors (ranges, alignment, fields): it comes from the
+        lowering or has run on the reference.
+
+        Raises:
+            ProgramError: the program was built for another configuration.
+            DeviceError: the program can never finish.
+            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) went by.
+        """
+        return self._run(program, max_cycles, None)
+
+    def timeline(
+        self, program: Program, *, max_cycles: int = 0
+    ) -> tuple[Counters, npt.NDArray[np.uint64]]:
+        """Counters, and when each instruction was taken by its unit and when it retired.
+
+        Args:
+            program: what to count.
+            max_cycles: see `counters`.
+
+        Returns:
+            The counters and cycles, uint64 of shape (instructions, 2): taken, retired. FINISH and
+            what follows it have zeros.
+
+        Raises:
+            ProgramError, DeviceError, DeviceTimeoutError: as `counters`.
+        """
+        events = np.zeros((program.instruction_count, 2), dtype=np.uint64)
+        return self._run(program, max_cycles, events), events
+
+    def batch(self, lowering: NativeLowering, points: Points, *, max_cycles: int = 0) -> TwinBatch:
+        """Lower and run each schedule.
+
+        Args:
+            lowering: of the workload, on the same configuration.
+            points: int32 of shape (schedules, 9), from `native_lowering.encode_schedules`.
+            max_cycles: a run that takes longer is refused (`Refusal.CYCLE_LIMIT`).
+
+        Raises:
+            ConfigError: ``lowering`` is for another configuration.
+        """
+        if lowering.hw.config_hash != self.hw.config_hash:
+            raise ConfigError(
+                "the lowering must be for the same configuration",
+                field="lowering.hw",
+                value=lowering.hw.name,
+            )
+        points = np.ascontiguousarray(points, dtype=np.int32)
+        width = 3 + len(COUNTERS)
+        found = np.zeros((len(points), width), dtype=np.int64)
+        handle, hardware, layer, clip = lowering.c_arguments()
+        done = self._library.tw_pipeline_batch(
+            self._open(),
+            handle,
+            hardware,
+            layer,
+            points.ctypes.data,
+            len(points),
+            clip,
+            max_cycles or DEFAULT_MAX_CYCLES,
+            found.ctypes.data,
+        )
+        if done < 0:
+            raise self._failure()
+        return TwinBatch(
+            rules=found[:, 0],
+            refusals=found[:, 1],
+            instructions=found[:, 2],
+            counters=found[:, 3:],
+        )
+
+    def close(self) -> None:
+        """Free the model; the object must not be used again. Idempotent."""
+        if self._handle:
+            self._library.tw_pipeline_destroy(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _open(self) -> int:
+        if not self._handle:
+            raise DeviceError("the twin is closed", field="device", remedy="create a new one")
+        return self._handle
+
+    def _failure(self) -> DeviceError:
+        text: bytes = self._library.tw_pipeline_error(self._open())
+        return DeviceError(f"the twin failed: {text.decode(errors='replace')}", field="twin")
+
+    def _run(self, program: Program, max_cycles: int, events: Any) -> Counters:
+        program.check(self.hw)
+        if max_cycles < 0:
+            raise ProgramError("must not be negative", field="max_cycles", value=max_cycles)
+        values = (ctypes.c_uint64 * len(COUNTERS))()
+        where = ctypes.c_int64()
+        outcome = self._library.tw_pipeline_run(
+            self._open(),
+            program.instructions,
+            program.instruction_count,
+            max_cycles or DEFAULT_MAX_CYCLES,
+            values,
+            ctypes.byref(where),
+            None if events is None else events.ctypes.data,
+        )
+        if outcome < 0:
+            raise self._failure()
+        refusal = Refusal(outcome)
+        if refusal is Refusal.CYCLE_LIMIT:
+            raise DeviceTimeoutError(
+                f"the program must finish within {max_cycles or DEFAULT_MAX_CYCLES} cycles",
+                field="max_cycles",
+                remedy="raise the limit or look at the program",
+            )
+        if refusal is not Refusal.NONE:
+            raise DeviceError(
+                f"instruction {where.value}: {_REFUSAL_TEXT[refusal]}",
+                field="program",
+                remedy="run it on fidelity rtl: its error status names unit and instruction",
+            )
+        return Counters(values=dict(zip(COUNTER_NAMES, values, strict=True)))
+
+
+class TwinDevice:
+    """A `Device`: memory image of the functional reference, counters of the twin.
+
+    Args:
+        hw: configuration of the programs.
+        memory: DRAM timing, without random stalls.
+
+    Raises:
+        ConfigError: the twin does not cover the memory.
+        BuildError, ToolError: the library cannot be built.
+    """
+
+    def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
+        self._twin = Twin(hw, memory)
+        self._reference = ReferenceDevice(hw)
+
+    @property
+    def hw(self) -> HwConfig:
+        """The configuration that the device implements."""
+        return self._twin.hw
+
+    @property
+    def memory(self) -> MemoryModel:
+        """The DRAM timing."""
+        return self._twin.memory
+
+    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Run a program to FINISH (see `Device.run`).
+
+        Raises:
+            ProgramError, DeviceError: as the reference raises them; an error status among them.
+            DeviceTimeoutError: ``max_cycles`` went by.
+        """
+        started = time.perf_counter()
+        image = self._reference.run(program, memory).memory
+        counters = self._twin.counters(program, max_cycles=max_cycles)
+        return RunResult(
+            memory=image, counters=counters, host_seconds=time.perf_counter() - started
+        )
+
+    def close(self) -> None:
+        """Release the device. Idempotent."""
+        self._twin.close()
+        self._reference.close()
+
+
+def _library() -> ctypes.CDLL:
+    library = load_twin(build_twin())
+    if library.tw_pipeline_version() != PIPELINE_VERSION:
+        raise DeviceError(
+            f"the twin's library must have version {PIPELINE_VERSION}",
+            field="twin",
+            remedy="delete the build cache and try again",
+        )
+    pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+    signatures: dict[str, tuple[list[Any], Any]] = {
+        "tw_pipeline_create": ([pointer, pointer, ctypes.c_char_p, i64], pointer),
+        "tw_pipeline_destroy": ([pointer], None),
+        "tw_pipeline_error": ([pointer], ctypes.c_char_p),
+        "tw_pipeline_run": (
+            [pointer, ctypes.c_char_p, i64, i64, pointer, pointer, pointer],
+            i32,
+        ),
+        "tw_pipeline_batch": ([*[pointer] * 5, i64, pointer, i64, pointer], i32),
+    }
+    for name, (arguments, result) in signatures.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = result
+    return library

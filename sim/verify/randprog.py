@@ -1,0 +1,608 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constrained-random programs: legal, race-free, observable, for any `HwConfig`.
+
+A program uses every kind of instruction on few tiles that lie around *anchors* (the first and
+last tiles of a scratchpad, bank boundaries, random places), so that hazards are frequent and
+range checks are met at their edges. What it computes becomes visible in DRAM: at the end ACC
+tiles are requantised with several shifts and stored. Runs are short on RTL: the work of an
+instruction is bounded in cycles, not in tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.machine.hwconfig import (
+    INSTRUCTION_BYTES,
+    PARAM_BYTES_PER_CHANNEL,
+    UOP_BYTES,
+    HwConfig,
+)
+from tilewright.host.machine.isa import (
+    UNIT_OF,
+    Instruction,
+    Memory,
+    Opcode,
+    Operand,
+    VectorOp,
+)
+from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.runtime.device import Bytes
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.reference.footprint import (
+    GemmBlock,
+    Index,
+    Scratchpad,
+    Uops,
+    VectorBlock,
+    gemm_blocks,
+    loaded_pad,
+    scratchpads,
+    transfer,
+    vector_blocks,
+)
+from tilewright.sim.verify.randdata import (
+    PARAM_POOL,
+    PROBE_SHIFTS,
+    UOP_POOL,
+    anchors,
+    exact_params,
+    lines,
+    random_params,
+    random_tensor,
+    random_uops,
+    runs,
+    shift_params,
+)
+from tilewright.sim.verify.randtokens import TokenTracker
+
+_GEMM_PRODUCTS: Final = 160
+_CYCLES: Final = 300
+_ATTEMPTS: Final = 40
+_LONGEST_TAIL: Final = 80
+"""More instructions than the prefetch holds."""
+
+_Rng = np.random.Generator
+_Bools = npt.NDArray[np.bool_]
+
+
+def random_program(
+    hw: HwConfig, rng: np.random.Generator, *, instructions: int = 40, tail: bool = True
+) -> tuple[Program, Bytes]:
+    """A random legal, race-free program and its memory image.
+
+    Args:
+        hw: any configuration.
+        rng: source of every choice; equal states give equal programs.
+        instructions: random instructions; loads of missing operands, the stores that make
+            results visible and FINISH come on top.
+        tail: let anything follow FINISH, often (see `random_tail`); the program up to FINISH is
+            the same without.
+
+    Returns:
+        The program and a uint8 image of ``program.memory_bytes`` with random data.
+    """
+    generator = _Generator(hw, rng)
+    for _ in range(instructions):
+        generator.step()
+    generator.observe()
+    return generator.finish(random_tail(rng.spawn(1)[0]) if tail else b"")
+
+
+def random_tail(rng: np.random.Generator) -> bytes:
+    """Instructions to follow FINISH, which a device may fetch and never runs.
+
+    Returns:
+        Nothing in one case of four; else up to more than the prefetch holds, of: instructions of
+        every unit with random fields, FINISH, any bits at all.
+    """
+    if rng.random() < 0.25:
+        return b""
+    words = rng.bytes(INSTRUCTION_BYTES * int(rng.integers(1, _LONGEST_TAIL)))
+    tail = np.frombuffer(words, dtype=np.uint8).copy().reshape(-1, INSTRUCTION_BYTES)
+    known = rng.random(len(tail)) < 0.7
+    opcodes = rng.integers(min(Opcode), max(Opcode) + 1, len(tail), dtype=np.uint8)
+    tail[known, 0] = tail[known, 0] & 0xF0 | opcodes[known]
+    return tail.tobytes()
+
+
+@dataclass(kw_only=True)
+class _Pad:
+    """What the generator knows of a scratchpad."""
+
+    size: Scratchpad
+    written: _Bools
+    anchors: list[int]
+    unseen: set[int] = field(default_factory=set)
+    """Tiles changed since they were last stored (OUT) or requantised for a store (ACC)."""
+
+
+class _Generator:
+    """Emits instructions one after another, tracking what is written."""
+
+    def __init__(self, hw: HwConfig, rng: _Rng) -> None:
+        self._hw = hw
+        self._rng = rng
+        self._pads = {
+            memory: _Pad(
+                size=size,
+                written=np.zeros(size.depth, dtype=np.bool_),
+                anchors=anchors(rng, size.depth),
+            )
+            for memory, size in scratchpads(hw).items()
+        }
+        beats = hw.param_tile_bytes // hw.axi_bytes
+        self._exact = min(hw.param_depth, hw.out_depth, max(1, 4 * _CYCLES // beats), 40)
+        data_bytes = max(
+            [4096 * int(rng.integers(2, 5))]
+            + [12 * pad.size.tile_bytes for pad in self._pads.values()]
+        )
+        self._sizes = {
+            "uop": UOP_POOL * UOP_BYTES,
+            "param": PARAM_POOL * hw.param_tile_bytes,
+            "data": data_bytes,
+            "result": 4096 * int(rng.integers(8, 17)),
+            "probe": (self._exact + len(PROBE_SHIFTS)) * hw.param_tile_bytes,
+        }
+        self._tensors = {name: random_tensor(rng, self._sizes[name]) for name in ("data", "result")}
+        self._regions, _ = layout_regions(self._sizes)
+        self._uop_pool = random_uops(hw, rng, {m: p.anchors for m, p in self._pads.items()})
+        self._constants = {"uop": self._uop_pool.tobytes(), "param": random_params(hw, rng)}
+        self._uops = np.zeros((self._pads[Memory.UOP].size.depth, UOP_BYTES), dtype=np.uint8)
+        self._emitted: list[tuple[Opcode, dict[str, int]]] = []
+        self._tokens = TokenTracker(rng)
+        self._stored: list[int] = []
+
+    # -- driving ------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Emit one random instruction, preceded by what it needs."""
+        actions: tuple[Callable[[], None], ...] = (
+            self._random_load,
+            self._random_gemm,
+            self._random_alu,
+            self._random_requant,
+            self._random_store,
+        )
+        self._rng.choice(np.array(actions), p=[0.22, 0.28, 0.2, 0.16, 0.14])()
+
+    def observe(self) -> None:
+        """Store every OUT tile not yet stored, then make ACC visible.
+
+        A reference run tells what ACC holds; some tiles are shown exactly (see
+        `exact_params`), more of them through several shifts.
+        """
+        self._store_unseen()
+        unseen = self._rng.permutation(sorted(self._pads[Memory.ACC].unseen)).tolist()
+        if not unseen:
+            return
+        device = ReferenceDevice(self._hw)
+        device.run(*self.finish())
+        shape = (-1, self._hw.batch, self._hw.block_out)
+        acc = device.scratchpad(Memory.ACC).view("<i4").reshape(shape)
+        exact = sorted(unseen[: self._exact])
+        tiles = [exact_params(self._rng, acc[tile]) for tile in exact]
+        tiles += [bytes(self._hw.param_tile_bytes)] * (self._exact - len(exact))
+        tiles += [shift_params(self._hw, shift) for shift in PROBE_SHIFTS]
+        self._constants["probe"] = b"".join(tiles)
+        self._probe(exact, first=0, step=1)
+        budget = max(1, 4 * _CYCLES // (self._vector_cycles * len(PROBE_SHIFTS)))
+        shown = sorted(unseen[: min(budget, self._pads[Memory.OUT].size.depth)])
+        for probe in self._rng.permutation(len(PROBE_SHIFTS)).tolist():
+            self._probe(shown, first=self._exact + probe, step=0)
+
+    def _probe(self, tiles: list[int], *, first: int, step: int) -> None:
+        """Requantise ACC tiles with probe tile ``first``, or with one each, and store them."""
+        needed = len(tiles) if step else 1
+        base = int(self._rng.integers(self._pads[Memory.PARAM].size.depth - needed + 1))
+        target = int(self._rng.integers(self._pads[Memory.OUT].size.depth - len(tiles) + 1))
+        offset = self._regions["probe"].offset + first * self._hw.param_tile_bytes
+        shape = {"x_size": needed, "y_size": 1, "z_size": 1}
+        self._emit_load(Memory.PARAM, sram_base=base, dram_offset=offset, **shape)
+        done = 0
+        for start, count in runs(tiles, limit=len(tiles)):
+            self._emit_vector(
+                op=int(VectorOp.REQUANT),
+                imm=0x7F80,
+                param_base=base + step * done,
+                param_step=step,
+                iter_outer=count,
+                iter_inner=1,
+                src_base=start,
+                src_outer=1,
+                dst_base=target + done,
+                dst_outer=1,
+            )
+            done += count
+        self._store_unseen()
+
+    def finish(self, tail: bytes = b"") -> tuple[Program, Bytes]:
+        """The program so far, closed by FINISH and followed by a tail, and its memory image."""
+        stream = b"".join(
+            Instruction(opcode, {**values, **self._tokens.masks(index)}).encode()
+            for index, (opcode, values) in enumerate(self._emitted)
+        )
+        stream += Instruction(Opcode.FINISH, {}).encode() + tail
+        regions, memory_bytes = layout_regions({**self._sizes, "insn": len(stream)})
+        program = Program(
+            config_hash=self._hw.config_hash,
+            instructions=stream,
+            regions=regions,
+            constants=dict(self._constants),
+            memory_bytes=memory_bytes,
+        )
+        image = program.image()
+        for name, data in self._tensors.items():
+            program.write(image, name, data)
+        return program, image
+
+    # -- emission: bookkeeping shared by random and systematic instructions ---------------------
+
+    def _emit(
+        self,
+        opcode: Opcode,
+        values: dict[str, int],
+        reads: Mapping[Hashable, Index],
+        writes: Mapping[Hashable, Index],
+    ) -> None:
+        self._tokens.add(UNIT_OF[opcode], reads, writes)
+        self._emitted.append((opcode, values))
+        for memory, tiles in writes.items():
+            if isinstance(memory, Memory):
+                self._pads[memory].written[tiles] = True
+                if memory in (Memory.ACC, Memory.OUT):
+                    self._pads[memory].unseen.update(tiles.tolist())
+
+    def _emit_load(self, memory: Memory, **values: int) -> None:
+        v = {"memory": int(memory), "y_stride": 0, "z_stride": 0, **values}
+        nbytes = loaded_pad(self._hw, v).tile_bytes
+        walk = transfer(v, nbytes)
+        target = np.arange(walk.first, walk.first + walk.count)
+        if memory == Memory.ACC:
+            v["acc_banks"] = self._bank_mask(target)
+        if memory == Memory.UOP:
+            self._uops[target] = v.get("pad_value", 0) & 0xFF
+            pool = (walk.dram - self._regions["uop"].offset) // UOP_BYTES
+            self._uops[walk.tiles] = self._uop_pool[pool]
+        touched = lines(walk.dram, nbytes)
+        self._emit(Opcode.LOAD, v, {"dram": touched}, {memory: target})
+
+    def _emit_vector(self, **values: int) -> None:
+        names = ("dst", "src", "opd")
+        steps = {f"{name}_{kind}": 0 for name in names for kind in ("base", "outer", "inner")}
+        v = {"operand": 0, "param_base": 0, "param_step": 0, **steps, **values}
+        block = next(vector_blocks(v))
+        requant = v["op"] == VectorOp.REQUANT
+        banked = block.src if requant else np.concatenate([block.src, block.dst])
+        v["acc_banks"] = self._bank_mask(banked)
+        reads: dict[Hashable, Index] = {}
+        if v["op"] != VectorOp.MOV:
+            reads[Memory.ACC] = block.src
+        if v["operand"] == Operand.RES:
+            reads[Memory.RES] = block.opd
+        if requant:
+            reads[Memory.PARAM] = block.param
+            self._pads[Memory.ACC].unseen.difference_update(block.src.tolist())
+        self._emit(Opcode.VECTOR, v, reads, {Memory.OUT if requant else Memory.ACC: block.dst})
+
+    def _emit_store(self, **values: int) -> None:
+        v = {"y_stride": 0, "z_stride": 0, **values}
+        nbytes = self._pads[Memory.OUT].size.tile_bytes
+        walk = transfer(v, nbytes)
+        touched = lines(walk.dram, nbytes)
+        self._emit(Opcode.STORE, v, {Memory.OUT: walk.tiles}, {"dram": touched})
+        self._pads[Memory.OUT].unseen.difference_update(walk.tiles.tolist())
+        self._stored.extend(walk.dram.tolist())
+
+    def _store_unseen(self) -> None:
+        for first, count in runs(sorted(self._pads[Memory.OUT].unseen), limit=64):
+            self._emit_store(
+                sram_base=first,
+                dram_offset=self._result_offset(count),
+                x_size=count,
+                y_size=1,
+                z_size=1,
+            )
+
+    # -- random instructions ------------------------------------------------------------------
+
+    def _random_load(self) -> None:
+        self._load_some(Memory(int(self._rng.integers(6))))
+
+    def _load_some(self, memory: Memory) -> None:
+        """Load a random region with random strides and padding."""
+        rng, pad = self._rng, self._pads[memory]
+        beats = max(1, pad.size.tile_bytes // self._hw.axi_bytes)
+        room = min(self._regions[name].nbytes for name in self._origins(memory))
+        limit = max(2, min(40, _CYCLES // beats, room // pad.size.tile_bytes // 2))
+        limit = min(limit, pad.size.depth)
+        v = self._random_shape(limit)
+        padded = memory != Memory.PARAM  # padding of PARAM is illegal
+        for name in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
+            v[name] = int(rng.integers(4)) if padded and rng.random() < 0.25 else 0
+        if padded and rng.random() < 0.12:
+            v[str(rng.choice(["x_size", "y_size"]))] = 0
+        elif padded and rng.random() < 0.08:
+            v = {"x_size": 1, "y_size": 1, "z_size": 1}
+            v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 1)
+        rows = v["pad_top"] + v["y_size"] + v["pad_bottom"]
+        columns = v["pad_left"] + v["x_size"] + v["pad_right"]
+        count = v["z_size"] * rows * columns
+        if not 0 < count <= limit:
+            v |= {"x_size": 1, "y_size": 1, "z_size": 1}
+            v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 0)
+            count = 1
+        # Micro-ops made of any other byte than 0 would lie outside every scratchpad.
+        v["pad_value"] = 0 if memory == Memory.UOP else int(rng.integers(-128, 128))
+        if memory == Memory.WGT and rng.random() < 0.4:
+            v |= {"diagonal": 1, "phase": int(rng.integers(16))}
+        base = self._place(pad, count)
+        self._emit_load(memory, sram_base=base, **self._source(memory, v), **v)
+
+    def _random_shape(self, limit: int) -> dict[str, int]:
+        x = int(self._rng.integers(1, min(limit, 24) + 1))
+        y = int(self._rng.integers(1, min(max(1, limit // x), 6) + 1))
+        z = int(self._rng.integers(1, min(max(1, limit // (x * y)), 3) + 1))
+        return {"x_size": x, "y_size": y, "z_size": z}
+
+    def _source(self, memory: Memory, v: Mapping[str, int]) -> dict[str, int]:
+        """Offset and strides so that the walk stays inside the region for this memory."""
+        rng = self._rng
+        nbytes = loaded_pad(self._hw, {"memory": memory, **v}).tile_bytes
+        align = min(nbytes, self._hw.axi_bytes)
+        origins = self._origins(memory)
+        name = origins[-1] if self._stored and rng.random() < 0.2 else origins[0]
+        region = self._regions[name]
+        records = {Memory.UOP: UOP_BYTES, Memory.PARAM: PARAM_BYTES_PER_CHANNEL}
+        align = max(align, records.get(memory, 1))
+        room = region.nbytes // nbytes - 1
+        y_stride, z_stride = self._strides(v, room)
+        span = max(0, v["z_size"] - 1) * z_stride + max(0, v["y_size"] - 1) * y_stride + v["x_size"]
+        free = (region.nbytes - nbytes * max(1, span)) // align
+        offset = int(rng.integers(free + 1)) * align
+        if name == "result" and self._stored:
+            near = int(rng.choice(self._stored)) - region.offset
+            offset = min(near // align, free) * align
+        return {
+            "dram_offset": region.offset + offset,
+            "y_stride": y_stride,
+            "z_stride": z_stride,
+        }
+
+    def _origins(self, memory: Memory) -> tuple[str, ...]:
+        """Regions that may be loaded into a scratchpad: the usual one first."""
+        special = {Memory.UOP: ("uop",), Memory.PARAM: ("param",)}
+        return special.get(memory, ("data", "result"))
+
+    def _strides(self, v: Mapping[str, int], room: int) -> tuple[int, int]:
+        """Row and plane strides of a walk of at most ``room`` tiles; often contiguous."""
+        x, y, z = v["x_size"], v["y_size"], v["z_size"]
+        row_room = max(0, room - x) // max(1, y * z - 1)
+        y_stride = min(row_room, x + int(self._rng.choice([0, 0, 0, 1, 3, -1, -x])))
+        plane = y * y_stride
+        plane_room = max(0, room - x - (y - 1) * y_stride if y else room - x) // max(1, z - 1)
+        z_stride = min(plane_room, plane + int(self._rng.choice([0, 0, 2, 5])))
+        return max(0, y_stride), max(0, z_stride)
+
+    def _random_gemm(self) -> None:
+        for memory in (Memory.UOP, Memory.INP, Memory.WGT):
+            self._ensure(memory)
+        rng = self._rng
+        for _ in range(_ATTEMPTS):
+            count = int(rng.integers(1, 9))
+            begin = self._find(self._pads[Memory.UOP].written, np.arange(count))
+            if begin is None:
+                continue
+            outer, inner = self._loops(max(1, _GEMM_PRODUCTS // count))
+            v = {
+                "overwrite": int(rng.integers(2)),
+                "uop_begin": begin,
+                "uop_count": count,
+                "iter_outer": outer,
+                "iter_inner": inner,
+                **dict.fromkeys(("acc_base", "inp_base", "wgt_base"), 0),
+                **{
+                    f"{name}_{loop}": int(rng.choice([0, 1, 1, 1, 2, 5]))
+                    for name in ("acc", "inp", "wgt")
+                    for loop in ("outer", "inner")
+                },
+            }
+            uops = Uops.from_bytes(self._uops[begin : begin + count])
+            block = next(gemm_blocks(v, uops))
+            if self._place_gemm(v, block):
+                return
+        self._load_some(Memory.UOP)
+
+    def _place_gemm(self, v: dict[str, int], block: GemmBlock) -> bool:
+        """Choose bases so that every operand is written, and emit."""
+        acc = self._pads[Memory.ACC]
+        tiles, earliest = np.unique(block.acc, return_index=True)
+        carried = tiles[~block.fresh[earliest]]
+        inp = self._find(self._pads[Memory.INP].written, block.inp)
+        wgt = self._find(self._pads[Memory.WGT].written, block.wgt)
+        top = int(tiles[-1])
+        if top >= acc.size.depth or inp is None or wgt is None:
+            return False
+        if carried.size:
+            base = self._find(acc.written, carried, span=top)
+        else:
+            base = max(0, self._place(acc, top + 1))
+        if base is None:
+            if self._rng.random() < 0.3:
+                self._load_some(Memory.ACC)
+            return False
+        v |= {"acc_base": base, "inp_base": inp, "wgt_base": wgt}
+        v["acc_banks"] = self._bank_mask(tiles + base)
+        uops = np.arange(v["uop_begin"], v["uop_begin"] + v["uop_count"])
+        self._emit(
+            Opcode.GEMM,
+            v,
+            {
+                Memory.UOP: uops,
+                Memory.INP: block.inp + inp,
+                Memory.WGT: block.wgt + wgt,
+                Memory.ACC: tiles + base,
+            },
+            {Memory.ACC: tiles + base},
+        )
+        return True
+
+    def _random_alu(self) -> None:
+        self._ensure(Memory.ACC)
+        op = VectorOp(int(self._rng.integers(6)))
+        acc = self._pads[Memory.ACC]
+        for _ in range(_ATTEMPTS):
+            v = self._random_vector(op)
+            pattern = self._rng.choice(["free", "in place", "chain", "reduce"])
+            if pattern in ("in place", "chain"):
+                v |= {"dst_outer": v["src_outer"], "dst_inner": v["src_inner"]}
+            elif pattern == "reduce":
+                v |= {"src_inner": 0, "dst_inner": 0, "dst_outer": v["src_outer"]}
+            block = next(vector_blocks(v))
+            src, opd = self._operands(v, block)
+            if src is None or opd is None:
+                continue
+            dst = src + {"free": 0, "chain": v["src_inner"]}.get(str(pattern), 0)
+            if pattern == "free":
+                dst = self._place(acc, int(block.dst.max()) + 1)
+            if dst + int(block.dst.max()) >= acc.size.depth or dst < 0:
+                continue
+            self._emit_vector(**v | {"src_base": src, "opd_base": opd, "dst_base": dst})
+            return
+
+    def _random_requant(self) -> None:
+        for memory in (Memory.ACC, Memory.PARAM):
+            self._ensure(memory)
+        rng, out = self._rng, self._pads[Memory.OUT]
+        low, high = sorted(rng.integers(-128, 128, 2).tolist())
+        if rng.random() < 0.6:
+            low, high = (-128, 127) if rng.random() < 0.5 else (0, 127)
+        imm = (high & 0xFF) << 8 | (low & 0xFF)
+        for _ in range(_ATTEMPTS):
+            v = self._random_vector(VectorOp.REQUANT)
+            v["imm"] = imm - (1 << 16) if imm >> 15 else imm
+            v["param_step"] = int(rng.integers(2))
+            block = next(vector_blocks(v))
+            src, opd = self._operands(v, block)
+            param = self._find(self._pads[Memory.PARAM].written, block.param)
+            top = int(block.dst.max())
+            if src is None or opd is None or param is None or top >= out.size.depth:
+                continue
+            dst = self._place(out, top + 1)
+            bases = {"src_base": src, "opd_base": opd, "dst_base": dst, "param_base": param}
+            self._emit_vector(**v | bases)
+            return
+
+    def _random_vector(self, op: VectorOp) -> dict[str, int]:
+        rng = self._rng
+        outer, inner = self._loops(max(2, min(64, _CYCLES // self._vector_cycles)))
+        operand = int(rng.integers(2))
+        if operand == Operand.RES:
+            self._ensure(Memory.RES)
+        small = op == VectorOp.SHR or rng.random() < 0.5
+        imm = int(rng.integers(-3, 34)) if small else int(rng.integers(-(2**15), 2**15))
+        return {
+            "op": int(op),
+            "operand": operand,
+            "param_base": 0,
+            "param_step": 0,
+            "imm": imm,
+            "iter_outer": outer,
+            "iter_inner": inner,
+            **dict.fromkeys(("dst_base", "src_base", "opd_base"), 0),
+            **{
+                f"{name}_{loop}": int(rng.choice([0, 1, 1, 2, 5]))
+                for name in ("dst", "src", "opd")
+                for loop in ("outer", "inner")
+            },
+        }
+
+    def _operands(self, v: Mapping[str, int], block: VectorBlock) -> tuple[int | None, int | None]:
+        """Bases of source and residual; an operand that is not used may lie anywhere in range."""
+        src = self._find(self._pads[Memory.ACC].written, block.src)
+        if v["operand"] == Operand.RES:
+            return src, self._find(self._pads[Memory.RES].written, block.opd)
+        return src, int(self._rng.integers(2**18))
+
+    def _random_store(self) -> None:
+        out = self._pads[Memory.OUT]
+        if not out.written.any():
+            self._random_requant()
+        written = np.flatnonzero(out.written)
+        if not written.size:
+            return
+        limit = max(1, min(32, _CYCLES * self._hw.axi_bytes // out.size.tile_bytes))
+        for _ in range(_ATTEMPTS):
+            v = self._random_shape(limit)
+            count = v["x_size"] * v["y_size"] * v["z_size"]
+            base = self._find(out.written, np.arange(count))
+            if base is None:
+                continue
+            room = self._regions["result"].nbytes // out.size.tile_bytes - 1
+            y_stride, z_stride = self._strides(v, room)
+            span = (v["z_size"] - 1) * z_stride + (v["y_size"] - 1) * y_stride + v["x_size"]
+            offset = self._result_offset(span)
+            v |= {"y_stride": y_stride, "z_stride": z_stride}
+            self._emit_store(sram_base=base, dram_offset=offset, **v)
+            return
+
+    # -- choices ------------------------------------------------------------------------------
+
+    @property
+    def _vector_cycles(self) -> int:
+        """Cycles a tile of the vector unit."""
+        return self._hw.batch * self._hw.block_out // self._hw.vector_lanes
+
+    def _ensure(self, memory: Memory) -> None:
+        """Load until several tiles of a scratchpad are written."""
+        wanted = min(6, self._pads[memory].size.depth // 2)
+        for _ in range(_ATTEMPTS):
+            if np.count_nonzero(self._pads[memory].written) >= wanted:
+                return
+            self._load_some(memory)
+
+    def _loops(self, limit: int) -> tuple[int, int]:
+        """Outer and inner iterations; 1 is frequent."""
+        inner = int(self._rng.choice([1, 1, 2, 3, 4, 7, 8, 16]))
+        outer = int(self._rng.choice([1, 1, 1, 2, 3, 5]))
+        inner = min(inner, limit)
+        return min(outer, max(1, limit // inner)), inner
+
+    def _find(self, written: _Bools, relative: Index, *, span: int = 0) -> int | None:
+        """A random base such that ``base + relative`` is written and ``base + span`` exists."""
+        distinct = np.unique(relative)
+        bases = written.size - max(int(distinct[-1]), span)
+        if bases <= 0:
+            return None
+        fits = np.ones(bases, dtype=np.bool_)
+        for step in distinct.tolist():
+            fits &= written[step : step + bases]
+        candidates = np.flatnonzero(fits)
+        return int(self._rng.choice(candidates)) if candidates.size else None
+
+    def _place(self, pad: _Pad, count: int) -> int:
+        """First tile of a range of ``count`` tiles near an anchor."""
+        anchor = int(self._rng.choice(pad.anchors)) + int(self._rng.integers(-6, 7))
+        return min(max(0, anchor), pad.size.depth - count)
+
+    def _bank_mask(self, acc: Index) -> int:
+        """Banks of these tiles, now and then with others that are not used."""
+        per_bank = self._hw.acc_depth // self._hw.acc_banks
+        mask = 0
+        for bank in np.unique(acc // per_bank).tolist():
+            mask |= 1 << bank
+        if self._rng.random() < 0.2:
+            mask |= int(self._rng.integers(1 << self._hw.acc_banks))
+        return mask
+
+    def _result_offset(self, tiles: int) -> int:
+        region = self._regions["result"]
+        nbytes = self._pads[Memory.OUT].size.tile_bytes
+        align = min(nbytes, self._hw.axi_bytes)
+        free = (region.nbytes - nbytes * tiles) // align
+        return region.offset + int(self._rng.integers(free + 1)) * align

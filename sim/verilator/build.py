@@ -1,0 +1,570 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the verilated accelerator as a shared library, cached by the content of its inputs.
+
+Layout of the cache (`cache_dir`)::
+
+    models/<key>/libtilewright.so, build.json    one elaborated configuration
+    objects/<key>.o, <key>.sha256                run-time and harness objects, shared by models
+    locks/<key>.lock                             one builder per key
+    work/<key>.<random>/                         builds in progress
+
+A result is made in ``work`` and renamed into place, so that it is complete or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import BuildError
+from tilewright.host.common.places import RTL_DIR, SIM_DIR
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.sim.tools.build_cache import (
+    LIBRARY_NAME,
+    builder,
+    cache_dir,
+    cached_object,
+    digest,
+    finished,
+    install,
+    native_target,
+    run_compiler,
+    source_text,
+    tool_failure,
+)
+from tilewright.sim.tools.toolchain import (
+    find_compiler,
+    find_verilator,
+    has_library,
+    verilator_include,
+)
+from tilewright.sim.verilator.fidelity import Fidelity, elaborated, sources
+from tilewright.sim.verilator.registered_top import (
+    WRAPPER,
+    clock_edge,
+    clock_history,
+    registered_top,
+)
+
+__all__ = [
+    "CHECKS",
+    "HARNESS_DIR",
+    "LIBRARY_NAME",
+    "LINT_WAIVERS",
+    "MANIFEST",
+    "TOP",
+    "build_memory_model",
+    "build_model",
+    "cache_dir",
+    "compiler_flags",
+    "read_manifest",
+    "runtime_units",
+    "shared_object",
+]
+
+MANIFEST: Final = RTL_DIR / "tilewright.f"
+HARNESS_DIR: Final = SIM_DIR / "harness"
+LINT_WAIVERS: Final = Path(__file__).resolve().parent / "lint.vlt"
+CHECKS: Final = tuple(
+    SIM_DIR / "verify" / "checks" / f"{name}.sv"
+    for name in (
+        "axi_protocol",
+        "axil_protocol",
+        "bind_protocol",
+        "control_checks",
+        "fifo_checks",
+        "bind_boundary",
+        "unit_checks",
+        "bind_units",
+    )
+)
+"""Assertions of every simulation of the RTL: the protocols of both ports of the accelerator, no
+push into a full queue, an idle bus between runs, what units promise each other."""
+TOP: Final = "tilewright_top"
+
+_STANDARD: Final = "-std=gnu++17"
+_COMMON_FLAGS: Final = (
+    _STANDARD,
+    "-fPIC",
+    "-fvisibility=hidden",
+    # Several models live in one process: nothing of one library may bind to another.
+    "-fno-semantic-interposition",
+    "-faligned-new",
+    "-DVERILATOR=1",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+    "-DVM_TRACE_VCD=0",
+    "-DVM_TRACE_SAIF=0",
+    "-DVM_VPI=0",
+    # simulation.cpp turns these into exceptions; the defaults end the process.
+    "-DVL_USER_STOP",
+    "-DVL_USER_FATAL",
+    "-DVL_USER_FINISH",
+)
+_HARNESS_WARNINGS: Final = ("-Wall", "-Wextra", "-Werror")
+_FAST: Final = "-O2"
+_DATA_PATH_FLAGS: Final = ("-O3", "-march=native")
+"""Arithmetic in C++ uses what the CPU has; the CPU is part of the key (`native_target`)."""
+_SLOW: Final = "-O1"
+"""Optimisation of code that runs once (constructors, resets)."""
+_COUNTING: Final = "-O0"
+"""Optimisation of models that count coverage: ten times the code, few cycles."""
+
+_VERILATOR_FLAGS: Final = (
+    "--cc",
+    "--assert",
+    "--no-timing",
+    "-Wall",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "unique",  # zeros, or random bits when a simulation asks for them
+)
+
+_COVERAGE_FLAGS: Final = ("--coverage-line", "--coverage-toggle")
+"""Line coverage of Verilator includes branches."""
+
+
+def read_manifest(manifest: Path = MANIFEST) -> list[Path]:
+    """The RTL files of a manifest, in order; paths are relative to its folder.
+
+    Raises:
+        BuildError: the manifest or a file of it is missing, or a line is not a file name.
+    """
+    try:
+        lines = manifest.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BuildError(
+            "the RTL manifest cannot be read", field=str(manifest), remedy=str(error.strerror)
+        ) from error
+    files = []
+    for number, raw in enumerate(lines, start=1):
+        line = re.split(r"//|#", raw)[0].strip()
+        if not line:
+            continue
+        path = manifest.parent / line
+        if line[0] in "+-" or not path.is_file():
+            raise BuildError(
+                "a manifest line must name an existing RTL file",
+                field=f"{manifest}:{number}",
+                value=line,
+                remedy="give the file's path relative to the manifest",
+            )
+        files.append(path)
+    return files
+
+
+def build_model(
+    hw: HwConfig,
+    *,
+    waves: bool = False,
+    exact_mac: bool = False,
+    coverage: bool = False,
+    checks: bool = True,
+    fidelity: Fidelity = Fidelity.RTL,
+    manifest: Path = MANIFEST,
+    jobs: int = 2,
+) -> Path:
+    """The shared library that simulates ``hw``, built when the cache does not hold it.
+
+    Args:
+        hw: configuration to elaborate.
+        waves: support FST recording (slower even when none is made).
+        exact_mac: elaborate the MAC array of ``hw`` as a device gets it. By default its form for
+            simulation is used: it gives the same results in the same cycles and runs faster.
+        coverage: count executed lines, branches and toggles; each simulation
+            writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see
+            `sim.verify.coverage`).
+        checks: assert what `CHECKS` holds; only ``rtl`` can.
+        fidelity: what the model computes; all but ``rtl`` give a library that serves every
+            configuration with the bus width of ``hw``.
+        manifest: RTL file list.
+        jobs: compilers that may run at a time.
+
+    Returns:
+        Path of the library; it stays valid while the cache is not deleted.
+
+    Raises:
+        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
+        ToolError: a tool is missing.
+    """
+    recipe = _recipe(
+        hw,
+        waves=waves,
+        exact_mac=exact_mac,
+        coverage=coverage,
+        checks=checks,
+        fidelity=fidelity,
+        manifest=manifest,
+    )
+    target = cache_dir() / "models" / recipe.key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(recipe.key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        started = time.perf_counter()
+        result = work / "result"
+        result.mkdir()
+        _verilate(recipe, work / "verilated")
+        _compile_model(recipe, work, result / LIBRARY_NAME, jobs)
+        record = {
+            "parameters": dict(recipe.parameters),
+            "fidelity": fidelity.value,
+            "config_hash": elaborated(hw, fidelity).config_hash,
+            "waves": waves,
+            "coverage": coverage,
+            "verilator": find_verilator().version,
+            "compiler": find_compiler().version,
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        install(result, target)
+    return target / LIBRARY_NAME
+
+
+def build_memory_model() -> Path:
+    """The memory model alone as a shared library (see memory_capi.cpp), for tests.
+
+    Raises:
+        BuildError: the compiler refuses.
+        ToolError: the compiler is missing.
+    """
+    names = ("memory_model.cpp", "memory_capi.cpp")
+    flags = (_FAST, *compiler_flags(), *_HARNESS_WARNINGS, "-shared")
+    key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
+    target = cache_dir() / "models" / key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        result = work / "result"
+        result.mkdir()
+        output = result / LIBRARY_NAME
+        sources = [str(HARNESS_DIR / name) for name in names]
+        run_compiler([*flags, *sources, "-o", str(output)])
+        install(result, target)
+    return target / LIBRARY_NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recipe:
+    """Everything that decides what a build gives."""
+
+    key: str
+    sources: Sequence[Path]
+    parameters: Mapping[str, str]
+    waves: bool
+    coverage: bool
+    fidelity: Fidelity
+    wrapper: str
+    """Text of the simulation's top; empty: the RTL's own."""
+    compat: Sequence[str]
+    """Include flags of the stand-ins for missing libraries."""
+    libraries: Sequence[str]
+    options: Sequence[str] = ()
+    """Further options of Verilator."""
+    optimisation: str = ""
+    """Of all generated code; empty: what each part of it is worth."""
+
+
+def _recipe(
+    hw: HwConfig,
+    *,
+    waves: bool,
+    exact_mac: bool,
+    manifest: Path,
+    coverage: bool = False,
+    checks: bool = True,
+    fidelity: Fidelity = Fidelity.RTL,
+) -> _Recipe:
+    hw = elaborated(hw, fidelity)
+    values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
+    if fidelity.general:
+        values["DataPath"] = "0"
+        checks = False
+    if not exact_mac:
+        values |= {"MacPacked": "0", "MacLutColumns": "0", "MacFast": "1"}
+    values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
+    compat: list[str] = []
+    libraries: list[str] = []
+    if waves:
+        for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
+            if has_library(header, library):
+                libraries.append(f"-l{library}")
+            else:
+                compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
+    files = [*sources(read_manifest(manifest), fidelity), *(CHECKS if checks else ())]
+    # Waves and coverage show the design without the wrapper.
+    wrapper = "" if waves or coverage else registered_top(map(source_text, files), TOP)
+    included = sorted(p for ext in ("*.svh", "*.vh") for p in manifest.parent.rglob(ext))
+    inputs = [
+        *(f"{path.name}\0{source_text(path)}" for path in (*files, *included, LINT_WAIVERS)),
+        *_harness_texts(),
+        json.dumps(values, sort_keys=True),
+        *_VERILATOR_FLAGS,
+        *(_COVERAGE_FLAGS if coverage else ()),
+        *compiler_flags(waves=waves, coverage=coverage),
+        *(_FAST, _SLOW, _COUNTING, *_DATA_PATH_FLAGS, *_HARNESS_WARNINGS),
+        *libraries,
+        wrapper,
+        fidelity.value,
+        *(native_target() if fidelity is Fidelity.DPI else ()),
+        find_verilator().version,
+        find_compiler().version,
+    ]
+    return _Recipe(
+        key=digest([json.dumps(item) for item in inputs]),
+        sources=files,
+        wrapper=wrapper,
+        parameters=values,
+        waves=waves,
+        coverage=coverage,
+        fidelity=fidelity,
+        compat=compat,
+        libraries=libraries,
+    )
+
+
+_GENERATED_FLAGS: Final = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT")
+"""What lint says about Verilog that a tool wrote is of no use."""
+
+
+def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: int = 2) -> None:
+    """Compile Verilog that a tool made of the accelerator: its ports, no parameters.
+
+    Args:
+        sources: Verilog files.
+        work: folder for what is made on the way.
+        output: the library.
+        jobs: compilers that may run at a time.
+
+    Raises:
+        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
+        ToolError: a tool is missing.
+    """
+    recipe = _Recipe(
+        key="",
+        sources=sources,
+        parameters={},
+        waves=False,
+        coverage=False,
+        fidelity=Fidelity.RTL,
+        wrapper="",
+        compat=(),
+        libraries=(),
+        options=_GENERATED_FLAGS,
+        optimisation=_SLOW,
+    )
+    _verilate(recipe, work / "verilated")
+    _compile_model(recipe, work, output, jobs)
+
+
+def generated_inputs() -> list[str]:
+    """What decides, beside its sources, which library `compile_generated` makes."""
+    return [
+        *_harness_texts(),
+        *(*_VERILATOR_FLAGS, *_GENERATED_FLAGS, *compiler_flags()),
+        *(_FAST, _SLOW, *_HARNESS_WARNINGS),
+        find_verilator().version,
+        find_compiler().version,
+    ]
+
+
+def _verilate(recipe: _Recipe, folder: Path) -> None:
+    verilator = find_verilator()
+    folder.mkdir()
+    wrapper = folder.parent / f"{WRAPPER}.sv"
+    if recipe.wrapper:
+        wrapper.write_text(recipe.wrapper, encoding="utf-8")
+    command = [
+        str(verilator.path),
+        *_VERILATOR_FLAGS,
+        *(["--trace-fst"] if recipe.waves else []),
+        *(_COVERAGE_FLAGS if recipe.coverage else ()),
+        *recipe.options,
+        *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
+        "--top-module",
+        WRAPPER if recipe.wrapper else TOP,
+        "--prefix",
+        f"V{TOP}",
+        "--Mdir",
+        str(folder),
+        str(LINT_WAIVERS),
+        *(str(path) for path in recipe.sources),
+        *([str(wrapper)] if recipe.wrapper else []),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=verilator.full_environment(),
+    )
+    if done.returncode != 0:
+        raise tool_failure("Verilator refuses the RTL", done.stderr + done.stdout, r"^%")
+
+
+def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None:
+    """Compile the generated code and the harness, link them with the shared objects."""
+    verilated = work / "verilated"
+    include = verilator_include(find_verilator())
+    common = [
+        *compiler_flags(waves=recipe.waves, coverage=recipe.coverage),
+        # What the model prints goes to the harness: the text of an assertion becomes its error.
+        "-DVL_PRINTF=tilewright_model_print",
+        f"-include{HARNESS_DIR / 'model_print.h'}",
+        f"-isystem{verilated}",
+        f"-isystem{include}",
+        f"-isystem{include / 'vltstd'}",
+    ]
+    tasks: list[tuple[list[str], Path]] = []
+    for index, (flag, files) in enumerate(_unity_groups(verilated, jobs)):
+        unit = work / f"unit{index}.cpp"
+        included = [f'#include "{path}"\n' for path in files]
+        if flag == _FAST:
+            included[:0] = [f'#include "{name}"\n' for name in _before_hot_code(verilated)]
+        unit.write_text("".join(included), encoding="utf-8")
+        chosen = _COUNTING if recipe.coverage else recipe.optimisation or flag
+        tasks.append(([chosen, "-w", *common], unit))
+    simulation = HARNESS_DIR / "simulation.cpp"
+    forms = (
+        f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity.general)}",
+        f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
+        *(_edge_flags(verilated) if recipe.wrapper else ()),
+    )
+    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], simulation))
+    if recipe.fidelity is Fidelity.DPI:
+        data = HARNESS_DIR / "data_path.cpp"
+        tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, *common], data))
+
+    shared = [(["-w"], include / f"{name}.cpp") for name in runtime_units(verilated)]
+    shared += [
+        ([*_HARNESS_WARNINGS], HARNESS_DIR / name) for name in ("memory_model.cpp", "capi.cpp")
+    ]
+    runtime_flags = [_FAST, *common, *recipe.compat]
+
+    def compile_own(task: tuple[list[str], Path]) -> Path:
+        flags, source = task
+        target = work / f"{source.stem}.o"
+        run_compiler([*flags, "-c", str(source), "-o", str(target)])
+        return target
+
+    def compile_shared(task: tuple[list[str], Path]) -> Path:
+        flags, source = task
+        return shared_object(source, [*runtime_flags, *flags], recipe.waves)
+
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        own = [pool.submit(compile_own, task) for task in tasks]
+        common_objects = [pool.submit(compile_shared, task) for task in shared]
+        objects = [future.result() for future in (*own, *common_objects)]
+    run_compiler(
+        [
+            "-shared",
+            "-Wl,-Bsymbolic",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,--no-undefined",
+            *map(str, objects),
+            *recipe.libraries,
+            "-pthread",
+            "-o",
+            str(output),
+        ]
+    )
+
+
+def _edge_flags(verilated: Path) -> list[str]:
+    """How the harness makes the model take a clock edge (see `sim.verilator.registered_top`)."""
+    edge = clock_edge(verilated)
+    return [
+        f"-DTILEWRIGHT_CLOCK_HISTORY={clock_history(verilated)}",
+        *([f"-DTILEWRIGHT_CLOCK_EDGE={edge}"] if edge else ()),
+    ]
+
+
+def _before_hot_code(verilated: Path) -> list[Path]:
+    """The headers that generated code needs, then what changes the code behind them."""
+    return [*sorted(verilated.glob(f"V{TOP}*.h")), HARNESS_DIR / "rare_branches.h"]
+
+
+def _unity_groups(verilated: Path, jobs: int) -> list[tuple[str, list[Path]]]:
+    """(optimisation flag, files) of each compilation: hot files over ``jobs`` even groups."""
+    files = sorted(verilated.glob("*.cpp"))
+    slow = [path for path in files if "__Slow" in path.name or "__Syms" in path.name]
+    hot = sorted(
+        (path for path in files if path not in slow), key=lambda p: p.stat().st_size, reverse=True
+    )
+    groups: list[list[Path]] = [[] for _ in range(max(1, min(jobs, len(hot))))]
+    for path in hot:
+        min(groups, key=lambda group: sum(p.stat().st_size for p in group)).append(path)
+    return [*((_FAST, group) for group in groups), *([(_SLOW, slow)] if slow else [])]
+
+
+def runtime_units(verilated: Path, prefix: str = f"V{TOP}") -> list[str]:
+    """Names of the run-time sources that Verilator lists for the model."""
+    text = (verilated / f"{prefix}_classes.mk").read_text(encoding="utf-8")
+    units: list[str] = []
+    for variable in ("VM_GLOBAL_FAST", "VM_GLOBAL_SLOW"):
+        match = re.search(rf"^{variable} \+= \\\n((?:[ \t]+\S+ \\\n)*)", text, re.MULTILINE)
+        if match is not None:
+            units += [word for word in match[1].split() if word != "\\"]
+    return units
+
+
+def shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
+    """An object file that every model of the same flags and tools links."""
+    headers = (
+        _harness_texts()
+        if source.parent == HARNESS_DIR
+        else [source_text(HARNESS_DIR / "model_print.h")]
+    )
+    # Model-specific include paths are no part of what these sources see.
+    stable = [flag for flag in flags if not flag.startswith(("-I", "-isystem", "-include"))]
+    compat = [Path(flag[2:]).name for flag in flags if flag.startswith("-I")]
+    key = f"{source.stem}-" + digest(
+        [
+            *stable,
+            *compat,
+            str(waves),
+            source_text(source),
+            *headers,
+            find_verilator().version,
+            find_compiler().version,
+        ]
+    )
+    return cached_object(
+        key, lambda target: run_compiler([*flags, "-c", str(source), "-o", str(target)])
+    )
+
+
+def compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:
+    """Flags that every object of a model is compiled with."""
+    flags = [
+        *_COMMON_FLAGS,
+        f"-DVM_COVERAGE={int(coverage)}",
+        f"-DVM_TRACE={int(waves)}",
+        f"-DVM_TRACE_FST={int(waves)}",
+    ]
+    if "clang" not in find_compiler().version:
+        flags.append("-fno-gnu-unique")
+    return flags
+
+
+def _harness_texts() -> list[str]:
+    files = sorted(
+        path
+        for ext in ("*.h", "*.cpp")
+        for path in HARNESS_DIR.rglob(ext)
+        if not path.name.startswith("cxxrtl_")
+    )
+    return [f"{path.relative_to(HARNESS_DIR)}\0{source_text(path)}" for path in files]

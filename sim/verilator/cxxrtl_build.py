@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the accelerator as a CXXRTL model: Yosys elaborates it, `write_cxxrtl` makes the C++.
+
+The library has the C interface of the verilated one (harness/capi.h) and the same memory model;
+the simulator of the RTL shares nothing with Verilator. The MAC array is elaborated as a device
+gets it. Modules stay apart: the compiler needs a third of the time that one flat module takes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import BuildError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.tools.build_cache import (
+    LIBRARY_NAME,
+    builder,
+    cache_dir,
+    digest,
+    finished,
+    install,
+    run_compiler,
+    source_text,
+)
+from tilewright.sim.tools.toolchain import find_compiler
+from tilewright.sim.tools.yosys import (
+    copy_sources,
+    cxxrtl_runtime,
+    read_command,
+    run_yosys,
+    yosys_version,
+)
+from tilewright.sim.verilator.build import HARNESS_DIR, MANIFEST, TOP, read_manifest
+
+_STEM: Final = "cxxrtl_top"
+_HARNESS: Final = ("cxxrtl_simulation.cpp", "memory_model.cpp", "capi.cpp")
+_HEADERS: Final = ("bus_simulation.h", "simulation.h", "memory_model.h", "capi.h")
+_FLAGS: Final = (
+    "-std=gnu++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    # Models of both simulators live in one process: nothing of one may bind to another.
+    "-fno-semantic-interposition",
+)
+_MODEL_FLAGS: Final = ("-O1", "-w")
+_HARNESS_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror")
+_LINK_FLAGS: Final = (
+    "-shared",
+    "-Wl,-Bsymbolic",
+    "-Wl,--exclude-libs,ALL",
+    "-Wl,--no-undefined",
+)
+
+
+def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> Path:
+    """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it.
+
+    Args:
+        hw: configuration to elaborate, with its own MAC style.
+        manifest: RTL file list.
+        jobs: compilers that may run at a time.
+
+    Returns:
+        Path of the library; it stays valid while the cache is not deleted.
+
+    Raises:
+        BuildError: Yosys or the compiler refuses; the text holds their first error lines.
+        ToolError: pyosys or the compiler is missing.
+    """
+    tool, runtime = yosys_version(), cxxrtl_runtime()
+    sources = read_manifest(manifest)
+    commands = _commands(hw, sources)
+    key = "cxxrtl-" + digest(
+        [
+            *commands,
+            *(f"{path.name}\0{source_text(path)}" for path in sources),
+            *(source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
+            *(*_FLAGS, *_MODEL_FLAGS, *_HARNESS_FLAGS, *_LINK_FLAGS),
+            tool,
+            find_compiler().version,
+        ]
+    )
+    target = cache_dir() / "models" / key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        started = time.perf_counter()
+        _generate(commands, sources, work)
+        result = work / "result"
+        result.mkdir()
+        _compile(work, runtime, result / LIBRARY_NAME, jobs)
+        record = {
+            "config_hash": hw.config_hash,
+            "yosys": tool,
+            "compiler": find_compiler().version,
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        install(result, target)
+    return target / LIBRARY_NAME
+
+
+def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
+    """The Yosys passes; files are those of the working folder."""
+    return [
+        read_command(hw, TOP, sources, "--keep-hierarchy"),
+        f"hierarchy -top {TOP}",
+        "proc",
+        "opt_clean",  # it also removes the $buf cells, which write_cxxrtl does not know
+        f"write_cxxrtl -noflatten -header -g0 {_STEM}.cc",
+    ]
+
+
+def _generate(commands: Sequence[str], sources: Sequence[Path], work: Path) -> None:
+    copy_sources(sources, work)
+    run_yosys(commands, work)
+    if not (work / f"{_STEM}.h").is_file():
+        raise BuildError("Yosys must write the model", field=f"{_STEM}.h")
+
+
+def _compile(work: Path, runtime: Path, output: Path, jobs: int) -> None:
+    include = [f"-isystem{runtime}", f"-isystem{work}", f"-I{HARNESS_DIR}"]
+    tasks = [
+        (_MODEL_FLAGS, work / f"{_STEM}.cc"),
+        *((_HARNESS_FLAGS, HARNESS_DIR / name) for name in _HARNESS),
+    ]
+
+    def compile_one(task: tuple[tuple[str, ...], Path]) -> Path:
+        flags, source = task
+        target = work / f"{source.stem}.o"
+        run_compiler([*_FLAGS, *flags, *include, "-c", str(source), "-o", str(target)])
+        return target
+
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        objects = list(pool.map(compile_one, tasks))
+    run_compiler([*_LINK_FLAGS, *map(str, objects), "-o", str(output)])

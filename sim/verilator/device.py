@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`VerilatorDevice`: the whole RTL, simulated in this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.runtime.device import Bytes, Counters, RunResult
+from tilewright.host.runtime.driver import (
+    DEFAULT_WATCHDOG_CYCLES,
+    MAX_WATCHDOG_CYCLES,
+    Driver,
+    check_run,
+)
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.fidelity import Fidelity, geometry
+from tilewright.sim.verilator.library import (
+    AxiResponseCode,
+    Simulation,
+    SimulationError,
+    StopReason,
+)
+
+__all__ = ["DEFAULT_MAX_CYCLES", "DEFAULT_WATCHDOG_CYCLES", "MEMORY_BASE", "VerilatorDevice"]
+
+MEMORY_BASE: Final = 0x1000_0000
+"""Physical address of the program's memory: not 0, so that a lost MEM_BASE shows."""
+
+DEFAULT_MAX_CYCLES: Final = 1_000_000_000
+
+_SLICE_CYCLES: Final = 2_000_000
+"""Cycles between returns to Python, where Ctrl-C and other ends of a run are noticed."""
+
+_RESET_POLLS: Final = 1000
+
+
+class VerilatorDevice:
+    """A `Device` that runs the verilated RTL.
+
+    Equal programs and memory images give equal counters, whatever ran before.
+
+    Args:
+        hw: configuration; it is built when the cache does not hold it.
+        memory: DRAM timing.
+        waves: FST file that records everything until `close`; slow.
+        exact_mac: simulate the MAC array as a device gets it, not its equivalent fast form.
+        fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory
+            image that it was given.
+        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
+        max_seconds: longest run in seconds of this machine, to one slice of it; 0: no limit.
+        library: simulate this library instead of building one.
+        initial_seed: registers and memories hold random bits of this seed before the reset, as on
+            a device; 0: zeros.
+
+    Raises:
+        BuildError: the model cannot be built.
+        ToolError: a tool is missing.
+        DeviceError: the model is not the accelerator that ``hw`` describes.
+    """
+
+    def __init__(
+        self,
+        hw: HwConfig,
+        memory: MemoryModel,
+        *,
+        waves: Path | None = None,
+        exact_mac: bool = False,
+        fidelity: Fidelity = Fidelity.RTL,
+        watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
+        max_seconds: float = 0,
+        library: Path | None = None,
+        initial_seed: int = 0,
+    ) -> None:
+        if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
+            raise ConfigError(
+                "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
+            )
+        self._hw = hw
+        self._memory = memory
+        self._watchdog_cycles = watchdog_cycles
+        self._max_seconds = max_seconds
+        self._fidelity = fidelity
+        self._initial_seed = initial_seed
+        self._given_up = threading.Event()
+        self._library = library or build_model(
+            hw, waves=waves is not None, exact_mac=exact_mac, fidelity=fidelity
+        )
+        self._simulation: Simulation | None = self._create()
+        try:
+            Driver(self._open_simulation()).check_identity(hw)
+            if waves is not None:
+                self._open_waves(waves)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def hw(self) -> HwConfig:
+        """The configuration that the device implements."""
+        return self._hw
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """What is simulated."""
+        return self._fidelity
+
+    @property
+    def memory(self) -> MemoryModel:
+        """The DRAM timing."""
+        return self._memory
+
+    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
+        """Run a program to FINISH (see `Device.run`).
+
+        After any error the device is reset and can run again.
+
+        Raises:
+            ProgramError: the program was built for another configuration, or sizes differ.
+            DeviceStatusError: the accelerator stopped with an error status.
+            SimulationError: the design broke an AXI rule or an assertion fired.
+            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) or the device's
+                longest run went by.
+            DeviceError: `give_up` was called.
+        """
+        simulation = self._open_simulation()
+        check_run(self._hw, program, memory, max_cycles)
+        limit = max_cycles or DEFAULT_MAX_CYCLES
+        image = self._image_of(memory)
+        driver = Driver(simulation)
+        self._given_up.clear()
+        started = time.perf_counter()
+        try:
+            simulation.set_timing(self._memory)  # no beat of an earlier run still occupies it
+            simulation.attach(image, MEMORY_BASE)
+            driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
+            self._wait(simulation, limit)
+            counters = driver.finish()
+        except DeviceStatusError:
+            self._soft_reset(simulation)
+            raise
+        except SimulationError:
+            self._restart()
+            raise
+        except BaseException:  # a time-out, or Ctrl-C between two slices
+            self._hard_reset(simulation)
+            raise
+        finally:
+            if self._simulation is simulation:
+                simulation.detach()
+        return RunResult(
+            memory=image, counters=counters, host_seconds=time.perf_counter() - started
+        )
+
+    def counters_after(self, program: Program, memory: Bytes, cycles: int) -> Counters:
+        """Counters a few clock cycles after the first ``cycles`` of a run, which is then given up.
+
+        Their ``cycles`` says when exactly the snapshot was taken.
+        """
+        simulation = self._open_simulation()
+        program.check(self._hw)
+        image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
+        try:
+            simulation.set_timing(self._memory)
+            simulation.attach(image, MEMORY_BASE)
+            driver = Driver(simulation)
+            driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
+            simulation.run(max(1, cycles))
+            return driver.snapshot()
+        finally:
+            self._hard_reset(simulation)
+            simulation.detach()
+
+    def _image_of(self, memory: Bytes) -> Bytes:
+        """The bytes that a run works on; without data, no beat that it writes has a strobe."""
+        if not self._fidelity.computes and memory.flags.c_contiguous and memory.flags.writeable:
+            return memory
+        return np.array(memory, dtype=np.uint8, order="C", copy=True)
+
+    def close(self) -> None:
+        """Release the simulation and complete the wave file. Idempotent."""
+        if self._simulation is not None:
+            self._simulation.close()
+            self._simulation = None
+
+    def give_up(self) -> None:
+        """End the run that is under way in another thread, if any, at its next slice."""
+        self._given_up.set()
+
+    def inject_fault(
+        self,
+        offset: int,
+        size: int,
+        *,
+        response: AxiResponseCode = AxiResponseCode.SLVERR,
+        on_reads: bool = True,
+        on_writes: bool = True,
+    ) -> None:
+        """Answer a range of the program's memory with a bus error until size 0 ends it."""
+        self._open_simulation().set_fault(
+            MEMORY_BASE + offset, size, response=response, on_reads=on_reads, on_writes=on_writes
+        )
+
+    @property
+    def total_cycles(self) -> int:
+        """Clock cycles simulated, register accesses included."""
+        return self._open_simulation().total_cycles
+
+    def _create(self) -> Simulation:
+        return Simulation(
+            self._library,
+            max_burst_beats=self._hw.axi_burst_beats,
+            memory=self._memory,
+            sizes=geometry(self._hw) if self._fidelity.general else None,
+            initial_seed=self._initial_seed,
+        )
+
+    def _open_simulation(self) -> Simulation:
+        if self._simulation is None:
+            raise DeviceError("the device is closed", field="device", remedy="create a new one")
+        return self._simulation
+
+    def _open_waves(self, path: Path) -> None:
+        require_writable(path)
+        self._open_simulation().open_waves(path)
+
+    def _wait(self, simulation: Simulation, limit: int) -> None:
+        used = 0
+        deadline = time.monotonic() + (self._max_seconds or float("inf"))
+        while used < limit:
+            outcome = simulation.run(min(_SLICE_CYCLES, limit - used))
+            if outcome.reason is StopReason.INTERRUPT:
+                return
+            used += outcome.cycles
+            if self._given_up.is_set():
+                raise DeviceError("the run was given up", field="device")
+            if time.monotonic() > deadline:
+                raise DeviceTimeoutError(
+                    f"the program must finish within {self._max_seconds:g} seconds",
+                    field="max_seconds",
+                    remedy="raise the limit or look at the program",
+                )
+        raise DeviceTimeoutError(
+            f"the program must finish within {limit} cycles",
+            field="max_cycles",
+            remedy="raise the limit or look at the program",
+        )
+
+    def _soft_reset(self, simulation: Simulation) -> None:
+        """Soft reset; the hardware reset when it does not end or the design fails in it."""
+        driver = Driver(simulation)
+        try:
+            driver.request_reset()
+            for _ in range(_RESET_POLLS):
+                if driver.was_reset():
+                    return
+        except SimulationError:
+            self._restart()
+        else:
+            self._hard_reset(simulation)
+
+    def _hard_reset(self, simulation: Simulation) -> None:
+        try:
+            simulation.reset()
+        except SimulationError:
+            self._restart()
+
+    def _restart(self) -> None:
+        """Replace a simulation that cannot go on (a wave file ends here)."""
+        if self._simulation is not None:
+            self._simulation.close()
+        self._simulation = self._create()
+
+
+def require_writable(path: Path) -> None:
+    """Make the folder of a wave file, and try to write the file.
+
+    Raises:
+        DeviceError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        with path.open("ab"):
+            pass
+        if new:
+            path.unlink()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise DeviceError(
+            f"the wave file must be writable ({getattr(error, 'strerror', None) or error})",
+            field="waves",
+            value=str(path),
+            remedy="name a file in a folder of your own",
+        ) from error

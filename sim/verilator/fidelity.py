@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cycle-exact fidelities that share the RTL of the control, and what they elaborate.
+
+``rtl`` is the whole design with the sizes of one configuration. ``timing`` leaves out arithmetic
+and data, ``dpi`` computes them in C++ (see harness/data_path.h). Both read the sizes that shape
+control when a simulation starts, so that one build for a bus width serves every configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+
+RUNTIME: Final = Path(__file__).resolve().parent / "runtime"
+"""SystemVerilog of the general fidelities; no synthesis reads it."""
+_GEOMETRY: Final = "tw_geometry.sv"
+
+
+class Fidelity(StrEnum):
+    """What a simulation of the RTL computes; every one counts the same cycles."""
+
+    RTL = "rtl"
+    """Control, data and every gate of the design."""
+    DPI = "dpi"
+    """Control in RTL, data in C++: equal results for every program without races."""
+    TIMING = "timing"
+    """Control alone: instructions and micro-operations move, data does not."""
+
+    @property
+    def general(self) -> bool:
+        """Whether one build serves every configuration of a bus width."""
+        return self is not Fidelity.RTL
+
+    @property
+    def computes(self) -> bool:
+        """Whether a run gives the memory image that the program computes."""
+        return self is not Fidelity.TIMING
+
+
+def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
+    """The configuration whose parameters a build for ``hw`` gives the top.
+
+    General builds have the widest counters that any legal configuration of the bus needs.
+    """
+    if not fidelity.general:
+        return hw
+    largest = {p.name: p.high for p in PARAMETERS if p.name.endswith("_bytes")}
+    return HwConfig(
+        name=f"general-axi{hw.axi_data_bits}",
+        **largest,
+        batch=1,
+        block_in=4,
+        block_out=64,
+        vector_lanes=1,
+        axi_data_bits=hw.axi_data_bits,
+        axi_burst_beats=64,
+        read_outstanding=16,
+        write_outstanding=16,
+        mac_pipeline=6,
+        mac_packed=0,
+        mac_lut_columns=0,
+    )
+
+
+def sources(manifest: Sequence[Path], fidelity: Fidelity) -> list[Path]:
+    """The manifest with the files that a fidelity puts in the place of others, or adds."""
+    if not fidelity.general:
+        return list(manifest)
+    files = [RUNTIME / _GEOMETRY if path.name == _GEOMETRY else path for path in manifest]
+    return [*files, *([RUNTIME / "tw_data.sv"] if fidelity is Fidelity.DPI else [])]
+
+
+def geometry(hw: HwConfig) -> Mapping[str, int]:
+    """The fields of the harness's Geometry (geometry.h), in its order."""
+
+    def log2(value: int) -> int:
+        return value.bit_length() - 1
+
+    return {
+        "inp_depth": hw.inp_depth,
+        "wgt_depth": hw.wgt_depth,
+        "acc_depth": hw.acc_depth,
+        "out_depth": hw.out_depth,
+        "uop_depth": hw.uop_depth,
+        "res_depth": hw.res_depth,
+        "par_depth": hw.param_depth,
+        "inp_shift": log2(hw.inp_tile_bytes),
+        "wgt_shift": log2(hw.wgt_tile_bytes),
+        "acc_shift": log2(hw.acc_tile_bytes),
+        "out_shift": log2(hw.out_tile_bytes),
+        "par_shift": log2(hw.param_tile_bytes),
+        "diag_shift": log2(min(hw.block_in, hw.block_out)),
+        "acc_bank_shift": log2(hw.acc_depth // hw.acc_banks),
+        "vector_parts": hw.out_tile_bytes // hw.vector_lanes,
+        "par_rows": hw.param_tile_bytes // max(32, hw.axi_bytes),
+        "mac_pipeline": hw.mac_pipeline,
+        "burst_beats": hw.axi_burst_beats,
+        "read_outstanding": hw.read_outstanding,
+        "write_outstanding": hw.write_outstanding,
+        "config_hash": hw.config_hash,
+        "batch": hw.batch,
+        "block_in": hw.block_in,
+        "block_out": hw.block_out,
+    }

@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poke at a module of the RTL from a notebook: set pins, tick the clock, look at pins and waves.
+
+In the spirit of PyVerilator, on this package's own builds (README: why not PyVerilator itself)::
+
+    with load("tw_fifo", Width=8, Depth=4) as sim:
+        sim.io.rst_i = 1
+        sim.clock.tick()
+        sim.io.rst_i = 0
+        sim.io.push_i, sim.io.data_i = 1, 0x5A
+        sim.clock.tick()
+        print(sim.io.valid_o, hex(sim.io.data_o))
+
+A pin is an int (packed bits, unsigned) or, for an unpacked array, a list of ints. Builds are cached
+by the content of their sources and parameters. For whole programs use `VerilatorDevice`: stepping
+from Python is some hundred times slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import subprocess
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from tilewright.host.common.errors import BuildError, ConfigError, DeviceError
+from tilewright.sim.tools.build_cache import (
+    LIBRARY_NAME,
+    builder,
+    cache_dir,
+    digest,
+    finished,
+    install,
+    load_library,
+    run_compiler,
+    source_text,
+    tool_failure,
+)
+from tilewright.sim.tools.toolchain import (
+    find_compiler,
+    find_verilator,
+    has_library,
+    verilator_include,
+)
+from tilewright.sim.verilator.build import (
+    HARNESS_DIR,
+    LINT_WAIVERS,
+    MANIFEST,
+    compiler_flags,
+    read_manifest,
+    runtime_units,
+    shared_object,
+)
+
+_FLAGS: Final = ("--cc", "--assert", "--no-timing", "-Wall", "--x-initial", "fast")
+_PREFIX: Final = "Vunit"
+_CLOCKS: Final = ("clk_i", "aclk", "clk", "clock")
+_HALF_PERIOD: Final = 5
+_PIN: Final = re.compile(r"VL_(IN|OUT)(?:8|16|64|W)?\(&(\w+),(\d+),(\d+)(?:,\d+)?\);")
+_ARRAY: Final = re.compile(r"VlUnpacked<\w+(?:<\d+>)?/\*(\d+):(\d+)\*/, (\d+)> &(\w+);")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """A pin of the module.
+
+    Attributes:
+        name: as in the RTL.
+        bits: of an element.
+        elements: of an unpacked array; 0: not an array.
+        is_input: driven from outside; of an array, whose direction the generated code does not
+            tell, that its name does not end in ``_o``.
+    """
+
+    name: str
+    bits: int
+    elements: int
+    is_input: bool
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes that Verilator gives an element: 1, 2, 4, 8, or whole 32-bit words."""
+        for size in (1, 2, 4, 8):
+            if self.bits <= 8 * size:
+                return size
+        return -(-self.bits // 32) * 4
+
+
+class Pins:
+    """The pins by name: ``io.x = 1``, ``io.y``; ``dir(io)`` lists them."""
+
+    _ports: dict[str, Port]
+    _memory: dict[str, Any]
+
+    def __init__(self, ports: dict[str, Port], addresses: dict[str, int]) -> None:
+        memory = {
+            name: (ctypes.c_uint8 * (port.element_bytes * max(1, port.elements))).from_address(
+                addresses[name]
+            )
+            for name, port in ports.items()
+        }
+        object.__setattr__(self, "_ports", ports)
+        object.__setattr__(self, "_memory", memory)
+
+    def __dir__(self) -> list[str]:
+        """Names of the pins."""
+        return list(self._ports)
+
+    def __getattr__(self, name: str) -> int | list[int]:
+        """Value of a pin.
+
+        Raises:
+            AttributeError: there is no such pin.
+        """
+        port = self._port(name)
+        data, size = bytes(self._memory[name]), port.element_bytes
+        values = [
+            int.from_bytes(data[i * size : (i + 1) * size], "little")
+            for i in range(max(1, port.elements))
+        ]
+        return values if port.elements else values[0]
+
+    def __setattr__(self, name: str, value: int | Sequence[int]) -> None:
+        """Drive an input; outputs follow at the next `Interactive.settle` or tick.
+
+        Raises:
+            AttributeError: there is no such pin.
+            ConfigError: an output, or a value that does not fit.
+        """
+        port = self._port(name)
+        if not port.is_input:
+            raise ConfigError("only inputs can be driven", field=name, value="an output")
+        values = [value] if isinstance(value, int) else list(value)
+        if len(values) != max(1, port.elements):
+            raise ConfigError(
+                f"must be {port.elements or 'one'} value(s)", field=name, value=len(values)
+            )
+        for each in values:
+            if not -(1 << (port.bits - 1)) <= int(each) < 1 << port.bits:
+                raise ConfigError(f"must fit {port.bits} bits", field=name, value=int(each))
+        mask = (1 << port.bits) - 1
+        self._memory[name][:] = b"".join(
+            (int(each) & mask).to_bytes(port.element_bytes, "little") for each in values
+        )
+
+    def _port(self, name: str) -> Port:
+        try:
+            return self._ports[name]
+        except KeyError:
+            known = ", ".join(self._ports)
+            raise AttributeError(f"no pin {name!r}; the module has {known}") from None
+
+
+class Clock:
+    """The clock of a module."""
+
+    def __init__(self, simulation: Interactive, pin: str) -> None:
+        self._simulation = weakref.proxy(simulation)
+        self._pin = pin
+        self.cycles = 0
+        """Rising edges so far."""
+
+    def tick(self, cycles: int = 1) -> None:
+        """Whole clock cycles: inputs settle, the clock rises and falls.
+
+        Raises:
+            DeviceError: an assertion of the RTL failed.
+        """
+        simulation = self._simulation
+        for _ in range(cycles):
+            simulation.settle()
+            setattr(simulation.io, self._pin, 1)
+            simulation.advance(_HALF_PERIOD)
+            setattr(simulation.io, self._pin, 0)
+            simulation.advance(_HALF_PERIOD)
+            self.cycles += 1
+
+
+class Interactive:
+    """A simulated module; `load` makes one.
+
+    Attributes:
+        ports: every pin by name.
+        io: values of the pins.
+        clock: its clock.
+    """
+
+    def __init__(self, library: Path, ports: dict[str, Port], clock: str) -> None:
+        self._library = load_library(library)
+        for name, arguments, result in (
+            ("tw_unit_create", [], ctypes.c_void_p),
+            ("tw_unit_destroy", [ctypes.c_void_p], None),
+            ("tw_unit_pin", [ctypes.c_void_p, ctypes.c_uint32], ctypes.c_void_p),
+            ("tw_unit_evaluate", [ctypes.c_void_p, ctypes.c_uint64], ctypes.c_int32),
+            ("tw_unit_error", [ctypes.c_void_p], ctypes.c_char_p),
+            ("tw_unit_open_waves", [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int32),
+            ("tw_unit_close_waves", [ctypes.c_void_p], None),
+        ):
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = arguments, result
+        self._handle = ctypes.c_void_p(self._library.tw_unit_create())
+        self.ports = ports
+        addresses = {
+            name: int(self._library.tw_unit_pin(self._handle, index))
+            for index, name in enumerate(ports)
+        }
+        self.io = Pins(ports, addresses)
+        self.clock = Clock(self, clock)
+        self.settle()
+
+    def __enter__(self) -> Interactive:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Close it."""
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def settle(self) -> None:
+        """Let outputs follow the inputs; no time passes.
+
+        Raises:
+            DeviceError: an assertion of the RTL failed, or the simulation is closed.
+        """
+        self.advance(0)
+
+    def advance(self, units: int) -> None:
+        """Settle, then let units of the wave file's time pass (a cycle has 10).
+
+        Raises:
+            DeviceError: an assertion of the RTL failed, or the simulation is closed.
+        """
+        if self._library.tw_unit_evaluate(self._open(), units):
+            text = self._library.tw_unit_error(self._handle).decode(errors="replace")
+            raise DeviceError(f"the RTL stopped the simulation: {text}", field="simulation")
+
+    def start_waves(self, path: Path | str) -> None:
+        """Record every signal to an FST file from now on.
+
+        Raises:
+            DeviceError: the file cannot be written.
+        """
+        handle = self._open()
+        folder = Path(path).parent
+        if not folder.is_dir() or not self._library.tw_unit_open_waves(handle, str(path).encode()):
+            raise DeviceError("the wave file must be writable", field="waves", value=str(path))
+
+    def stop_waves(self) -> None:
+        """Complete the wave file."""
+        self._library.tw_unit_close_waves(self._open())
+
+    def close(self) -> None:
+        """Release the simulation and complete the wave file. Idempotent."""
+        if self._handle:
+            # The pins are the model's memory: they must not be read when it is gone.
+            self.io = Pins({}, {})
+            self._library.tw_unit_destroy(self._handle)
+            self._handle = ctypes.c_void_p()
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle:
+            raise DeviceError("the simulation is closed", field="simulation")
+        return self._handle
+
+
+def load(
+    module: str,
+    *,
+    clock: str = "",
+    sources: Sequence[Path] | None = None,
+    **parameters: int,
+) -> Interactive:
+    """Simulate a module of the RTL by itself.
+
+    Args:
+        module: name of the module, ``tw_fifo`` or ``tilewright_top`` for example.
+        clock: name of its clock pin; by default one of clk_i, aclk, clk, clock.
+        sources: files to elaborate instead of the RTL's manifest.
+        parameters: values of its parameters.
+
+    Raises:
+        BuildError: Verilator or the compiler refuses.
+        ConfigError: the module has no such clock.
+        ToolError: a tool is missing.
+    """
+    files = [LINT_WAIVERS, *(read_manifest(MANIFEST) if sources is None else sources)]
+    library = _build(module, files, parameters)
+    ports = _ports((library.parent / "ports.json").read_text(encoding="utf-8"))
+    pins = [clock] if clock else [name for name in _CLOCKS if name in ports]
+    if not pins or pins[0] not in ports:
+        raise ConfigError(
+            f"module {module} must have its clock among its pins",
+            field="clock",
+            value=clock or "none",
+            remedy=f"name one of {', '.join(ports)}",
+        )
+    return Interactive(library, ports, pins[0])
+
+
+def _declared(header: str) -> list[Port]:
+    """The ports that the generated header of the model declares."""
+    pins = [
+        Port(name=name, bits=int(high) - int(low) + 1, elements=0, is_input=direction == "IN")
+        for direction, name, high, low in _PIN.findall(header)
+    ]
+    arrays = [
+        Port(
+            name=name,
+            bits=int(high) - int(low) + 1,
+            elements=int(elements),
+            is_input=not name.endswith("_o"),
+        )
+        for high, low, elements, name in _ARRAY.findall(header)
+    ]
+    return pins + arrays
+
+
+def _ports(text: str) -> dict[str, Port]:
+    return {entry["name"]: Port(**entry) for entry in json.loads(text)}
+
+
+def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Path:
+    harness = HARNESS_DIR / "interactive.h"
+    flags = [*compiler_flags(waves=True), "-O1", "-w"]
+    key = "unit-" + digest(
+        [
+            module,
+            json.dumps(parameters, sort_keys=True),
+            *_FLAGS,
+            *flags,
+            *(f"{path.name}\0{source_text(path)}" for path in (*files, harness)),
+            _SHIM,
+            _PIN.pattern + _ARRAY.pattern,
+            find_verilator().version,
+            find_compiler().version,
+        ]
+    )
+    target = cache_dir() / "models" / key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        result = work / "result"
+        result.mkdir()
+        verilated = work / "verilated"
+        _verilate(module, files, parameters, verilated)
+        header = (verilated / f"{_PREFIX}.h").read_text(encoding="utf-8")
+        ports = _declared(header)
+        if not ports:
+            raise BuildError("the module must have pins", field=module)
+        listed = json.dumps([asdict(port) for port in ports])
+        (result / "ports.json").write_text(listed, encoding="utf-8")
+        names = [port.name for port in ports]
+        _compile(work, verilated, names, flags, result / LIBRARY_NAME)
+        record = {"module": module}
+        (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        install(result, target)
+    return target / LIBRARY_NAME
+
+
+def _verilate(module: str, files: Sequence[Path], parameters: dict[str, int], folder: Path) -> None:
+    verilator = find_verilator()
+    done = subprocess.run(
+        [
+            str(verilator.path),
+            *_FLAGS,
+            "--trace-fst",
+            *(f"-G{name}={value}" for name, value in parameters.items()),
+            "--top-module",
+            module,
+            "--prefix",
+            _PREFIX,
+            "--Mdir",
+            str(folder),
+            *map(str, files),
+        ],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=verilator.full_environment(),
+    )
+    if done.returncode != 0:
+        raise tool_failure("Verilator refuses the module", done.stderr + done.stdout, r"^%")
+
+
+_SHIM: Final = """
+#include "interactive.h"
+#include "{prefix}.h"
+using Model = InteractiveModel<{prefix}>;
+void vl_stop(const char* file, int line, const char*) {{
+  throw RtlStopped(Where("assertion or $stop", file, line));
+}}
+void vl_fatal(const char* file, int line, const char*, const char* text) {{
+  throw RtlStopped(Where(text, file, line));
+}}
+void vl_finish(const char* file, int line, const char*) {{
+  throw RtlStopped(Where("$finish", file, line));
+}}
+TW_API void* tw_unit_create() {{ return new Model; }}
+TW_API void tw_unit_destroy(Model* model) {{ delete model; }}
+TW_API int32_t tw_unit_evaluate(Model* model, uint64_t units) {{ return model->Evaluate(units); }}
+TW_API const char* tw_unit_error(Model* model) {{ return model->error.c_str(); }}
+TW_API int32_t tw_unit_open_waves(Model* model, const char* p) {{ return model->OpenWaves(p); }}
+TW_API void tw_unit_close_waves(Model* model) {{ model->CloseWaves(); }}
+TW_API void* tw_unit_pin(Model* model, uint32_t index) {{
+  void* const pins[] = {{{pins}}};
+  return pins[index];
+}}
+"""
+"""What is generated around interactive.h for a module."""
+
+
+def _compile(
+    work: Path, verilated: Path, pins: Sequence[str], flags: Sequence[str], output: Path
+) -> None:
+    include = verilator_include(find_verilator())
+    compat, libraries = [], []
+    for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
+        if has_library(header, library):
+            libraries.append(f"-l{library}")
+        else:
+            compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
+    paths = [
+        f"-I{HARNESS_DIR}",
+        f"-isystem{verilated}",
+        f"-isystem{include}",
+        f"-isystem{include / 'vltstd'}",
+    ]
+    unit = work / "unit.cpp"
+    unit.write_text(
+        "".join(f'#include "{path}"\n' for path in sorted(verilated.glob("*.cpp")))
+        + _SHIM.format(prefix=_PREFIX, pins=", ".join(f"&model->top->{name}" for name in pins)),
+        encoding="utf-8",
+    )
+    run_compiler([*flags, *paths, "-c", str(unit), "-o", str(work / "model.o")])
+    runtime = [
+        shared_object(include / f"{name}.cpp", [*flags, *compat, *paths[1:]], waves=True)
+        for name in runtime_units(verilated, _PREFIX)
+    ]
+    run_compiler(
+        [
+            "-shared",
+            "-Wl,-Bsymbolic",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,--no-undefined",
+            str(work / "model.o"),
+            *map(str, runtime),
+            *libraries,
+            "-pthread",
+            "-o",
+            str(output),
+        ]
+    )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans, the file of runs, and going on after a stop."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tilewright.bench.arena import runner
+from tilewright.bench.arena.replay import Event, Run, Trial
+from tilewright.bench.arena.runner import (
+    PAST_TASKS,
+    Contestant,
+    Plan,
+    RunStore,
+    key_of,
+    run_plan,
+)
+from tilewright.bench.arena.tasks import make_task
+from tilewright.host.common.errors import StoreError
+from tilewright.host.network.workload import conv2d
+from tilewright.tuner.search import TunerError
+
+TASK = make_task("schedule", conv2d("small", 4, 32, 32, 3, 1, 1))
+RANDOM = Contestant(label="random", tuner="random")
+BROKEN = Contestant(label="broken", tuner="random", options={"no_such_option": 1})
+
+
+def plan(**changes):
+    defaults = {"tasks": {TASK.id: TASK}, "contestants": [RANDOM], "seeds": 3, "budget": 16}
+    return Plan(**{**defaults, **changes})
+
+
+def a_run(**changes):
+    event = Event(trial=3, cycles=10, flat=4, tuner_seconds=0.5, measured_cycles=99, invalid=1)
+    trial = Trial(**{"task": "t", "tuner": "random", "seed": 1, **changes})
+    return Run(trial=trial, events=(event,), trials=3, tuner_seconds=0.5)
+
+
+def test_a_plan_is_every_combination_with_noise_in_the_masked_arm_alone():
+    trials = list(plan(arms=("masked", "as-published"), noises=(0.0, 0.01), seeds=7).trials())
+    assert len(trials) == len(set(map(key_of, trials))) == 3 * 7
+    assert not [t for t in trials if t.noise and t.arm != "masked"]
+    blocks = [t.seed for t in trials]
+    assert blocks[:15] == [*range(5)] * 3  # all conditions before the next seeds
+
+
+def test_slow_tuners_have_a_smaller_budget():
+    slow = Contestant(label="botorch", tuner="botorch")
+    budgets = {t.tuner: t.budget for t in plan(contestants=[RANDOM, slow], budget=500).trials()}
+    assert budgets == {"random": 500, "botorch": 128}
+
+
+def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    store = RunStore(path)
+    store.add("one", a_run())
+    store.add("two", a_run(options={"x": 1}, noise=0.01, past=("u", "v")))
+    with path.open("a") as file:
+        file.write('{"key": "three", "run": {"tri')
+    again = RunStore(path)
+    assert again.get("one") == a_run()
+    assert again.get("two") == a_run(options={"x": 1}, noise=0.01, past=("u", "v"))
+    assert again.get("three") is None
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="writable"):
+        RunStore(tmp_path / "file" / "runs.jsonl")
+
+
+def test_a_key_depends_on_trial_twin_and_sources(monkeypatch):
+    trial = Trial(task="t", tuner="random", seed=1)
+    assert key_of(trial) == key_of(dataclasses.replace(trial))
+    for change in ({"seed": 2}, {"noise": 0.1}, {"options": {"a": 1}}, {"prior": False}):
+        assert key_of(dataclasses.replace(trial, **change)) != key_of(trial)
+    before = key_of(trial)
+    monkeypatch.setattr(runner, "identity_of", lambda _: "another twin")
+    assert key_of(trial) != before
+
+
+def test_a_changed_algorithm_is_run_anew_and_others_are_not(monkeypatch):
+    runner.sources_of.cache_clear()
+    before = {name: key_of(Trial(task="t", tuner=name, seed=1)) for name in ("random", "genetic")}
+    source = runner._source
+    monkeypatch.setattr(
+        runner, "_source", lambda m: source(m) + ("#" if m.endswith(".genetic") else "")
+    )
+    runner.sources_of.cache_clear()
+    after = {name: key_of(Trial(task="t", tuner=name, seed=1)) for name in ("random", "genetic")}
+    runner.sources_of.cache_clear()
+    assert after["random"] == before["random"]
+    assert after["genetic"] != before["genetic"]
+
+
+def test_a_study_goes_on_where_it_stopped_and_names_what_failed(tmp_path):
+    store = RunStore(tmp_path / "runs.jsonl")
+    nothing = run_plan(plan(), tables=tmp_path, store=store, workers=1, seconds=0)
+    assert (list(nothing.runs), nothing.missing) == ([], 3)
+    part = run_plan(plan(seeds=1), tables=tmp_path, store=store, workers=1)
+    assert len(part.runs) == 1
+    told = []
+    whole = run_plan(
+        plan(contestants=[RANDOM, BROKEN]),
+        tables=tmp_path,
+        store=RunStore(tmp_path / "runs.jsonl"),
+        workers=1,
+        on_progress=lambda done, total, trial: told.append((done, total, trial.seed)),
+    )
+    assert whole.runs[0] == part.runs[0]
+    assert [run.trial.seed for run in whole.runs] == [0, 1, 2]
+    assert whole.missing == 3
+    assert len(whole.failures) == 1
+    assert "no_such_option" in whole.failures[0]
+    assert told[-1][:2] == (6, 6)
+    assert len(told) == 5
+
+
+def test_contestants_are_written_as_names_with_options():
+    parse = Contestant.parse
+    assert parse("random") == RANDOM
+    ablated = parse("dcoc:selection=top,batch=4")
+    assert ablated.options == {"selection": "top", "batch": 4}
+    assert (ablated.label, ablated.tuner) == ("dcoc:selection=top,batch=4", "dcoc")
+    assert not parse("tilewright:no-prior").prior
+    assert parse("autotvm:transfer").transfer
+    assert not parse("autotvm").transfer
+
+
+def test_experience_is_of_other_tasks_and_makes_another_run():
+    tasks = {
+        task.id: task
+        for task in (
+            make_task("schedule", conv2d("x", 4, c, 32, 3, 1, 1)) for c in (16, 32, 48, 64)
+        )
+    }
+    transfer = Contestant.parse("autotvm:transfer")
+    trials = list(plan(tasks=tasks, contestants=[transfer], seeds=1).trials())
+    assert all(len(t.past) == PAST_TASKS and t.task not in t.past for t in trials)
+    assert key_of(trials[0]) != key_of(dataclasses.replace(trials[0], past=()))
+    with pytest.raises(TunerError, match="other tasks"):
+        list(plan(contestants=[transfer]).trials())
+
+
+@pytest.mark.parametrize(("text", "complaint"), [("nobody", "no tuner"), ("dcoc:top", "a value")])
+def test_a_contestant_that_cannot_be_is_refused(text, complaint):
+    with pytest.raises(TunerError, match=complaint):
+        Contestant.parse(text)

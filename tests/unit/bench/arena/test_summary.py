@@ -1,0 +1,540 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures from hand-made records, the page and the plots made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+
+from tilewright.bench.arena.document import document, main, write_document
+from tilewright.bench.arena.markdown import signed
+from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.plots import curves, reached, write_plots
+from tilewright.bench.arena.prices import PRICES, Price
+from tilewright.bench.arena.published import PUBLISHED
+from tilewright.bench.arena.sections import claim
+from tilewright.bench.arena.summary import (
+    arms,
+    common,
+    compile_reductions,
+    coverage,
+    headline,
+    readings,
+    summarise,
+    throughput_gains,
+    trials_to,
+)
+from tilewright.bench.arena.tasks import parts_of
+from tilewright.host.common.errors import ConfigError, StoreError
+from tilewright.host.network.zoo import load_network
+
+NETWORK = "transformer_encoder"
+PARTS = parts_of("per-layer", load_network(NETWORK))
+OPTIMUM = 1000
+SEEDS = 8
+
+
+def a_record(tuner, task, seed, trials_to_1pct, **changes):
+    """A run that reaches the optimum when it reaches 1 %, and 3 % above it otherwise."""
+    reached = trials_to_1pct is not None
+    cycles = OPTIMUM if reached else 1030
+    record = {
+        "what": "run", "track": "per-layer", "task": task, "layer": task[-4:], "hard": True,
+        "optimum": OPTIMUM, "tuner": tuner, "grey": tuner == "tilewright", "seed": seed,
+        "arm": "masked", "noise": 0.0, "budget": 32, "trials": trials_to_1pct or 32,
+        "invalid": 0, "tuner_seconds": 2.0, "cycles": cycles, "flat": 3,
+        "measured_cycles": 50_000, "trials_to_1pct": trials_to_1pct, "trials_to_5pct": 4,
+        "seconds_to_1pct": 1.0 if reached else None, "seconds_to_5pct": 0.5,
+        "cycles_to_1pct": 20_000 if reached else None, "cycles_to_5pct": 5_000,
+        "regret": {"16": math.log(1.03), "32": math.log(cycles / OPTIMUM)},
+        "curve": [[1, 5000], [4, 1030], [trials_to_1pct or 32, cycles]],
+    }  # fmt: skip
+    return {**record, **changes}
+
+
+def some_records():
+    needs = {"random": 30, "autotvm": 20, "dcoc": 12, "tilewright": 9}
+    return [
+        a_record(tuner, part.task, seed, trials + seed % 2)
+        for tuner, trials in needs.items()
+        for part in PARTS
+        for seed in range(SEEDS)
+    ]
+
+
+def a_part(records, **conditions):
+    """What one run of `bench/tuners.py` writes."""
+    task = {
+        "what": "task", "layer": "one", "points": 9, "legal": 6, "legal_share": 2 / 3,
+        "optimum_cycles": OPTIMUM, "within_1pct": 1, "within_5pct": 2, "random_median_1pct": 40,
+        "hard": True,
+    }  # fmt: skip
+    tasks = [{**task, "task": part.task} for part in PARTS]
+    return {
+        "records": [*tasks, *records],
+        "summary": summarise(records, networks=[NETWORK]),
+        "conditions": {
+            "fidelity": "twin", "twin": "twin-0", "memory": "m", "space": "vta",
+            "track": "per-layer", "configurations": ["a", "b"], "networks": [NETWORK],
+            "layers": "all", "hard_only": True, "seeds": SEEDS, "budget": 32,
+            "small_budgets": {"botorch": 64}, "batch": 8, "initial_points": 8,
+            "arms": ["masked"], "noise_percent": [0.0],
+            "prices": {name: vars(price) for name, price in PRICES.items()},
+            "sources": {"random": "0", "dcoc": "1"}, "runs_missing": 0, "failures": [],
+            **conditions,
+        },
+    }  # fmt: skip
+
+
+def a_study(records, **conditions):
+    return merge([a_part(records, **conditions)])
+
+
+@pytest.fixture(scope="module")
+def study():
+    return a_study(some_records())
+
+
+def test_trials_are_medians_and_censored_when_most_runs_miss():
+    rows = [a_record("x", "t", s, n) for s, n in enumerate([5, 7, 9, None])]
+    assert trials_to(rows, "1pct") == {"x": 7}
+    missed = [a_record("x", "t", s, n) for s, n in enumerate([5, None, None, None])]
+    assert trials_to(missed, "1pct") == {"x": None}
+    assert trials_to(missed, "5pct") == {"x": 4}
+
+
+def test_throughput_gain_is_of_latencies_weighted_by_counts():
+    heavy = max(PARTS, key=lambda p: p.count)
+    rows = [
+        a_record(tuner, part.task, seed, 9, cycles=2000 if slow and part is heavy else 1000)
+        for tuner, slow in (("autotvm", True), ("dcoc", False))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    total = sum(p.count for p in PARTS)
+    expected = 100 * ((total + heavy.count) / total - 1)
+    gains = throughput_gains(rows, [NETWORK], "per-layer", 32)
+    assert gains == {NETWORK: {"dcoc": pytest.approx([expected] * 3)}}
+    figures = summarise(rows, networks=[NETWORK])
+    assert figures["throughput_gain_over_autotvm_pct"][NETWORK]["dcoc"] == pytest.approx(expected)
+    assert figures["throughput_quartiles_pct"][NETWORK]["dcoc"] == pytest.approx([expected] * 2)
+
+
+def test_compile_time_adds_the_tuner_and_its_measurements_and_ends_at_the_target():
+    price = Price(seconds_per_trial=0.1, seconds_per_cycle=1e-4, source="test")
+    task = PARTS[0].task
+    rows = [
+        # misses the target: its whole run is billed
+        a_record("autotvm", task, 0, None, tuner_seconds=7.8),  # 7.8 + 32 * 0.1 + 5 = 16
+        a_record("dcoc", task, 0, 10),  # 1 + 10 * 0.1 + 2 = 4
+    ]
+    saved = compile_reductions(rows, [NETWORK], "per-layer", price, 32)
+    assert saved == {NETWORK: {"dcoc": pytest.approx(75.0)}}
+
+
+def test_a_seed_that_misses_a_layer_is_left_out_of_the_network():
+    rows = [r for r in some_records() if (r["tuner"], r["seed"]) != ("dcoc", 0)]
+    rows += [a_record("dcoc", PARTS[0].task, 0, 12, cycles=1)]  # would be a huge gain
+    gains = throughput_gains(rows, [NETWORK], "per-layer", 32)[NETWORK]
+    assert gains["dcoc"] == pytest.approx([0.0] * (SEEDS - 1))
+
+
+def test_coverage_is_the_share_of_multiply_accumulates():
+    network = load_network(NETWORK)
+    half = [a_record("x", PARTS[0].task, 0, 9)]
+    workload = network.workloads[0]
+    expected = 100 * workload.macs * workload.count / network.macs
+    assert coverage(half, [NETWORK, "alexnet"], "per-layer") == {NETWORK: pytest.approx(expected)}
+
+
+def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
+    task = PARTS[0].task
+    early = {"cycles": 1500, "trials": 16, "tuner_seconds": 0.5, "measured_cycles": 10_000}
+    rows = [
+        a_record("autotvm", task, 0, 20, states={"16": early}),  # 1 % after 20, 1.5 times after 16
+        a_record("dcoc", task, 0, None, budget=16, trials=16, cycles=1200, tuner_seconds=0.5,
+                 measured_cycles=10_000),
+    ]  # fmt: skip
+    found = summarise(rows, networks=[NETWORK])
+    assert found["network_budget"] == 16
+    assert found["throughput_gain_over_autotvm_pct"] == {
+        NETWORK: {"dcoc": pytest.approx(100 * (1500 / 1200 - 1))}
+    }
+    assert found["compile_time_reduction_pct"] == {NETWORK: {"dcoc": pytest.approx(0)}}
+    assert found["full"]["network_budget"] == 32
+    assert found["full"]["throughput_gain_over_autotvm_pct"] == {}
+
+
+def test_runs_of_the_largest_budget_are_shown_by_themselves():
+    task = PARTS[0].task
+    state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 30_000}
+    long = {
+        "budget": 64,
+        "regret": {"32": math.log(1.03), "64": 0.0},
+        "states": {"32": state},
+    }
+    rows = [
+        a_record("autotvm", task, 0, 20, **long),
+        *(a_record("autotvm", task, seed, None) for seed in (1, 2)),
+        a_record("dcoc", task, 0, None),
+    ]
+    found = summarise(rows, networks=[NETWORK])["longest"]
+    assert (found["budget"], found["tasks"], found["seeds"]) == (64, 1, 1)
+    assert found["log_regret"]["64"] == {"autotvm": {"value": 0, "low": 0, "high": 0}}
+    assert found["log_regret"]["32"].keys() == {"autotvm"}
+    page = document(a_study(rows))
+    assert "The runs of 64 measurements alone (1 of the tasks, 1 seeds)" in page
+    assert "| `autotvm` | 3 | 3 | 32 to 64 |" in page
+    alike = [row for row in rows if row["budget"] == 32]
+    assert summarise(alike, networks=[NETWORK])["longest"] is None
+
+
+def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(tmp_path):
+    task = PARTS[0].task
+    rows = [a_record("autotvm", task, seed, 3, budget=32) for seed in range(3)]
+    late = a_record("autotvm", task, 3, 50, budget=64)
+    for figure in (curves([*rows, late]), reached([*rows, late])):
+        assert max(max(trace.x) for trace in figure.data) == 32
+    assert max(reached([*rows, late]).data[0].y) == 0.75
+    text = write_plots(a_study([*rows, late]), tmp_path / "plots.html").read_text()
+    assert "Best so far (the runs of 64 measurements alone)" in text
+
+
+def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
+    extra = [
+        a_record("random", "easy", 0, 1, hard=False),
+        a_record("random", PARTS[0].task, 0, 1, noise=0.01),
+        a_record("random", PARTS[0].task, 0, 1, arm="as-published", invalid=1),
+        a_record("random", PARTS[0].task, 0, 1, track="schedule"),
+    ]
+    with_extra = summarise([*some_records(), *extra], networks=[NETWORK])
+    without = summarise(some_records(), networks=[NETWORK])
+    for key in ("trials_to_1pct", "log_regret", "tests", "headline_tasks"):
+        assert with_extra[key] == without[key]
+    assert with_extra["arms"]["conditions"] == ["masked", "masked, noise 1 %", "as-published"]
+
+
+def test_every_task_weighs_alike_when_a_tuner_has_more_seeds_on_some():
+    first, second = (part.task for part in PARTS[:2])
+    others = [part.task for part in PARTS[1:]]
+    rows = [
+        *(a_record("dcoc", first, seed, 30) for seed in range(20)),
+        *(a_record("dcoc", task, seed, 5) for task in others for seed in range(2)),
+    ]
+    kept, left_out = headline(rows)
+    assert not left_out
+    assert {(r["task"], r["seed"]) for r in kept} == {
+        (part.task, seed) for part in PARTS for seed in range(2)
+    }
+    alone = [a_record("ppo", first, 0, 5), *(a_record("ppo", task, 1, 5) for task in others)]
+    kept, left_out = headline([*rows, *alone])
+    assert left_out == ["ppo"]
+    assert {r["seed"] for r in common([*rows, a_record("ppo", second, 7, 5)])} == {0, 1, 7}
+
+
+def test_a_tuner_that_misses_a_task_is_left_out_and_named():
+    rows = [*some_records(), a_record("botorch", PARTS[0].task, 0, 2)]
+    summary = summarise(rows, networks=[])
+    assert summary["incomplete"] == ["botorch"]
+    assert summary["trials_to_1pct"] == summarise(some_records(), networks=[])["trials_to_1pct"]
+    assert "left out here: `botorch`" in document(a_study(rows))
+
+
+def test_a_censored_reference_gives_a_bound():
+    missing = [{**r, "trials_to_1pct": None} for r in some_records() if r["tuner"] == "random"]
+    rows = [r for r in some_records() if r["tuner"] != "random"] + missing
+    bound = "> 2.75 (2.75 to 2.75)"
+    same = "| `dcoc` | 40 | 8 | 32 | 12 (12 to 12) | 4 (4 to 4) |"
+    assert f"{same} {bound} | 1.00 (1.00 to 1.00) |" in document(a_study(rows))
+
+
+def test_slow_tuners_are_compared_with_all_others_on_the_tasks_that_all_were_run_on():
+    few = [part.task for part in PARTS[:2]]
+    rows = [*some_records(), *(a_record("ppo", task, s, 3) for task in few for s in range(4))]
+    summary = summarise(rows, networks=[NETWORK])
+    assert summary["incomplete"] == ["ppo"]
+    assert summary["headline_tasks"] == len(PARTS)
+    shared = summary["common"]
+    assert shared["headline_tasks"] == 2
+    assert shared["trials_to_1pct"]["ppo"] == 3
+    assert shared["trials_to_1pct"]["dcoc"] == 12
+    assert shared["tests"]["dcoc < ppo"]["pairs"] == 2 * 4
+    assert shared["coverage"][NETWORK] < summary["coverage"][NETWORK]
+    page = document(a_study(rows))
+    assert f"2 hard tasks ({NETWORK} {PARTS[0].layer}, {NETWORK} {PARTS[1].layer})" in page
+    assert page.index("## Every tuner") < page.index(
+        "| `ppo` | 8 | 4 | 32 | 3 (3 to 3) | 4 (4 to 4) | 10.00 ("
+    )
+
+
+def test_break_even_is_of_the_tasks_and_seeds_of_both():
+    rows = [
+        a_record("random", "a", 0, 30, seconds_to_1pct=0.0),
+        a_record("random", "b", 0, None, tuner_seconds=0.0, trials=999),
+        a_record("dcoc", "a", 0, 10, seconds_to_1pct=4.0),
+    ]
+    found = summarise(rows, networks=[])["common"]["break_even_seconds"]
+    assert found["dcoc"]["random"] == pytest.approx(4.0 / 20)
+    assert found["random"] == {}
+
+
+def test_arms_compare_the_same_tasks_and_seeds_of_a_tuner():
+    changes = {"masked": {}, "as-published": {"arm": "as-published", "invalid": 5}}
+    rows = [a_record("x", "t", s, 10, **changes["masked"]) for s in range(5)]
+    rows += [a_record("x", "t", s, 20, trials=20, **changes["as-published"]) for s in range(3)]
+    rows += [a_record("y", "t", 0, 10)]  # in one arm alone
+    rows += [a_record("z", "t", 0, 10), a_record("z", "t", 0, 30, noise=0.01)]
+    found = arms(rows)
+    assert found["conditions"] == ["masked", "as-published", "masked, noise 1 %"]
+    assert set(found["tuners"]) == {"x", "z"}
+    assert found["tuners"]["z"]["masked, noise 1 %"]["trials_to_1pct"] == 30
+    assert "as-published" not in found["tuners"]["z"]
+    own = found["tuners"]["x"]
+    assert (own["tasks"], own["runs"]) == (1, 3)
+    assert own["masked"] == {"trials_to_1pct": 10, "invalid_share": 0}
+    assert own["as-published"] == {"trials_to_1pct": 20, "invalid_share": 0.25}
+    assert arms(rows[:5]) == {"conditions": [], "tuners": {}}
+
+
+def test_parts_make_one_study_without_repetition():
+    rows = some_records()
+    longer = [{**r, "budget": 64, "states": {"32": r}} for r in rows if r["tuner"] == "random"]
+    whole = merge([a_part(rows), a_part([*rows[-3:], *longer], seeds=3, runs_missing=2)])
+    runs = [r for r in whole["records"] if r["what"] == "run"]
+    assert len(runs) == len(rows)
+    assert {r["budget"] for r in runs if r["tuner"] == "random"} == {64}
+    page = document(whole)
+    assert "--json build/bench/tuners-2.json" in page
+    assert "2 runs of the plan were not made" in page
+
+
+def test_parts_that_do_not_fit_together_are_refused():
+    with pytest.raises(ConfigError, match=r"must agree.*twin-1"):
+        merge([a_part([]), a_part([], twin="twin-1")])
+    with pytest.raises(ConfigError, match="needs a part"):
+        merge([])
+
+
+def test_a_clear_winner_is_better_and_equal_tuners_tie():
+    rows = some_records()
+    rows += [{**r, "tuner": "twin"} for r in rows if r["tuner"] == "dcoc"]
+    tests = summarise(rows, networks=[])["tests"]
+    assert tests["autotvm < dcoc"]["verdict"] == "worse"
+    assert tests["dcoc < twin"]["verdict"] == "tie"
+    assert tests["random < autotvm"]["losses"] == len(PARTS) * SEEDS
+
+
+def test_summary_is_plain_data_with_the_promised_keys(study):
+    summary = json.loads(json.dumps(study["summary"]))
+    assert summary["trials_to_1pct"] == {
+        "random": 30, "autotvm": 20, "dcoc": 12, "tilewright": 9,
+    }  # fmt: skip
+    for key in (
+        "trials_to_5pct", "throughput_gain_over_autotvm_pct", "compile_time_reduction_pct",
+    ):  # fmt: skip
+        assert summary[key]
+    assert set(summary["compile_time_reduction_pct"][NETWORK]) == {"random", "dcoc", "tilewright"}
+
+
+def test_the_page_holds_the_figures_and_separates_the_tracks(study):
+    page = document(study)
+    black, grey = page.index("### Black-box"), page.index("### Grey-box")
+    same = "4 (4 to 4) | 2.50 (2.50 to 2.50) | 1.00 (1.00 to 1.00) |"
+    assert black < page.index(f"| `dcoc` | 40 | 8 | 32 | 12 (12 to 12) | {same}") < grey
+    assert grey < page.index("| `tilewright` | 40 | 8 | 32 | 9 (9 to 9) | 4 (4 to 4) | 3.33 (")
+    rows = [line for line in page.splitlines() if line.startswith("| `autotvm` | 1.67")]
+    assert len(rows) == 1  # dcoc needs fewer in all pairs
+    assert "| 1.67 (1.67 to 1.67) | 1.00 (1.00 to 1.00), tie | 40, 0; " in rows[0]
+    assert rows[0].split(" | ")[3].endswith("better")
+    assert rows[0].split(" | ")[4].startswith(f"{len(PARTS)}, 0; ")
+    assert f"| {NETWORK} | {len(PARTS)} | {len(PARTS)} | {len(PARTS)} | 100 % | 100 % |" in page
+    for published in PUBLISHED:
+        assert published.claim in page
+    assert "--seeds 8 --budget 32 --arms masked --noise 0 --hard --tuners 'random dcoc'" in page
+    assert "Incomplete" not in page
+    assert "Not confirmed" in page
+
+
+def test_the_page_is_clean_markdown(study):
+    page = document(study)
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+    headings = re.findall(r"^#+ .*", page, re.MULTILINE)
+    assert len(headings) == len(set(headings))
+    assert not re.search(r"[^\s#]#+ ", page.replace("`", ""))
+    assert "\n\n\n" not in page
+
+
+def test_the_page_holds_the_default_tuner_to_its_aim():
+    part = [p.task for p in PARTS]
+    box = [a_record("tilewright:no-prior", task, seed, 8) for task in part for seed in range(SEEDS)]
+    needs = summarise(some_records(), networks=[])["trials_to_1pct"]
+    page = document(a_study([*some_records(), *box]))
+    assert f"best baseline, here `dcoc` with {needs['dcoc']:.0f}" in page
+    ratio = needs["dcoc"] / 8
+    figure = f"{ratio:.2f} ({ratio:.2f} to {ratio:.2f}) times fewer: missed."
+    assert f"`tilewright:no-prior` against it: {figure}" in page
+    few = [{**r, "trials_to_1pct": 3} if r["tuner"] == "tilewright" else r for r in some_records()]
+    assert "times fewer: met, with a prior that the baselines lack" in document(a_study(few))
+    alone = [r for r in some_records() if r["tuner"] == "tilewright"]
+    assert "best baseline" not in document(a_study(alone))
+
+
+def test_a_thousand_measurements_are_read_both_ways():
+    each = 1000 // len(PARTS)
+    curves = {
+        "dcoc": [[1, 4000], [each, 2000], [each + 1, 1500], [1000, 1000]],
+        "autotvm": [[1, 5000], [each - 1, 3000], [1000, 1100]],
+    }
+    rows = [
+        a_record(tuner, part.task, seed, 9, budget=1000, trials=1000, curve=curve)
+        for tuner, curve in curves.items()
+        for part in PARTS
+        for seed in range(2)
+    ]
+    found = readings(rows, [NETWORK, "alexnet"], "per-layer")
+    assert found == {
+        NETWORK: {
+            "tasks": len(PARTS), "of": len(PARTS), "each": each,
+            "per_task": pytest.approx([10.0, 10.0]), "per_network": pytest.approx([50.0, 50.0]),
+        }
+    }  # fmt: skip
+    assert readings([r for r in rows if r["tuner"] == "dcoc"], [NETWORK], "per-layer") == {}
+    assert readings([{**r, "budget": 999} for r in rows], [NETWORK], "per-layer") == {}
+    few = readings([r for r in rows if r["task"] != PARTS[0].task], [NETWORK], "per-layer")
+    assert (few[NETWORK]["tasks"], few[NETWORK]["each"]) == (len(PARTS) - 1, each)
+    page = document(a_study(rows))
+    gains = f"+10.0 (+10.0 to +10.0) | +50.0 (+50.0 to +50.0); {each} each |"
+    assert f"| {NETWORK} | {len(PARTS)} of {len(PARTS)} | 100 % | 2 | {gains}" in page
+    assert "both readings" not in document(a_study(some_records()))
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "said", "unsaid"),
+    [
+        (0.89, 1.12, 1.49, ("a tie", "the aim is missed"), ": met"),
+        (0.8, 1.5, 2.4, ("a tie", "the aim is not shown"), "missed"),
+        (1.2, 1.5, 1.9, (": missed",), "tie"),
+        (1.2, 1.5, 2.9, ("neither shown nor missed",), ": met"),
+        (2.1, 2.5, 2.9, (": met",), "tie"),
+        (0.5, 0.7, 0.9, ("behind", "the aim is missed"), ": met"),
+    ],
+)
+def test_no_more_is_claimed_than_the_interval_allows(low, value, high, said, unsaid):
+    verdict = "better" if low > 1 else "worse" if high < 1 else "tie"
+    text = claim({"low": low, "value": value, "high": high, "verdict": verdict})
+    assert f"{value:.2f} ({low:.2f} to {high:.2f}) times fewer" in text
+    assert all(words in text for words in said)
+    assert unsaid not in text
+
+
+def test_seeds_cannot_make_up_for_tasks():
+    """Ahead on three tasks and behind on two: a tie of tasks, however many seeds agree."""
+    needs = {"dcoc": [10, 10, 10, 20, 20], "autotvm": [12, 12, 12, 14, 14]}
+    rows = [
+        a_record(tuner, part.task, seed, own[n])
+        for tuner, own in needs.items()
+        for n, part in enumerate(PARTS)
+        for seed in range(40)
+    ]
+    figures = summarise(rows, networks=[])
+    ratio = figures["ratio_to_1pct"]["dcoc"]["autotvm"]
+    assert ratio["value"] == pytest.approx(1.2)
+    assert ratio["low"] < 1 < ratio["high"]
+    assert (ratio["verdict"], ratio["tasks"], ratio["budget"]) == ("tie", len(PARTS), 32)
+    test = next(t for name, t in figures["tests"].items() if "dcoc" in name)
+    assert test["p"] < 0.05 < test["tasks"]["p"]
+    assert (test["pairs"], test["tasks"]["pairs"]) == (40 * len(PARTS), len(PARTS))
+    assert figures["interval_to_1pct"]["dcoc"] == {"value": 10, "low": 10, "high": 20}
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus_sign():
+    assert [signed(v) for v in (-0.04, 0.04, -0.06, None)] == ["+0.0", "+0.0", "-0.1", "-"]
+
+
+def test_a_few_tasks_give_no_verdict():
+    few = [part.task for part in PARTS[:4]]
+    rows = [
+        a_record(tuner, task, seed, n)
+        for tuner, n in (("tilewright", 3), ("autotvm", 30))
+        for task in few
+        for seed in range(30)
+    ]
+    ratio = summarise(rows, networks=[])["ratio_to_1pct"]["tilewright"]["autotvm"]
+    assert (ratio["low"], ratio["verdict"], ratio["tasks"]) == (10.0, "untold", 4)
+    page = document(a_study(rows))
+    assert "times fewer, on 4 tasks, too few to say" in page
+    assert "(10.00 to 10.00), untold |" in page
+
+
+def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
+    rows = [
+        a_record(tuner, part.task, seed, n)
+        for tuner, n in (("dcoc", 11), ("autotvm", None))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    figures = summarise(rows, networks=[])
+    assert figures["ratio_to_1pct"]["dcoc"]["autotvm"]["value"] == 3.0
+    assert figures["interval_to_1pct"]["autotvm"]["low"] == 33
+    page = document(a_study(rows))
+    assert re.search(r"\| `autotvm` \| 15 \| 3 \| 32 \| more \|", page)
+
+
+def test_what_was_chosen_on_these_layers_stands_beside_the_figures():
+    page = document(a_study(some_records()))
+    section = page[page.index("## Measurements") : page.index("## Regret")]
+    assert "two constants of its prior were chosen on" in section
+    assert "but for what is said below the medians" in page
+    others = [r for r in some_records() if r["tuner"] != "tilewright"]
+    page = document(a_study(others))
+    assert "chosen on" not in page
+    assert "none was fitted to these runs." in page
+
+
+def test_the_page_says_what_is_missing_wrong_and_compared():
+    rows = [
+        {"what": "confirmation", "layer": "C1", "hw": "a", "equal": False, "failure": "differs"},
+        {"what": "confirmation", "layer": "C2", "hw": "a", "equal": True, "failure": ""},
+        {"what": "selection", "selection": "top", "ratios": [1.0, 1.5, 2.0]},
+    ]
+    broken = a_study(
+        some_records(), runs_missing=1234, failures=["ppo: ValueError: no"], note="Stopped early."
+    )
+    broken["records"] += rows
+    page = document(broken)
+    assert "1,234 runs of the plan were not made" in page
+    assert "- ppo: ValueError: no" in page
+    assert "- Stopped early." in page
+    assert "1 of 2 distinct points" in page
+    assert f"{len(PARTS) - 2} of the winners were not run" in page
+    assert "- C1 on a: differs" in page
+    assert "| top | 1 | 1.000 | 1.500 | 2.000 |" in page
+
+
+def test_the_command_writes_the_page_from_the_json(study, tmp_path, capsys):
+    source, page = tmp_path / "part.json", tmp_path / "page.md"
+    source.write_text(json.dumps(a_part(some_records())))
+    assert main([str(source), str(page), "--html", str(tmp_path / "plots.html")]) == 0
+    assert page.read_text() == document(study)
+    assert "Plotly.newPlot" in (tmp_path / "plots.html").read_text()
+    with pytest.raises(SystemExit):
+        main([])
+    assert "usage" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_document(study, tmp_path / "none" / "page.md")
+
+
+def test_plots_are_one_file_without_external_loads(study, tmp_path):
+    study["records"].append({"what": "selection", "selection": "confidence", "ratios": [1.0, 1.1]})
+    text = write_plots(study, tmp_path / "new" / "plots.html").read_text()
+    assert text.count("Plotly.newPlot") == 4
+    assert not re.search(r"<(script|link)[^>]*(src|href)=", text)
+    for tuner in study["summary"]["trials_to_1pct"]:
+        assert tuner in text
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_plots(study, tmp_path / "file" / "plots.html")

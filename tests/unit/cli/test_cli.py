@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command tells users what they can act on, in one line, with the right exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
+from support.postgres import new_database
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.host.network import golden
+from tilewright.sim.executor import ray_executor
+from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.measure import oracle
+from tilewright.tuner.schedule import rules
+from tilewright.tuner.search import TUNERS
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.settings import StudySettings
+
+TINY_LAYERS = [
+    "tune", "resnet18", "--layers", "C10,C11", "--budget", "12", "--configs", "2",
+    "--screen", "none",
+]  # fmt: skip
+
+
+def make_settings(**changes: Any) -> StudySettings:
+    values: dict[str, Any] = {"model": "m", "tasks": TASKS, "board": BOARD, "memory": MEMORY}
+    return StudySettings(**{**values, "base": BASE, **changes})
+
+
+def call(arguments: Sequence[str]):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """`tune` on the analytic accelerator; the mapping holds the latest oracle."""
+    made: dict[str, Any] = {}
+
+    def make(fidelity: str, executor: object) -> AnalyticOracle:
+        assert fidelity == "rtl"
+        made["executor"] = executor
+        made["oracle"] = made.get("next") or AnalyticOracle()
+        return made["oracle"]
+
+    monkeypatch.setattr(oracle, "DeviceOracle", make)
+    monkeypatch.setattr(rules, "host_rules", lambda: RULES)
+    return made
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, json\nfrom typer.testing import CliRunner\nfrom tilewright.cli import app\n"
+        "r = CliRunner().invoke(app, ['--help'])\nassert r.exit_code == 0, r.output\n"
+        "print(json.dumps([m for m in ('torch', 'plotly', 'sqlalchemy', 'onnx', 'numpy')"
+        " if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "doctor",
+        "configs",
+        "boards",
+        "tuners",
+        "allocators",
+        "sim",
+        "tune",
+        "certify",
+        "exhaust",
+        "report",
+    ],
+)
+def test_every_command_explains_itself(command: str) -> None:
+    result = call([command, "--help"])
+    assert result.exit_code == 0
+    assert f"tilewright {command}" in result.output or command in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["sim", "C99"], ["layer", "C99", "C2"]),
+        (["sim", "C2", "--hw", "nothing"], ["hw", "nothing", "pynq-16x16"]),
+        (["sim", "C2", "--memory", "nothing"], ["memory", "ideal"]),
+        (["sim", "C2", "--network", "nothing"], ["nothing", "resnet18"]),
+        (["sim", "C2", "--schedule", "missing.yaml"], ["missing.yaml"]),
+        (["sim", "C2", "--device", "reference", "--waves", "w.fst"], ["waves"]),
+        (["tune", "nothing"], ["nothing", "resnet18"]),
+        (["tune", "missing.onnx"], ["missing.onnx"]),
+        (["tune", "resnet18", "--board", "nothing"], ["board", "pynq-z2"]),
+        (["tune", "resnet18", "--layers", "C99"], ["layer", "C99"]),
+        (["tune", "resnet18", "--budget", "3"], ["budget", "3"]),
+        (["tune", "resnet18", "--allocator", "nothing"], ["allocator", "nothing", "headroom"]),
+        (["tune", "resnet18", "--allocator", "hindsight"], ["allocator", "hindsight"]),
+        (
+            ["tune", "resnet18", "--warm-start", "none.sqlite"],
+            ["none.sqlite", "no such trial store"],
+        ),
+        (["report", "--runs", "nowhere"], ["no such trial store"]),
+        (["tune", "resnet18", "--ray", ""], ["--ray: must not be empty"]),
+        (["tune", "resnet18", "--store="], ["--store: must not be empty"]),
+        (["compile", "m.onnx", "-o", ""], ["-o: must not be empty"]),
+        (["sim", "C2", "--hw", "\udcc3"], ["--hw: must be text", "'\\udcc3'"]),
+        (["tune", "--name=\udcc3", "resnet18"], ["--name: must be text"]),
+        (["sim", "\udcc3"], ["argument 2: must be text"]),
+    ],
+)
+def test_user_errors_are_one_line_and_exit_code_2(
+    arguments: list[str], parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("block_in: 12", "power of two"),
+        ("block_in: [", "valid YAML"),
+        ("blocks: 3", "unknown key"),
+        ("- 1", "mapping"),
+    ],
+)
+def test_a_bad_configuration_file_is_refused(tmp_path: Path, text: str, part: str) -> None:
+    path = tmp_path / "hw.yaml"
+    path.write_text(text)
+    result = call(["sim", "C2", "--hw", str(path)])
+    assert result.exit_code == 2
+    assert part in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_illegal_schedule_is_refused_with_its_rule(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("tile_h: 56\ntile_w: 56\ntile_ci: 4\ntile_co: 4\n")
+    result = call(["sim", "C2", "--schedule", str(path)])
+    assert result.exit_code == 2
+    assert "needs" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_truncated_onnx_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(b"\x08\x07\x12\xff\xff")
+    result = call(["tune", str(path)])
+    assert result.exit_code == 2
+    assert "cut.onnx" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_sim_on_the_reference_checks_the_output() -> None:
+    result = call(["sim", "C10", "--device", "reference"])
+    assert result.exit_code == 0, result.output
+    assert "bit-exact, 25,088 int8 elements" in result.output
+
+
+def test_sim_exits_1_when_the_output_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = golden.conv2d_int8
+    monkeypatch.setattr(golden, "conv2d_int8", lambda *a: honest(*a) ^ 1)
+    result = call(["sim", "C10", "--device", "reference"])
+    assert result.exit_code == 1
+    assert "WRONG RESULT: 25088 of 25088" in result.stderr
+
+
+def test_sim_on_the_rtl_prints_cycles_bound_and_units() -> None:
+    result = call(["sim", "FC", "--network", "resnet18", "--hw", "edge-8x8"])
+    assert result.exit_code == 0, result.output
+    for part in ("cycles; bound", "% of the bound", "gemm", "bytes_read", "bit-exact"):
+        assert part in result.output
+
+
+def test_lists_configurations_and_boards() -> None:
+    configs, boards = call(["configs"]), call(["boards"])
+    assert configs.exit_code == boards.exit_code == 0
+    assert "pynq-16x16" in configs.output
+    assert "pynq-z2" in boards.output
+
+
+def test_tune_prints_a_summary_and_writes_a_report(analytic, tmp_path: Path) -> None:
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "the untuned" in result.output
+    (report,) = tmp_path.glob("*.html")
+    assert report.name in result.output.replace("\n", "")
+    again = call(["report", "--runs", str(tmp_path), "--output", str(tmp_path / "x.html")])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "x.html").read_text() == report.read_text()
+
+
+def test_an_interrupted_tune_exits_130_and_resumes(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(stop_after=5)
+    stopped = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert stopped.exit_code == 130
+    assert "resumes" in stopped.output
+    analytic["next"] = AnalyticOracle()
+    resumed = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert resumed.exit_code == 0, resumed.output
+    assert "5 trials are already in the store" in resumed.output
+    assert len(analytic["oracle"].measured) == 7
+
+
+def test_other_settings_under_one_name_are_refused(analytic, tmp_path: Path) -> None:
+    arguments = [*TINY_LAYERS, "--runs", str(tmp_path), "--name", "mine"]
+    assert call(arguments).exit_code == 0
+    result = call([*arguments, "--seed", "9"])
+    assert result.exit_code == 2
+    assert "seed (was 0, now 9)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["--layers", "C10,C9"], ["--space", "vta"], ["--seed", "1"], ["--configs", "3"],
+     ["--base", "edge-8x8"], ["--memory", "ideal"], ["--objective", "edp"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_makes_another_study_makes_another_default_name(analytic, tmp_path, other) -> None:
+    assert call([*TINY_LAYERS, "--runs", str(tmp_path)]).exit_code == 0
+    second = call([*TINY_LAYERS, "--runs", str(tmp_path), *other])
+    assert second.exit_code == 0, second.output
+    with Store(tmp_path / "studies.sqlite") as store:
+        assert [study.status for study in store.studies()] == ["complete"] * 2
+
+
+def test_default_names_differ_by_fidelity_screen_and_warm_start() -> None:
+    settings = make_settings()
+    names = {
+        settings.default_name(fidelity="rtl", warm_start=""),
+        settings.default_name(fidelity="dpi", warm_start=""),
+        settings.default_name(fidelity="rtl", warm_start="a.sqlite"),
+        make_settings(screen="twin").default_name(fidelity="rtl", warm_start=""),
+        make_settings(batch=9).default_name(fidelity="rtl", warm_start=""),
+    }
+    assert len(names) == 5
+
+
+def test_a_study_name_that_acts_on_a_terminal_is_refused_and_shown_harmless(
+    analytic, tmp_path: Path
+) -> None:
+    refused = call([*TINY_LAYERS, "--runs", str(tmp_path), "--name", "a\x1b[2J"])
+    assert refused.exit_code == 2
+    assert "printable" in refused.stderr
+    with Store(tmp_path / "studies.sqlite") as store:  # as another program may have made it
+        mapping = {**make_settings().to_mapping(), "oracle": "o", "fidelity": "rtl"}
+        store.open_study("a\x1b[2J", mapping, {})
+    shown = call(["report", "--runs", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "\x1b" not in shown.output
+    assert [path.name for path in tmp_path.glob("*.html")] == ["a_[2J.html"]
+
+
+def test_a_study_whose_trials_all_fail_is_no_success(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(fail=lambda r: r.workload.name == "C10")
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no configuration has a valid measurement of every layer" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_wrong_results_make_tune_fail(analytic, tmp_path: Path) -> None:
+    analytic["next"] = AnalyticOracle(wrong=lambda r: r.schedule.oc_threading == 2)
+    result = call([*TINY_LAYERS, "--tuner", "random", "--runs", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "WRONG RESULT" in result.output
+
+
+def test_a_screened_study_refuses_an_oracle_that_counts_otherwise(analytic, tmp_path) -> None:
+    arguments = [word for word in TINY_LAYERS if word not in ("--screen", "none")]
+    result = call([*arguments, "--runs", str(tmp_path)])
+    assert "search on twin, confirmed on rtl" in result.output
+    assert result.exit_code == 2
+    assert "analytic and twin must count alike" in result.stderr
+
+
+def test_tuners_lists_every_algorithm_with_its_track() -> None:
+    result = call(["tuners"])
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line for line in result.output.splitlines()[1:] if line.strip()}
+    assert set(TUNERS) <= set(lines)
+    assert "grey-box" in lines["tilewright"]
+    assert "black-box" in lines["random"]
+
+
+def test_allocators_lists_what_a_study_can_use() -> None:
+    result = call(["allocators"])
+    assert result.exit_code == 0
+    for name, spec in ALLOCATORS.items():
+        assert spec.summary in result.output, name
+
+
+def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: Path) -> None:
+    words = [*TINY_LAYERS, "--runs", str(tmp_path)]
+    first = call([*words, "--name", "first", "--allocator", "ansor", "--objective", "edp"])
+    assert first.exit_code == 0, first.output
+    assert "allocator ansor" in first.output
+    assert "networks that no other one beats" in first.output
+    store = tmp_path / "studies.sqlite"
+    again = [*words, "--name", "second", "--warm-start", f"{store}:first", "--seed", "1"]
+    early = call([*again, "--seconds", "0"])
+    assert early.exit_code == 2, "a study without a complete network is no success"
+    assert "no configuration has a valid measurement of every layer" in early.stderr
+    second = call(again)
+    assert second.exit_code == 0, second.output
+    assert "study complete" in " ".join(second.output.split())
+    path = tmp_path / "result.json"
+    shown = call(["report", "first", "--runs", str(tmp_path), "--json", str(path)])
+    assert shown.exit_code == 0, shown.output
+    result = json.loads(path.read_text())
+    assert (result["objective"], result["allocator"], result["trials"]) == ("edp", "ansor", 12)
+    assert result["pareto"]
+    nothing = call([*words, "--warm-start", f"{store}:third"])
+    assert (nothing.exit_code, nothing.stderr.count("\n")) == (2, 1)
+    assert "third" in nothing.stderr
+
+
+def test_certify_says_what_it_could_not_decide_in_time() -> None:
+    result = call(["certify", "vta-resnet18", "--layers", "C10", "--seconds", "0"])
+    assert result.exit_code == 2, result.output
+    assert "open pynq-16x32" in result.output
+    assert "no network below the limit found in time" in result.output
+    assert result.stderr.startswith("error: --seconds: 0 s did not decide every class")
+
+
+def test_certify_refuses_a_limit_that_no_network_can_have() -> None:
+    result = call(["certify", "vta-resnet18", "--layers", "C10", "--limit", "1"])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: --limit: must be at least 18,976 cycles")
+
+
+def test_errors_show_no_traceback_in_the_real_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright.cli", "sim", "C99"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ},
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_tune_and_report_take_a_store_by_path_or_url(analytic, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.db"
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path / "runs"), "--store", str(path)])
+    assert result.exit_code == 0, result.output
+    assert path.is_file()
+    assert not (tmp_path / "runs" / "studies.sqlite").exists()
+    again = call(["report", "--runs", str(tmp_path / "runs"), "--store", f"sqlite:///{path}"])
+    assert again.exit_code == 0, again.output
+    nothing = call(["report", "--runs", str(tmp_path / "runs")])
+    assert nothing.exit_code == 2
+
+
+def test_tune_on_a_server(analytic, tmp_path: Path) -> None:
+    url = new_database()
+    arguments = [*TINY_LAYERS, "--runs", str(tmp_path), "--store", url]
+    result = call(arguments)
+    assert result.exit_code == 0, result.output
+    again = call(arguments)
+    assert again.exit_code == 0, again.output
+    assert "12 trials are already in the store" in again.output
+    assert call(["report", "--runs", str(tmp_path), "--store", url]).exit_code == 0
+
+
+def test_a_server_out_of_reach_is_one_line(tmp_path: Path) -> None:
+    url = "postgresql://me:secret@127.0.0.1:9/trials"
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--store", url])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "127.0.0.1" in result.stderr
+    assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "size"),
+    [(["--workers", "3"], "WorkerPool", 3), ([], "WorkerPool", os.cpu_count())],
+)
+def test_workers_of_this_machine(analytic, tmp_path: Path, words, kind, size) -> None:
+    assert call([*TINY_LAYERS, "--runs", str(tmp_path), *words]).exit_code == 0
+    executor = analytic["executor"]
+    assert (type(executor).__name__, executor._size) == (kind, size)
+
+
+def test_ray_goes_to_the_cluster_of_its_address(
+    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        ray_executor, "RayExecutor", lambda *words, **limits: asked.append((words, limits))
+    )
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--ray", "head:6379", "--workers", "9"])
+    assert result.exit_code == 0, result.output
+    ((words, limits),) = asked
+    assert words == ("head:6379", 9)
+    assert limits["fingerprint"]() == oracle.rtl_identity()
+
+
+def test_ray_that_is_not_installed_is_named_with_its_extra(
+    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--ray", "local"])
+    assert result.exit_code == 2
+    assert "pip install 'tilewright[ray]'" in result.stderr
+    assert result.stderr.count("\n") == 1

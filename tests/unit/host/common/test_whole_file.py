@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file is written whole, or what was there stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.host.common import whole_file
+from tilewright.host.common.whole_file import write_whole
+
+
+def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "r.html"
+    write_whole(path, "one")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    path.chmod(0o640)
+    write_whole(path, b"two")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("two", 0o640)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_goes_on_pointing_to_its_file(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("one")
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link", "two")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "two"
+
+
+FULL = (
+    "import resource, signal, sys\nfrom pathlib import Path\n"
+    "from tilewright.host.common.whole_file import write_whole\n"
+    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    "try:\n    write_whole(Path(sys.argv[1]), 'x' * 5000)\n"
+    "except OSError as error:\n    print(error.errno)\n"
+)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+    """The limit of a file's size stands for the disk: the write fails in the middle."""
+    path = tmp_path / "r.html"
+    path.write_text("whole")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().isdecimal(), done.stderr
+    assert path.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_before_the_end_leaves_no_part(tmp_path: Path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(whole_file.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "r", "text")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.tw` files: what is saved is what is loaded, and damage is one clear error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from e2e.drawing import generator
+from support.qgraphs import draw_cnn
+
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler.lower.executable import make_executable
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, Port, load, save
+from tilewright.host.compiler.tasks import network_table
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
+
+
+@pytest.fixture(scope="module")
+def made():
+    rng = generator("artefact")
+    hw = load_hwconfig("tiny-4x4")
+    graph, inputs = draw_cnn(rng, 4)
+    layers = layer_graph(fuse(graph), alignment=4)
+    region = make_executable(graph, layers, hw, lambda w: default_schedule(hw, w))
+    network = CompiledNetwork(
+        name="drawn",
+        hw=hw,
+        host="{}",
+        regions=(region,),
+        inputs=(Port(name="x", shape=(1, 3, 8, 8), dtype="float32"),),
+        outputs=(Port(name="y", shape=(1, 5), dtype="float32"),),
+        placements=(Placed(name="s", kind="Softmax", where="cpu", reason="not int8"),),
+        conditions={"board": "pynq-z2"},
+    )
+    return network, [inputs[name] for name in graph.inputs]
+
+
+def test_a_loaded_network_gives_the_same_bits(made, tmp_path):
+    network, arguments = made
+    path = tmp_path / "net.tw"
+    save(network, path)
+    again = load(path)
+    assert again.hw == network.hw
+    assert (again.inputs, again.outputs) == (network.inputs, network.outputs)
+    assert again.placements == network.placements
+    assert again.conditions == network.conditions
+    assert [p.program for p in again.programs] == [p.program for p in network.programs]
+    assert [p.layers for p in again.programs] == [p.layers for p in network.programs]
+    device = ReferenceDevice(network.hw)
+    before, _ = network.regions[0].run(device, arguments)
+    after, _ = again.regions[0].run(device, arguments)
+    for a, b in zip(before, after, strict=True):
+        assert np.array_equal(a, b)
+    assert not list(tmp_path.glob(".*")), "no temporary file stays"
+
+
+def test_tasks_are_distinct_and_counted(made):
+    table = network_table(made[0])
+    layers = [layer for p in made[0].programs for layer in p.layers]
+    pools = sum(layer.workload.kind.value == "maxpool" for layer in layers)
+    assert sum(w.count for w in table.workloads) + pools == len(layers)
+    assert any("Softmax: not int8" in text for text in table.cpu_operators)
+
+
+def rewritten(data, change):
+    """An archive with a changed manifest."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "manifest.json":
+                manifest = json.loads(content)
+                change(manifest)
+                content = json.dumps(manifest).encode()
+            new.writestr(name, content)
+    return out.getvalue()
+
+
+def _program(manifest):
+    return manifest["regions"][0]["steps"][0]["program"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.pop("hw"),
+        lambda m: m["hw"].update(block_in=5),
+        lambda m: m.update(regions=None),
+        lambda m: m["regions"][0].pop("steps"),
+        lambda m: _program(m)["regions"]["insn"].update(nbytes=3),
+        lambda m: _program(m).update(memory_bytes=1),
+        lambda m: _program(m)["inputs"][0].update(offset=1 << 40),
+        lambda m: _program(m)["layers"][0]["workload"].update(channels_in=0),
+        lambda m: _program(m)["layers"][0]["schedule"].update(tile_h="x"),
+        lambda m: m["regions"][0]["tensors"][0].update(scale=0),
+    ],
+)
+def test_a_damaged_manifest_is_one_error(made, tmp_path, change):
+    path = tmp_path / "net.tw"
+    save(made[0], path)
+    path.write_bytes(rewritten(path.read_bytes(), change))
+    with pytest.raises(ProgramError, match=r"net\.tw: must be a compiled network"):
+        load(path)
+
+
+def test_other_files_are_refused(made, tmp_path):
+    path = tmp_path / "net.tw"
+    with pytest.raises(ProgramError, match="cannot be read"):
+        load(path)
+    path.write_bytes(b"not an archive")
+    with pytest.raises(ProgramError, match="must be a compiled network"):
+        load(path)
+    save(made[0], path)
+    path.write_bytes(rewritten(path.read_bytes(), lambda m: m.update(format=99)))
+    with pytest.raises(ProgramError, match="must have format 2, not 99; compile the model again"):
+        load(path)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_random_damage_never_escapes(made, tmp_path, number):
+    rng = generator(f"damage {number}")
+    path = tmp_path / "net.tw"
+    save(made[0], path)
+    data = bytearray(path.read_bytes())
+    for _ in range(int(rng.integers(1, 6))):
+        data[rng.integers(len(data))] = rng.integers(256)
+    path.write_bytes(bytes(data[: rng.integers(1, len(data) + 1)]))
+    with contextlib.suppress(ProgramError):
+        load(path)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of activations: what is counted, and what each method makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.quantise.activation_ranges import Histogram, find_ranges
+from tilewright.host.compiler.read.import_options import Method, QuantiseOptions
+
+SIZE = 20_000
+
+
+def counted(*parts: np.ndarray) -> Histogram:
+    histogram = Histogram()
+    for part in parts:
+        histogram.widen(part)
+        histogram.count(part)
+    return histogram
+
+
+def range_of(
+    data: np.ndarray, method: Method, *, asymmetric: bool = False, percentile: float = 99.0
+) -> tuple[float, float]:
+    """The range of a model's input, in four batches."""
+    model = Model(np.random.default_rng(0))
+    x = model.input(1, data.size // 4)
+    proto = model.proto(model.add("Relu", x))
+    batches = [{"x": part[None]} for part in np.split(data, 4)]
+    options = QuantiseOptions(method=method, asymmetric=asymmetric, percentile=percentile)
+    return find_ranges(proto, [x], [], batches, options)[x]
+
+
+def rounding_error(data: np.ndarray, low: float, high: float, steps: int) -> float:
+    """The mean square error of a quantisation of finite data."""
+    step = (high - low) / steps
+    zero = np.rint(-low / step)
+    codes = np.clip(np.rint(data / step) + zero, 0, steps)
+    return float(np.mean((step * (codes - zero) - data) ** 2))
+
+
+def test_counts_do_not_depend_on_the_order_in_which_the_range_grows() -> None:
+    rng = fresh_rng()
+    parts = [(rng.normal(size=500) * 10.0**k).astype(np.float32) for k in (-3, 0, 2)]
+    first, again = counted(*parts), counted(np.concatenate(parts[::-1]))
+    assert first.limit == again.limit
+    assert first.counts.sum() == 1500
+    # what single precision puts on the edge of a bin may lie in the next one
+    assert np.abs(np.cumsum(first.counts) - np.cumsum(again.counts)).max() <= 15
+    assert first.highest == again.highest == max(part.max() for part in parts)
+
+
+def test_zeros_are_counted_apart() -> None:
+    histogram = counted(np.array([0.0, -0.0, 3.0, -1.0, 0.0], np.float32))
+    below, above = histogram.sides()
+    assert (histogram.zeros, below.sum(), above.sum()) == (3, 1, 1)
+    empty = counted(np.zeros(7, np.float32))
+    assert (empty.zeros, empty.counts.sum()) == (7, 0)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_minmax_is_all_that_occurs(asymmetric) -> None:
+    data = fresh_rng().normal(size=SIZE).astype(np.float32)
+    assert range_of(data, "minmax", asymmetric=asymmetric) == (data.min(), data.max())
+
+
+def test_a_range_holds_zero() -> None:
+    data = fresh_rng().uniform(2, 3, SIZE).astype(np.float32)
+    for method in ("minmax", "mse", "percentile"):
+        low, high = range_of(data, method, asymmetric=True)
+        assert low == 0
+        assert 2 < high <= data.max()
+    assert range_of(np.zeros(8, np.float32), "mse") == (0, 0)
+
+
+def test_a_percentile_is_that_of_magnitudes_or_of_both_sides() -> None:
+    data = (fresh_rng().gamma(2, size=SIZE) - 1).astype(np.float32)
+    low, high = range_of(data, "percentile", percentile=98)
+    assert high == pytest.approx(np.quantile(np.abs(data), 0.98), rel=5e-3)
+    assert low == data.min()
+    low, high = range_of(data, "percentile", percentile=98, asymmetric=True)
+    assert high == pytest.approx(np.quantile(data, 0.99), rel=5e-3)
+    assert low == pytest.approx(np.quantile(data, 0.01), rel=5e-3)
+
+
+def test_mse_has_nearly_the_least_error_of_symmetric_ranges() -> None:
+    data = fresh_rng().standard_t(3, size=SIZE).astype(np.float32)
+    largest = np.abs(data).max()
+    end = max(np.abs(range_of(data, "mse")))
+    tried = [rounding_error(data, -a, a, 254) for a in np.linspace(0.02, 1, 99) * largest]
+    assert rounding_error(data, -end, end, 254) <= 1.05 * min(tried)
+
+
+def test_mse_clips_normal_data_where_theory_does() -> None:
+    """At 3.92 deviations with 8 bits (Banner et al., Post Training 4-bit Quantization, 2019)."""
+    data = fresh_rng().normal(0, 2, 400_000).astype(np.float32)
+    low, high = range_of(data, "mse")
+    assert (-low, high) == pytest.approx((2 * 3.92, 2 * 3.92), rel=0.1)
+
+
+def test_mse_has_nearly_the_least_error_of_asymmetric_ranges() -> None:
+    data = fresh_rng().normal(size=SIZE).astype(np.float32)
+    data = np.where(data > 0, data, data / 8)
+    low, high = range_of(data, "mse", asymmetric=True)
+    shares = np.linspace(0.02, 1, 40)
+    tried = [
+        rounding_error(data, a * data.min(), b * data.max(), 255) for a in shares for b in shares
+    ]
+    assert rounding_error(data, low, high, 255) <= 1.05 * min(tried)
+
+
+def test_activations_within_a_unit_keep_all_that_occurs() -> None:
+    data = fresh_rng().normal(size=(1, 500)).astype(np.float32)
+    model = Model(np.random.default_rng(0))
+    x = model.input(1, 500)
+    y = model.add("Relu", x)
+    options = QuantiseOptions(method="percentile", percentile=90)
+    ranges = find_ranges(model.proto(y), [y], [x], [{"x": data}], options)
+    assert ranges[x] == (data.min(), data.max())
+    assert ranges[y][1] < data.max()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_activations_that_are_not_finite_are_refused(value) -> None:
+    data = np.ones(8, np.float32)
+    data[3] = value
+    with pytest.raises(WorkloadError, match=r"activation x: must be finite on calibration data"):
+        range_of(data, "mse")
+
+
+def test_a_model_that_does_not_run_is_one_error() -> None:
+    model = Model(np.random.default_rng(0))
+    x = model.input(1, 4)
+    proto = model.proto(model.add("Relu", x))
+    with pytest.raises(WorkloadError, match="ONNX Runtime must be able to quantise it"):
+        find_ranges(proto, ["relu0"], [], [{"x": np.ones((1, 5), np.float32)}], QuantiseOptions())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What options of quantisation change, and that they change nothing in a quantised model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.quantise.prepare import prepare
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.model_file import normalised
+
+PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)
+
+
+def prepared(model: onnx.ModelProto, options: QuantiseOptions) -> tuple[bytes, bool]:
+    origin = Path("net.onnx")
+    source = normalised(model, origin, {})
+    found = prepare(source, origin, Calibration(random_samples=3), options)
+    return found.model.SerializeToString(), found.was_quantised
+
+
+def test_a_quantised_model_is_taken_as_it_is() -> None:
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 3, 8, 8), 0.05)
+    weights = model.constant(model.rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8))
+    scale, zero = model.constant(np.float32(0.01)), model.constant(np.int8(0))
+    y = model.add("Conv", x, model.add("DequantizeLinear", weights, scale, zero))
+    proto = model.proto(model.quantised(y, 0.1))
+    first, again = prepared(proto, PLAIN), prepared(proto, QuantiseOptions())
+    assert first == again
+    assert first[1]
+
+
+def test_a_float_model_is_quantised_as_the_options_say() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Relu", model.add("Conv", model.input(1, 3, 9, 9), model.weights(6, 3, 3, 3)))
+    proto = model.proto(model.add("Conv", y, model.weights(4, 6, 3, 3)))
+    variants = [
+        PLAIN,
+        QuantiseOptions(method="mse", equalisation=False, bias_correction=False),
+        QuantiseOptions(method="percentile", percentile=90, equalisation=False),
+        QuantiseOptions(method="minmax", bias_correction=False),
+        QuantiseOptions(),
+        QuantiseOptions(asymmetric=True),
+    ]
+    found = [prepared(proto, options) for options in variants]
+    assert not any(was_quantised for _, was_quantised in found)
+    assert len({model for model, _ in found}) == len(variants)
+
+
+@pytest.mark.parametrize("percentile", [50, 0, -1, 100.5, float("nan")])
+def test_a_percentile_without_sense_is_refused(percentile) -> None:
+    with pytest.raises(WorkloadError, match=r"percentile: must be more than 50 and at most 100"):
+        QuantiseOptions(method="percentile", percentile=percentile)
+
+
+def test_an_unknown_method_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        WorkloadError, match=r"method: must be one of minmax, mse, percentile, not 'entropy'"
+    ):
+        QuantiseOptions(method="entropy")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is quantised, and that a unit is rounded once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.quantise.quantise import quantise
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.onnx_edit import array_of, is_kind
+
+
+def quantised(model: Model, *outputs: str, **options: bool) -> ir.Model:
+    rng = np.random.default_rng(0)
+    proto = onnx.shape_inference.infer_shapes(model.proto(*outputs))
+    batches = [
+        {
+            value.name: rng.normal(
+                size=[dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            ).astype(np.float32)
+            for value in proto.graph.input
+        }
+        for _ in range(2)
+    ]
+    return quantise(ir.from_proto(proto), batches, QuantiseOptions(**options))
+
+
+def nodes(model: ir.Model, *kinds: str) -> list[ir.Node]:
+    return [node for node in model.graph if is_kind(node, *kinds)]
+
+
+def between(node: ir.Node, index: int = 0) -> str:
+    """The operator that writes an input of a node."""
+    value = node.inputs[index]
+    writer = value.producer() if value is not None else None
+    return writer.op_type if writer is not None else ""
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Clip"])
+def test_nothing_is_rounded_between_a_layer_and_its_activation(kind) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
+    bounds = [model.constant(np.float32(0)), model.constant(np.float32(6))]
+    found = quantised(model, model.add(kind, y, *(bounds if kind == "Clip" else [])))
+    (node,) = nodes(found, kind)
+    assert between(node) == "Conv"
+    assert [use.node.op_type for use in node.outputs[0].uses()] == ["QuantizeLinear"]
+
+
+def test_an_activation_of_a_tensor_that_others_read_too_is_a_step_of_its_own() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    found = quantised(model, model.add("Add", model.add("Relu", y), y))
+    assert between(nodes(found, "Relu")[0]) == "DequantizeLinear"
+    assert {between(nodes(found, "Add")[0], i) for i in (0, 1)} == {"DequantizeLinear"}
+
+
+def test_biases_and_factors_of_products_stay_as_they_are() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3, 4)
+    bias = model.rng.normal(size=5).astype(np.float32)
+    a = model.add("Add", model.add("MatMul", x, model.weights(4, 5)), model.constant(bias))
+    b = model.add("MatMul", x, model.weights(4, 5))
+    b = model.add("Transpose", b, perm=[0, 2, 1])
+    scores = model.add("Div", model.add("MatMul", a, b), model.constant(np.float32(3)))
+    found = quantised(model, scores, bias_correction=False)
+    (add,) = nodes(found, "Add")
+    assert between(add) == "MatMul"
+    np.testing.assert_array_equal(array_of(add.inputs[1]), bias)
+    (divide,) = nodes(found, "Div")
+    assert between(divide) == "MatMul"
+    assert array_of(divide.inputs[1]) == np.float32(3)
+
+
+def test_what_a_layer_computes_is_int8_for_readers_on_the_cpu_too() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    z = model.add("Conv", y, model.weights(4, 4, 1, 1))
+    found = quantised(model, model.add("Mul", model.add("Sigmoid", y), y), z)
+    for node in nodes(found, "Sigmoid"):
+        assert between(node) == "DequantizeLinear"
+    assert between(nodes(found, "Mul")[0], 1) == "DequantizeLinear"
+    for node in nodes(found, "Conv"):
+        readers = {use.node.op_type for use in node.outputs[0].uses()}
+        assert readers == {"QuantizeLinear"}
+
+
+def test_operators_that_the_accelerator_does_not_take_stay_float() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
+    averaged = model.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    shifted = model.add("Add", y, model.constant(np.float32(1)))
+    joined = model.add("Concat", y, y, axis=2)
+    found = quantised(model, averaged, shifted, joined, model.add("HardSwish", y))
+    for node in nodes(found, "AveragePool", "Add", "Concat", "HardSwish"):
+        assert not any(is_kind(use.node, "QuantizeLinear") for use in node.outputs[0].uses())
+
+
+@pytest.mark.parametrize(("asymmetric", "dtype"), [(False, np.int8), (True, np.uint8)])
+def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Sigmoid", model.input(1, 3, 5, 5))  # all positive
+    y = model.add("Conv", y, model.weights(4, 3, 1, 1))
+    found = quantised(model, y, asymmetric=asymmetric)
+    zeros = [array_of(node.inputs[2]) for node in nodes(found, "QuantizeLinear")]
+    assert {zero.dtype for zero in zeros} == {np.dtype(dtype)}
+    assert any(zero.any() for zero in zeros) == asymmetric
+    weights = [n for n in nodes(found, "DequantizeLinear") if array_of(n.inputs[0]) is not None]
+    assert Counter(array_of(n.inputs[0]).dtype for n in weights)[np.dtype(np.int8)] == 1
+    assert not array_of(weights[0].inputs[2]).any()
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_quantisation_is_reproducible(asymmetric) -> None:
+    seed = int(fresh_rng().integers(2**32))
+    found = []
+    for _ in range(2):
+        model = Model(np.random.default_rng(seed))
+        y = model.add("Relu", model.add("Conv", model.input(1, 3, 9, 9), model.weights(6, 3, 3, 3)))
+        y = model.add("Conv", y, model.weights(4, 6, 3, 3))
+        found.append(ir.to_proto(quantised(model, y, asymmetric=asymmetric)).SerializeToString())
+    assert found[0] == found[1]
+
+
+def test_channels_and_biases_stay_as_they_are_on_request() -> None:
+    """Then weights are quantised as they are, and biases are int32 as ONNX Runtime makes them."""
+    rng = fresh_rng()
+    unequal = np.array([1.0, 4.0, 16.0, 64.0]).reshape(4, 1, 1, 1)
+    kernels = [unequal * rng.normal(size=(4, 3, 3, 3)), rng.normal(size=(2, 4, 3, 3))]
+    expected = [np.abs(kernel).max(axis=(1, 2, 3)) / 127 for kernel in kernels]
+    for changed in (False, True):
+        model = Model(rng)
+        y = model.input(1, 3, 8, 8)
+        for kernel in kernels:
+            y = model.add("Conv", y, model.constant(kernel.astype(np.float32)))
+        found = quantised(model, y, equalisation=changed, bias_correction=changed)
+        layers = nodes(found, "Conv")
+        scales = [array_of(layer.inputs[1].producer().inputs[1]) for layer in layers]
+        same = [np.allclose(a, b, rtol=1e-3) for a, b in zip(scales, expected, strict=True)]
+        assert all(same) is not changed
+        assert [len(layer.inputs) for layer in layers] == [3 if changed else 2] * 2
+
+
+def test_calibration_data_that_do_not_fit_are_one_error() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    proto = onnx.shape_inference.infer_shapes(model.proto(y))
+    batches = [{"x": np.zeros((1, 3, 5, 6), np.float32)}]
+    with pytest.raises(WorkloadError, match="ONNX Runtime must be able to quantise it"):
+        quantise(ir.from_proto(proto), batches, QuantiseOptions())

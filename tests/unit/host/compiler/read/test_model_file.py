@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model files as untrusted input: what is read, fixed and refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from support.small_models import Model
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.model_file import CONVERTED_OPSET, read_model
+
+
+def layer(rng_seed: int = 0, opset: int = 17) -> Model:
+    model = Model(np.random.default_rng(rng_seed), opset)
+    model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 3, 3))
+    return model
+
+
+def written(tmp_path, proto: onnx.ModelProto):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def shape_of(model: onnx.ModelProto, name: str) -> list[int]:
+    values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    (value,) = (v for v in values if v.name == name)
+    return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+def test_a_dynamic_batch_is_one_and_shapes_follow(tmp_path) -> None:
+    proto = layer().proto("conv0")
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    model = read_model(written(tmp_path, proto), {})
+    assert shape_of(model, "x") == [1, 3, 8, 8]
+    assert shape_of(model, "conv0") == [1, 4, 6, 6]
+
+
+def test_shapes_are_set_on_request(tmp_path) -> None:
+    proto = layer().proto("conv0")
+    dims = proto.graph.input[0].type.tensor_type.shape.dim
+    for index, name in ((0, "batch"), (2, "size"), (3, "size")):
+        dims[index].dim_param = name
+    path = written(tmp_path, proto)
+    assert shape_of(read_model(path, {"x": (2, 3, 10, 12)}), "conv0") == [2, 4, 8, 10]
+    with pytest.raises(WorkloadError, match=r"x: must have a fixed shape \(axis 2 is open\)"):
+        read_model(path, {})
+    with pytest.raises(WorkloadError, match="must be 3 on a fixed axis, not 4"):
+        read_model(path, {"x": (2, 4, 10, 12)})
+    with pytest.raises(WorkloadError, match="must have 4 axes"):
+        read_model(path, {"x": (2, 3)})
+    with pytest.raises(WorkloadError, match="input_shapes: must be an input of the model"):
+        read_model(path, {"y": (2, 3)})
+
+
+def test_old_operator_sets_are_converted(tmp_path) -> None:
+    proto = layer(opset=11).proto("conv0")
+    model = read_model(written(tmp_path, proto), {})
+    assert next(e.version for e in model.opset_import if not e.domain) == CONVERTED_OPSET
+
+
+def test_weights_that_are_inputs_become_constants(tmp_path) -> None:
+    proto = layer(opset=9).proto("conv0")
+    proto.ir_version = 3
+    weights = proto.graph.initializer[0]
+    proto.graph.input.append(
+        helper.make_tensor_value_info(weights.name, TensorProto.FLOAT, list(weights.dims))
+    )
+    model = read_model(written(tmp_path, proto), {})
+    assert [value.name for value in model.graph.input] == ["x"]
+    assert model.ir_version >= 8
+    assert shape_of(model, "conv0") == [1, 4, 6, 6]
+
+
+def test_functions_of_the_model_are_expanded(tmp_path) -> None:
+    proto = layer().proto("twice1")
+    proto.graph.node.append(helper.make_node("Twice", ["conv0"], ["twice1"], domain="own"))
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    body = [helper.make_node("Add", ["a", "a"], ["b"])]
+    opset = [helper.make_opsetid("", 17)]
+    proto.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, opset))
+    model = read_model(written(tmp_path, proto), {})
+    assert [node.op_type for node in model.graph.node] == ["Conv", "Add"]
+
+
+def test_weights_beside_the_model_are_loaded_and_others_are_not(tmp_path) -> None:
+    proto = layer().proto("conv0")
+    expected = onnx.numpy_helper.to_array(proto.graph.initializer[0])
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights", size_threshold=0)
+    model = read_model(path, {})
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(model.graph.initializer[0]), expected)
+    (tmp_path / "weights").rename(tmp_path.parent / "elsewhere")
+    (tmp_path / "weights").symlink_to(tmp_path.parent / "elsewhere")
+    with pytest.raises(WorkloadError, match="must be a file in the model's directory"):
+        read_model(path, {})
+    (tmp_path / "weights").unlink()
+    with pytest.raises(WorkloadError, match="must be a file in the model's directory"):
+        read_model(path, {})
+
+
+def _cyclic(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].input[0] = "relu1"
+
+
+def _control_flow(proto: onnx.ModelProto) -> None:
+    branch = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "b", [], [])
+    proto.graph.node.append(
+        helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+    )
+
+
+def _huge(proto: onnx.ModelProto) -> None:
+    dims = proto.graph.input[0].type.tensor_type.shape.dim
+    dims[2].dim_value = dims[3].dim_value = 2**20
+
+
+def _huge_weights(proto: onnx.ModelProto) -> None:
+    proto.graph.initializer[0].dims[0] = 2**40
+
+
+def _text_input(proto: onnx.ModelProto) -> None:
+    proto.graph.input[0].type.CopyFrom(
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [1]))
+    )
+
+
+def _future(proto: onnx.ModelProto) -> None:
+    proto.opset_import[0].version = 1000
+
+
+def _sparse(proto: onnx.ModelProto) -> None:
+    proto.graph.sparse_initializer.add()
+
+
+def _many(proto: onnx.ModelProto) -> None:
+    node = proto.graph.node[0]
+    proto.graph.node.extend([node] * 10_000)
+
+
+def _no_nodes(proto: onnx.ModelProto) -> None:
+    del proto.graph.node[:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_cyclic, "must be a well-formed ONNX model"),
+        (_control_flow, "must not have control flow"),
+        (_huge, "must have at most 2147483648 elements"),
+        (_huge_weights, "must have at most 2147483648 elements"),
+        (_text_input, "an input must be a tensor|must be a well-formed"),
+        (_future, "must be an operator set from 1 to"),
+        (_sparse, "must not have sparse weights"),
+        (_many, "must have at most 10000 nodes"),
+        (_no_nodes, "at least one node"),
+    ],
+)
+def test_unusable_models_are_refused(tmp_path, damage, message) -> None:
+    model = layer()
+    proto = model.proto(model.add("Relu", "conv0"))
+    damage(proto)
+    with pytest.raises(WorkloadError, match=message) as caught:
+        read_model(written(tmp_path, proto), {})
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_unreadable_files_are_refused(tmp_path) -> None:
+    with pytest.raises(WorkloadError, match="must be a readable file"):
+        read_model(tmp_path / "missing.onnx", {})
+    with pytest.raises(WorkloadError, match="must be a regular file"):
+        read_model(tmp_path, {})
+    path = tmp_path / "text.onnx"
+    path.write_text("this is no model")
+    with pytest.raises(WorkloadError, match=r"is not protobuf|operator set"):
+        read_model(path, {})

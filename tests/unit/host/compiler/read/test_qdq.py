@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canonical QDQ form: the same results, and what it promises about the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.compiler.read import qdq
+
+
+def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+
+
+def canonical(model: onnx.ModelProto) -> onnx.ModelProto:
+    model = onnx.shape_inference.infer_shapes(model)
+    current = ir.from_proto(model)
+    qdq.canonical(current)
+    result = ir.to_proto(current)
+    onnx.checker.check_model(result)
+    return result
+
+
+def assert_canonical(model: onnx.ModelProto, *, uint8: int = 0) -> None:
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    readers: dict[str, int] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers[name] = readers.get(name, 0) + 1
+    quantised = []
+    for node in model.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            assert constants[node.input[2]].dtype == np.int8
+        if node.op_type == "DequantizeLinear":
+            assert readers.get(node.output[0], 1) == 1
+            assert node.input[0] not in constants or constants[node.input[0]].dtype == np.int8
+        if node.op_type == "QuantizeLinear":
+            quantised.append((node.input[0], constants[node.input[1]].tobytes()))
+    assert len(quantised) == len(set(quantised))
+    assert sum(n.op_type == "Cast" and n.attribute[0].i == 2 for n in model.graph.node) == uint8
+
+
+def test_uint8_becomes_int8_with_the_same_results() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.quantised(model.input(1, 6), 0.03, 131, np.uint8)
+    weights = model.add(
+        "DequantizeLinear",
+        model.constant(rng.integers(0, 256, (6, 4)).astype(np.uint8)),
+        model.constant(rng.uniform(0.01, 0.1, 4).astype(np.float32)),
+        model.constant(rng.integers(0, 256, 4).astype(np.uint8)),
+        axis=-1,
+    )
+    y = model.quantised(model.add("MatMul", x, weights), 0.2, 100, np.uint8)
+    proto = model.proto(y)
+    changed = canonical(proto)
+    assert_canonical(changed)
+    inputs = {"x": rng.normal(size=(1, 6)).astype(np.float32)}
+    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+
+
+def test_uint8_inputs_and_outputs_of_a_model_keep_their_type() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.input(1, 5, kind=TensorProto.UINT8)
+    numbers = model.constant(np.float32(0.1)), model.constant(np.uint8(7))
+    real = model.add("Relu", model.add("DequantizeLinear", x, *numbers))
+    q = model.add("QuantizeLinear", real, *numbers)
+    proto = model.proto(
+        q, model.add("DequantizeLinear", q, *numbers), kinds=(TensorProto.UINT8, TensorProto.FLOAT)
+    )
+    changed = canonical(proto)
+    assert_canonical(changed, uint8=1)
+    assert [v.name for v in changed.graph.output] == [v.name for v in proto.graph.output]
+    inputs = {"x": rng.integers(0, 256, (1, 5)).astype(np.uint8)}
+    for found, expected in zip(run(changed, inputs), run(proto, inputs), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_zero_points_that_are_left_out_are_stated() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    scale = model.constant(np.float32(0.05))
+    q = model.add("QuantizeLinear", model.input(2, 3), scale)
+    proto = model.proto(model.add("DequantizeLinear", q, scale))
+    changed = canonical(proto)
+    assert_canonical(changed)
+    inputs = {"x": rng.normal(size=(2, 3)).astype(np.float32)}
+    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+
+
+def test_tensors_are_quantised_once_and_dequantised_for_every_reader() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.input(1, 4)
+    numbers = model.constant(np.float32(0.05)), model.constant(np.int8(3))
+    twice = [model.add("QuantizeLinear", x, *numbers) for _ in range(2)]
+    a, b = (model.add("DequantizeLinear", q, *numbers) for q in twice)
+    proto = model.proto(model.add("Add", model.add("Relu", a), model.add("Mul", a, b)), a)
+    changed = canonical(proto)
+    kinds = [node.op_type for node in changed.graph.node]
+    assert kinds.count("QuantizeLinear") == 1
+    assert kinds.count("DequantizeLinear") == 4
+    inputs = {"x": rng.normal(size=(1, 4)).astype(np.float32)}
+    for found, expected in zip(run(changed, inputs), run(proto, inputs), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_int32_biases_become_float_constants(per_channel) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    scale = rng.uniform(0.001, 0.01, 4 if per_channel else ()).astype(np.float32)
+    bias = model.add(
+        "DequantizeLinear",
+        model.constant(rng.integers(-900, 900, 4).astype(np.int32)),
+        model.constant(scale),
+        axis=0,
+    )
+    proto = model.proto(model.add("Add", model.input(2, 4), bias))
+    changed = canonical(proto)
+    assert [node.op_type for node in changed.graph.node] == ["Add"]
+    inputs = {"x": rng.normal(size=(2, 4)).astype(np.float32)}
+    np.testing.assert_allclose(run(changed, inputs)[0], run(proto, inputs)[0], rtol=1e-6)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door of the front end: files, modules, options and errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from support.qdq_runs import run_all
+from support.qgraph_floats import FloatRegions
+from support.randomness import fresh_rng
+from support.small_models import Model
+from torch import nn
+
+from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.compiler import frontend
+from tilewright.host.compiler.frontend import (
+    Calibration,
+    ImportOptions,
+    QuantiseOptions,
+    import_network,
+    partition,
+)
+from tilewright.host.compiler.lower.qgraph import QConv
+from tilewright.host.compiler.run.relax_host import HostProgram
+
+
+def small_module() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)
+    ).eval()
+
+
+def images(count: int) -> np.ndarray:
+    return fresh_rng().normal(size=(count, 3, 8, 8)).astype(np.float32)
+
+
+def assert_close_to(module: nn.Module, network: frontend.ImportedNetwork, data: np.ndarray) -> None:
+    """The int8 network, run as a whole, approximates the float module."""
+    parts = partition(network)
+    assert len(parts.regions) == 1
+    (argument,) = network.inputs
+    run = HostProgram(module=parts.host).run({argument.name: data}, FloatRegions(parts.regions))
+    with torch.no_grad():
+        expected = module(torch.from_numpy(data)).numpy()
+    found = next(iter(run.values()))
+    assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+
+
+def test_a_module_of_pytorch() -> None:
+    module, data = small_module(), images(4)
+    module.train()
+    network = import_network(module, calibration=Calibration(arrays={"input": data}))
+    assert module.training
+    assert network.name == "Sequential"
+    assert {"export", "quantise", "import into Relax", "total"} <= set(network.seconds)
+    assert_close_to(module.eval(), network, data[:1])
+
+
+@pytest.mark.slow
+def test_a_file_of_torch_export(tmp_path) -> None:
+    module, data = small_module(), images(3)
+    path = tmp_path / "small.pt2"
+    torch.export.save(torch.export.export(module, (torch.from_numpy(data[:1]),)), path)
+    network = import_network(path, calibration=Calibration(arrays={"input": data}))
+    assert network.name == "small"
+    assert_close_to(module, network, data[:1])
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(WorkloadError, match=r"small.pt2: must be a file of torch.export.save"):
+        import_network(path, calibration=Calibration(arrays={"input": data}))
+
+
+@pytest.mark.slow
+def test_an_exported_program() -> None:
+    module, data = small_module(), images(2)
+    program = torch.export.export(module, (torch.from_numpy(data[:1]),))
+    network = import_network(
+        program, calibration=Calibration(random_samples=8), options=ImportOptions(name="exported")
+    )
+    assert network.name == "exported"
+    assert len(partition(network).regions) == 1
+
+
+def test_missing_calibration_is_said_before_anything_is_loaded(tmp_path, monkeypatch) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    onnx.save(model.proto(y), tmp_path / "float.onnx")
+    torch.export.save(
+        torch.export.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),)), tmp_path / "float.pt2"
+    )
+
+    def read(*_: object) -> None:
+        raise AssertionError("the file is read in full")
+
+    monkeypatch.setattr(frontend, "_read", read)
+    for name in ("float.onnx", "float.pt2"):
+        with pytest.raises(WorkloadError, match=rf"{name}: a float model needs calibration data"):
+            import_network(tmp_path / name)
+
+
+def test_a_quantised_file_passes_through_without_calibration(tmp_path) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    first = import_network(model.proto(y), calibration=Calibration(random_samples=2))
+    path = tmp_path / "quantised.onnx"
+    onnx.save(first.qdq, path)
+    again = import_network(path)
+    assert again.was_quantised
+    inputs = {"x": fresh_rng().normal(size=(1, 3, 4, 4)).astype(np.float32)}
+    before, after = (
+        onnxruntime.InferenceSession(n.qdq.SerializeToString()).run(None, inputs)[0]
+        for n in (first, again)
+    )
+    np.testing.assert_array_equal(before, after)
+
+
+def test_ways_to_calibrate(capfd) -> None:
+    """A single outlier widens the range of all elements, but hardly that of percentiles."""
+    data = fresh_rng().normal(size=(64, 3, 24, 24)).astype(np.float32)
+    data[0, 0, 0, 0] = 60
+    scales = {}
+    for method in ("minmax", "percentile"):
+        model = Model(fresh_rng())
+        y = model.add("Conv", model.input(1, 3, 24, 24), model.weights(4, 3, 1, 1))
+        options = ImportOptions(quantise=QuantiseOptions(method=method, per_channel=False))
+        network = import_network(
+            model.proto(y), calibration=Calibration(arrays={"x": data}), options=options
+        )
+        (region,) = partition(network).regions
+        (operator,) = region.operators
+        assert isinstance(operator, QConv)
+        assert len(set(operator.weight_scales)) == 1
+        scales[method] = region.tensors[region.inputs[0]].scale
+    assert scales["minmax"] == pytest.approx(60 / 127, rel=0.01)
+    assert scales["percentile"] < 20 / 127
+    assert not capfd.readouterr().out.replace("seed", "").strip(" 0123456789\n")
+
+
+def test_integer_inputs_reach_the_cpu() -> None:
+    model = Model(fresh_rng())
+    tokens = model.input(1, 5, name="tokens", kind=onnx.TensorProto.INT64)
+    y = model.add("Gather", model.weights(20, 6), tokens)
+    network = import_network(
+        model.proto(model.add("MatMul", y, model.weights(6, 4))),
+        calibration=Calibration(arrays={"tokens": np.arange(20).reshape(4, 5)}),
+    )
+    parts = partition(network)
+    assert len(parts.regions) == 1
+    inputs = {"tokens": np.array([[3, 1, 4, 1, 5]])}
+    found = HostProgram(module=parts.host).run(inputs, FloatRegions(parts.regions))
+    ((name, result),) = found.items()
+    np.testing.assert_allclose(result, run_all(network.qdq, inputs)[name], atol=1e-5)
+
+
+def test_operators_that_nobody_knows_are_refused_by_name(tmp_path) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    proto = model.proto(model.add("Mish2", y))
+    onnx.save(proto, tmp_path / "model.onnx")
+    with pytest.raises(WorkloadError, match="must be an operator of standard ONNX, not 'Mish2'"):
+        import_network(tmp_path / "model.onnx", calibration=Calibration(random_samples=1))
+
+
+def test_an_operator_that_tvm_does_not_know_is_refused_by_name() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    y = model.add("Det", y)
+    with pytest.raises(WorkloadError, match=r"must be something that TVM can import .*Det"):
+        import_network(model.proto(y), calibration=Calibration(random_samples=1))
+
+
+def test_models_without_anything_for_the_accelerator_are_refused() -> None:
+    model = Model(fresh_rng())
+    proto = model.proto(model.add("Sigmoid", model.input(1, 3)))
+    with pytest.raises(WorkloadError, match="must have an operator that the accelerator takes"):
+        import_network(proto, calibration=Calibration(random_samples=1))
+
+
+def test_wrong_sources_and_options_are_refused() -> None:
+    with pytest.raises(WorkloadError, match=r"must be a path, an nn\.Module or an ExportedProgram"):
+        import_network(3, calibration=Calibration(random_samples=1))
+    with pytest.raises(WorkloadError, match=r"an nn\.Module needs example inputs"):
+        import_network(small_module(), calibration=Calibration(random_samples=1))
+    with pytest.raises(WorkloadError, match=r"method: must be one of .*, not 'best'"):
+        QuantiseOptions(method="best")
+    with pytest.raises(WorkloadError, match=r"input_shapes.x: must be positive sizes"):
+        ImportOptions(input_shapes={"x": (1, 0)})
+
+
+def test_a_missing_package_is_named(monkeypatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match=r"networkx, onnx-ir.*pip install 'tilewright\[network\]'"):
+        import_network("model.onnx")
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    script = (
+        "import sys; import tilewright.host.compiler.frontend;"
+        "import tilewright.host.compiler.lower.qgraph;"
+        "heavy = {'tvm', 'torch', 'onnxruntime', 'onnx_ir', 'onnxscript', 'PIL', 'networkx'};"
+        "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr

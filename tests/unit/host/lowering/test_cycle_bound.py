@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds against the design's figures and against brute force."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.lowering import default_schedule, lower
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+
+PYNQ = HwConfig()
+IDEAL = load_memory("ideal")
+
+# VTA's conformance layers: size, channels in and out, kernel, padding, stride, count.
+LAYERS = {
+    "C2": (56, 64, 64, 3, 1, 1, 4), "C3": (56, 64, 128, 3, 1, 2, 1),
+    "C4": (56, 64, 128, 1, 0, 2, 1), "C5": (28, 128, 128, 3, 1, 1, 3),
+    "C6": (28, 128, 256, 3, 1, 2, 1), "C7": (28, 128, 256, 1, 0, 2, 1),
+    "C8": (14, 256, 256, 3, 1, 1, 3), "C9": (14, 256, 512, 3, 1, 2, 1),
+    "C10": (14, 256, 512, 1, 0, 2, 1), "C11": (7, 512, 512, 3, 1, 1, 3),
+}  # fmt: skip
+
+
+def layer(name: str) -> Workload:
+    return conv2d(name, *LAYERS[name][:6])
+
+
+def test_resnet18_layers_sum_to_the_published_ideal():
+    bounds = {name: bound(PYNQ, layer(name), IDEAL) for name in LAYERS}
+    assert all(b.limiter == "mac" for b in bounds.values())
+    assert [bounds[n].cycles for n in ("C4", "C7", "C10", "C11")] == [25088, 25088, 25088, 451584]
+    assert sum(bounds[n].cycles * LAYERS[n][6] for n in LAYERS) == 6_623_232
+
+
+def test_skipped_pixels_are_not_compulsory():
+    figures = bound(PYNQ, layer("C4"), IDEAL)
+    assert figures.read_bytes == 28 * 28 * 64 + 64 * 128 + 128 * 16
+    assert figures.write_bytes == 28 * 28 * 128
+
+
+def test_first_layer_counts_folded_kernel_columns():
+    workload = conv2d("C1", 224, 3, 64, 7, 3, 2)
+    assert bound(PYNQ, workload, IDEAL).mac_cycles == 112 * 112 * 4 * 7 * 2
+
+
+def test_depthwise_is_limited_by_the_smaller_block():
+    workload = depthwise("D", 14, 32, 3, 1, 1)
+    for name in ("pynq-16x16", "wide-8x32", "tiny-4x4"):
+        hw = load_hwconfig(name)
+        smaller = min(hw.block_in, hw.block_out)
+        assert bound(hw, workload, IDEAL).mac_cycles == 14 * 14 * 9 * 32 // smaller
+
+
+def test_a_pool_takes_a_pass_of_the_vector_unit_for_each_kernel_position_and_one_more():
+    pool = maxpool("P", 112, 64, 3, 1, 2)
+    rows = 56 * 3 - 1  # the first kernel row of the first output row lies above the image
+    for name, parts in (("pynq-16x16", 1), ("pynq-16x32", 4)):
+        hw = load_hwconfig(name)
+        figures = bound(hw, pool, IDEAL)
+        blocks = 64 // hw.block_out
+        assert figures.vector_cycles == 56 * (3 * rows + 56) * blocks * parts
+        assert (figures.limiter, figures.mac_cycles) == ("vector", 0)
+        assert figures.cycles == figures.vector_cycles
+    assert figures.read_bytes == 112 * 112 * 64 + 64 * 16
+    assert bound(PYNQ, maxpool("P", 112, 64, 2, 0, 2), IDEAL).limiter == "read"
+    blank = replace(maxpool("P", 1, 16, 1, 0, 1), pad_top=3)
+    assert bound(PYNQ, blank, IDEAL).vector_cycles == 4 * 2
+
+
+def test_memory_limits_and_names_the_channel():
+    workload = dense("FC", 1, 512, 1000)
+    assert bound(PYNQ, workload, IDEAL).limiter == "read"
+    slow = MemoryModel(
+        name="slow", read_latency=1, write_latency=1, read_bytes_per_cycle=64,
+        write_bytes_per_cycle=0.5,
+    )  # fmt: skip
+    wide = layer("C4")
+    figures = bound(PYNQ, wide, slow)
+    assert (figures.limiter, figures.cycles) == ("write", 2 * figures.write_bytes)
+    shared = replace(slow, write_bytes_per_cycle=64, shared_bytes_per_cycle=1)
+    figures = bound(PYNQ, wide, shared)
+    total = figures.read_bytes + figures.write_bytes
+    assert (figures.limiter, figures.cycles) == ("shared", total)
+
+
+def test_bus_width_limits_the_channel():
+    workload = dense("FC", 1, 512, 1000)
+    narrow, wide = (
+        bound(PYNQ.with_(axi_data_bits=bits), workload, IDEAL).cycles for bits in (32, 128)
+    )
+    assert narrow == pytest.approx(4 * wide, abs=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 9), kernel=st.integers(1, 3), stride=st.integers(1, 4),
+    dilation=st.integers(1, 3), pad=st.integers(0, 3), residual=st.booleans(),
+)  # fmt: skip
+def test_compulsory_reads_equal_enumeration(*, size, kernel, stride, dilation, pad, residual):
+    if size + 2 * pad < dilation * (kernel - 1) + 1:
+        return
+    workload = replace(
+        conv2d("w", size, 5, 6, kernel, pad, stride, residual=residual), dilation_h=dilation,
+        dilation_w=dilation, n=2,
+    )  # fmt: skip
+    touched = set()
+    axes = (range(workload.out_height), range(workload.out_width), range(kernel), range(kernel))
+    for oy, ox, ky, kx in itertools.product(*axes):
+        y = oy * stride - pad + ky * dilation
+        x = ox * stride - pad + kx * dilation
+        if 0 <= y < size and 0 <= x < size:
+            touched.add((y, x))
+    outputs = 2 * 6 * workload.out_height * workload.out_width
+    expected = 2 * 5 * len(touched) + 6 * 5 * kernel * kernel + 6 * 16 + residual * outputs
+    figures = bound(PYNQ, workload, IDEAL)
+    assert (figures.read_bytes, figures.write_bytes) == (expected, outputs)
+
+
+@pytest.mark.parametrize("name", ["tiny-4x4", "batch2-8x16", "wide-8x32"])
+@pytest.mark.parametrize("workload", [
+    conv2d("a", 9, 3, 10, 3, 1, 2, residual=True), depthwise("b", 8, 20, 3, 1, 1),
+    dense("c", 5, 40, 30), maxpool("d", 9, 20, 3, 1, 2),
+])  # fmt: skip
+def test_no_program_does_less_than_the_bound(name, workload):
+    hw = load_hwconfig(name)
+    low = lower(hw, workload, default_schedule(hw, workload))
+    figures = bound(hw, workload, IDEAL)
+    assert low.macs_tiles == figures.mac_cycles
+    assert low.bytes_read >= figures.read_bytes
+    assert low.bytes_written >= figures.write_bytes

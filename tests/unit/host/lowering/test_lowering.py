@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowered programs on the reference device, against the independent convolution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from e2e.drawing import any_layer, generator, where
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+from support.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
+
+from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadError
+from tilewright.host.lowering import default_schedule, legal, lower, plan
+from tilewright.host.lowering.geometry import geometry
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randconfig import any_hwconfig
+
+PYNQ = load_hwconfig("pynq-16x16")
+ROOMY = PYNQ.with_(block_in=4, block_out=4, vector_lanes=4)
+SMALL = st.integers(1, 3)
+
+
+@st.composite
+def workloads(draw):
+    kind = draw(st.sampled_from([Kind.CONV2D, Kind.CONV2D, Kind.CONV2D, Kind.DEPTHWISE]))
+    channels = draw(st.sampled_from([1, 2, 3, 4, 5, 8, 13, 24]))
+    values = {
+        "n": draw(SMALL), "height": draw(st.integers(1, 9)), "width": draw(st.integers(1, 9)),
+        "channels_in": channels,
+        "channels_out": channels if kind is Kind.DEPTHWISE
+        else draw(st.sampled_from([1, 4, 9, 16, 33])),
+        "kernel_h": draw(SMALL), "kernel_w": draw(st.integers(1, 5)),
+        **{k: draw(SMALL) for k in ("stride_h", "stride_w")},
+        **{k: draw(st.integers(1, 2)) for k in ("dilation_h", "dilation_w")},
+        **{k: draw(st.integers(0, 3)) for k in ("pad_top", "pad_bottom", "pad_left",
+                                                "pad_right")},
+    }  # fmt: skip
+    flags = {"relu": draw(st.booleans()), "residual": draw(st.booleans())}
+    try:
+        return Workload(name="w", kind=kind, **values, **flags)
+    except WorkloadError:
+        assume(False)
+
+
+@st.composite
+def schedules(draw, workload, hw):
+    shape = geometry(hw, workload)
+    blocks_in = shape.reduce_blocks
+    blocks_out = -(-workload.channels_out // hw.block_out)
+    # Mostly within the workload, now and then one beyond it.
+    beyond = draw(st.sampled_from([0] * 9 + [1]))
+    unit = draw(st.sampled_from([shape.tile_ci_unit] * 9 + [1]))
+    units_in = draw(st.integers(1, -(-blocks_in // unit)))
+    return Schedule(
+        tile_b=draw(st.integers(1, -(-workload.n // hw.batch) + beyond)),
+        tile_h=draw(st.integers(1, workload.out_height)),
+        tile_w=draw(st.integers(1, workload.out_width)),
+        tile_ci=1 if workload.kind is Kind.DEPTHWISE else min(units_in * unit, blocks_in) + beyond,
+        tile_co=draw(st.integers(1, blocks_out)),
+        h_threading=draw(st.sampled_from([1, 2])),
+        oc_threading=draw(st.sampled_from([1, 2])),
+        loop_order=draw(st.sampled_from(list(LoopOrder))),
+        fusion=draw(st.sampled_from(list(Fusion))),
+    )
+
+
+def run_and_check(hw, workload, schedule, *, seed=0):
+    """Lower, run, compare with the golden output, the counted work and the race checker."""
+    low = lower(hw, workload, schedule)
+    tensors = random_tensors(workload, np.random.default_rng(seed))
+    result = ReferenceDevice(hw).run(low.program, low.image(tensors))
+    assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors))
+    counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
+    assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
+    check_races(hw, low.program)
+    return low
+
+
+def instructions(low):
+    data = low.program.instructions
+    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
+
+
+def loaded_tiles(low, memory):
+    return sum(
+        i.values["x_size"] * i.values["y_size"] * i.values["z_size"]
+        for i in instructions(low)
+        if i.opcode is Opcode.LOAD and i.values["memory"] == memory
+    )
+
+
+@settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(data=st.data(), name=st.sampled_from(list(HARDWARE)))
+def test_legal_exactly_when_it_lowers_and_then_the_answer_is_right(data, name):
+    hw, workload = HARDWARE[name], data.draw(workloads())
+    schedule = data.draw(schedules(workload, hw))
+    verdict = legal(hw, workload, schedule)
+    event(verdict.rule or "legal")
+    if verdict.ok:
+        run_and_check(hw, workload, schedule)
+    else:
+        with pytest.raises(ScheduleError) as refusal:
+            lower(hw, workload, schedule)
+        assert refusal.value.rule == verdict.detail
+        assert verdict.rule in refusal.value.field
+
+
+@pytest.mark.parametrize("order", list(LoopOrder))
+@pytest.mark.parametrize("fusion", list(Fusion))
+@pytest.mark.parametrize("threads", [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_every_combination_of_order_fusion_and_threading_is_right(order, fusion, threads):
+    workload = conv2d("w", 7, 12, 24, 3, 1, 1, residual=True)
+    schedule = Schedule(
+        tile_h=2, tile_w=4, tile_ci=2, tile_co=2, h_threading=threads[0],
+        oc_threading=threads[1], loop_order=order, fusion=fusion,
+    )  # fmt: skip
+    run_and_check(TINY.with_(inp_bytes=8192, wgt_bytes=16384), workload, schedule)
+
+
+@pytest.mark.parametrize("name", ["tiny", "batch 2", "wide out", "wide in", "batch2-8x16"])
+@pytest.mark.parametrize("fusion", list(Fusion))
+@pytest.mark.parametrize("tile_co", [1, 2, 3])
+def test_depthwise_is_right_for_every_ratio_of_blocks(name, fusion, tile_co):
+    hw = HARDWARE[name]
+    workload = replace(depthwise("d", 6, 4 * hw.block_out - 3, 3, 1, 2), n=3)
+    tile_co = min(tile_co, -(-workload.channels_out // hw.block_out))
+    schedule = Schedule(tile_h=2, tile_w=3, tile_ci=1, tile_co=tile_co, fusion=fusion)
+    run_and_check(hw, workload, schedule)
+
+
+@pytest.mark.parametrize("name", ["tiny", "wide out", "wide in"])
+def test_depthwise_reads_each_weight_once(name):
+    hw = HARDWARE[name]
+    workload = depthwise("d", 6, 2 * hw.block_out, 3, 1, 1)
+    layer = lower(hw, workload, Schedule(tile_h=6, tile_w=6, tile_ci=1, tile_co=1))
+    starts = range(0, len(layer.program.instructions), 32)
+    stream = [Instruction.decode(layer.program.instructions[at : at + 32]) for at in starts]
+    loads = [
+        i.values for i in stream if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.WGT
+    ]
+    assert all(v["diagonal"] for v in loads)
+    size = min(hw.block_in, hw.block_out)
+    read = sum(size * v["x_size"] * v["y_size"] * v["z_size"] for v in loads)
+    assert read == layer.program.regions["wgt"].nbytes == 9 * workload.channels_out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tile_h": 4}, {"tile_w": 8}, {"tile_ci": 1}, {"tile_co": 2}, {"h_threading": 2},
+        {"oc_threading": 2}, {"loop_order": LoopOrder.WEIGHT_STATIONARY},
+        {"loop_order": LoopOrder.INPUT_STATIONARY},
+    ],
+)  # fmt: skip
+def test_every_knob_changes_the_program(change):
+    base = lower(ROOMY, WORKLOAD, SCHEDULE)
+    changed = lower(ROOMY, WORKLOAD, replace(SCHEDULE, **change))
+    assert base.program.instructions != changed.program.instructions
+
+
+def test_fusion_and_batch_tile_change_the_program():
+    hw, workload = ROOMY, replace(WORKLOAD, n=2)
+    schedule = replace(SCHEDULE, tile_co=2)
+    programs = {
+        lower(hw, workload, s).program.instructions
+        for s in (schedule, replace(schedule, fusion=Fusion.BLOCK), replace(schedule, tile_b=2))
+    }
+    assert len(programs) == 3
+
+
+def test_weight_stationary_loads_every_weight_once():
+    hw = HARDWARE["wide out"].with_(wgt_bytes=32768)
+    workload = replace(WORKLOAD, channels_in=32, channels_out=80)
+    schedule = replace(SCHEDULE, tile_ci=4, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
+    low = run_and_check(hw, workload, schedule)
+    assert loaded_tiles(low, Memory.WGT) == 5 * 8 * 9
+    streamed = run_and_check(
+        hw, workload, replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
+    )
+    assert loaded_tiles(streamed, Memory.WGT) > 5 * 8 * 9
+
+
+def test_input_stationary_loads_every_input_tile_once():
+    workload = conv2d("w", 8, 16, 32, 1, 0, 1)
+    schedule = replace(SCHEDULE, loop_order=LoopOrder.INPUT_STATIONARY, h_threading=2)
+    low = run_and_check(TINY, workload, schedule)
+    assert loaded_tiles(low, Memory.INP) == 4 * 8 * 8
+    streamed = replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
+    assert loaded_tiles(run_and_check(TINY, workload, streamed), Memory.INP) > 4 * 8 * 8
+
+
+@pytest.mark.parametrize("order", [LoopOrder.WEIGHT_STATIONARY, LoopOrder.INPUT_STATIONARY])
+def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
+    memory = Memory.WGT if order is LoopOrder.WEIGHT_STATIONARY else Memory.INP
+    hw = ROOMY
+    schedule = replace(SCHEDULE, h_threading=2, loop_order=order)
+    run_and_check(hw, WORKLOAD, schedule)
+    stream = instructions(lower(hw, WORKLOAD, schedule))
+    gemms, at = 0, []
+    for instruction in stream:
+        gemms += instruction.opcode is Opcode.GEMM
+        if instruction.opcode is Opcode.LOAD and instruction.values["memory"] == memory:
+            at.append(gemms)
+    # 2 reduction steps x 4 row tiles x 2 column tiles x 4 co tiles: 64 GEMMs, 16 a group.
+    assert gemms == 64
+    tiles = 2 if order is LoopOrder.WEIGHT_STATIONARY else 4
+    assert len(at) == 4 * tiles
+    for group in (1, 2):
+        assert sum(16 * group <= g < 16 * group + 15 for g in at) == tiles
+    assert max(at) < 47  # nothing is left to load when the last group starts
+
+
+def test_parameters_of_a_channel_tile_are_loaded_once():
+    low = run_and_check(TINY, WORKLOAD, SCHEDULE)
+    assert loaded_tiles(low, Memory.PARAM) == 4
+
+
+def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
+    workload = conv2d("w", 9, 8, 8, 3, 1, 1)
+    low = run_and_check(TINY, workload, replace(SCHEDULE, tile_h=4))
+    stream = instructions(low)
+    uops = [
+        index
+        for index, i in enumerate(stream)
+        if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.UOP
+    ]
+    gemms = [i for i in stream if i.opcode is Opcode.GEMM]
+    assert len(uops) == len({g.values["uop_begin"] for g in gemms}) < len(gemms)
+    first_gemm = next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
+    assert uops[-1] > first_gemm
+
+
+def test_loads_of_the_next_tile_precede_the_epilogue_of_this_one():
+    hw = ROOMY
+    workload = conv2d("w", 8, 4, 4, 3, 1, 1)
+    schedule = Schedule(tile_h=2, tile_w=8, tile_ci=1, tile_co=1, h_threading=2)
+    kinds = [i.opcode for i in instructions(lower(hw, workload, schedule))]
+    first = kinds.index(Opcode.VECTOR)
+    loads = [
+        i.values["memory"]
+        for i in instructions(lower(hw, workload, schedule))[:first]
+        if i.opcode is Opcode.LOAD
+    ]
+    assert loads.count(Memory.INP) == 2
+
+
+def test_first_layers_fold_kernel_columns():
+    workload = conv2d("first", 12, 3, 8, 7, 3, 2)
+    schedule = Schedule(tile_h=3, tile_w=6, tile_ci=1, tile_co=1)
+    low = run_and_check(PYNQ, workload, schedule)
+    assert low.folded
+    assert low.macs_tiles == 6 * 6 * 7 * 2
+    assert not lower(PYNQ, conv2d("wide", 12, 16, 8, 7, 3, 2), schedule).folded
+
+
+def test_rows_that_the_stride_skips_are_not_loaded():
+    workload = conv2d("w", 8, 4, 4, 1, 0, 2)
+    low = run_and_check(TINY, workload, Schedule(tile_h=4, tile_w=4, tile_ci=1, tile_co=1))
+    assert loaded_tiles(low, Memory.INP) == 4 * 7
+
+
+def test_contiguous_rows_are_one_long_row():
+    workload = conv2d("w", 8, 4, 4, 1, 0, 1)
+    stream = instructions(lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)))
+    shapes = [
+        (i.values["x_size"], i.values["y_size"], i.values["z_size"])
+        for i in stream
+        if i.opcode is Opcode.STORE
+        or (i.opcode is Opcode.LOAD and i.values["memory"] == Memory.INP)
+    ]
+    assert shapes == [(32, 1, 1)] * 4
+
+
+def test_tiles_entirely_in_padding_are_right():
+    workload = replace(conv2d("w", 2, 5, 6, 2, 0, 1), pad_top=6, pad_left=5, pad_bottom=4)
+    run_and_check(TINY, workload, Schedule(tile_h=2, tile_w=2, tile_ci=1, tile_co=1))
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("order", list(LoopOrder))
+def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
+    small = TINY.with_(inp_bytes=8192, wgt_bytes=16384)
+    sizes = ("inp_bytes", "wgt_bytes", "acc_bytes", "out_bytes", "uop_bytes", "res_bytes",
+             "param_bytes")  # fmt: skip
+    large = small.with_(**{name: 4 * getattr(small, name) for name in sizes})
+    workload = conv2d("w", 7, 12, 24, 3, 1, 1, residual=True)
+    schedule = Schedule(
+        tile_h=2, tile_w=4, tile_ci=2, tile_co=3, h_threading=threads, fusion=fusion,
+        loop_order=order,
+    )  # fmt: skip
+    addresses = {"dst_base", "src_base", "opd_base", "acc_base", "sram_base"}
+    if fusion is Fusion.TILE and threads == 1:
+        addresses.add("acc_banks")  # GEMM and VECTOR never overlap then
+    streams = [
+        [
+            (i.opcode, {k: v for k, v in i.values.items() if k not in addresses})
+            for i in instructions(lower(hw, workload, schedule))
+        ]
+        for hw in (small, large)
+    ]
+    assert len(streams[0]) == len(streams[1])
+    for first, second in zip(*streams, strict=True):
+        if first[0] is Opcode.GEMM and fusion is Fusion.TILE:
+            first[1].pop("acc_banks", 0), second[1].pop("acc_banks", 0)
+        assert first == second
+
+
+def test_contexts_lie_in_different_banks():
+    schedule = replace(SCHEDULE, h_threading=2, oc_threading=2)
+    stream = instructions(lower(TINY, WORKLOAD, schedule))
+    masks = {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM}
+    assert masks == {1, 2, 4, 8}
+
+
+def test_block_fusion_alternates_banks_of_a_context():
+    schedule = replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)
+    stream = instructions(lower(TINY, WORKLOAD, schedule))
+    masks = [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR]
+    assert masks[:4] == [1, 2, 4, 8]
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", list(CASES))
+def test_refuses_with_the_rule_and_both_figures(rule):
+    hw, workload, schedule = CASES[rule]
+    verdict = legal(hw, workload, schedule)
+    assert (verdict.ok, verdict.rule) == (False, rule)
+    if rule != "depthwise_loop_order":
+        assert verdict.needed > verdict.available
+        assert f"needs {verdict.needed}, has {verdict.available}" in verdict.detail
+    with pytest.raises(ScheduleError) as refusal:
+        lower(hw, workload, schedule)
+    assert verdict.detail in str(refusal.value)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_no_program_is_shorter_than_the_length_that_refuses_it(number, monkeypatch):
+    rng = generator(f"program length {number}")
+    hw = any_hwconfig(rng)
+    workload, schedule = any_layer(rng, hw)
+    count = lower(hw, workload, schedule).program.instruction_count
+    monkeypatch.setattr(plan, "INSTRUCTIONS_MAX", count)
+    assert legal(hw, workload, schedule).ok, where(workload=workload, schedule=schedule)
+
+
+def test_refuses_parameters_with_another_clip():
+    low = lower(TINY, WORKLOAD, SCHEDULE)
+    tensors = random_tensors(WORKLOAD, np.random.default_rng(0))
+    other = replace(tensors, requant=replace(tensors.requant, clip_max=6))
+    with pytest.raises(ProgramError, match="the program clips to"):
+        low.image(other)
+    with pytest.raises(ProgramError, match="clip bounds"):
+        lower(TINY, WORKLOAD, SCHEDULE, clip=(5, 2))
+
+
+def test_lowers_with_a_given_clip():
+    tensors = random_tensors(WORKLOAD, np.random.default_rng(0))
+    tensors = replace(tensors, requant=replace(tensors.requant, clip_min=-3, clip_max=6))
+    low = lower(TINY, WORKLOAD, SCHEDULE, clip=(-3, 6))
+    result = ReferenceDevice(TINY).run(low.program, low.image(tensors))
+    output = low.output(result.memory)
+    assert (output.min(), output.max()) == (-3, 6)
+    assert np.array_equal(output, conv2d_int8(WORKLOAD, tensors))
+
+
+# -- the untuned default -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pynq-16x16", "edge-8x8", "zu-32x32", "tiny-4x4"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        conv2d("C2", 56, 64, 64, 3, 1, 1), conv2d("C1", 224, 3, 64, 7, 3, 2),
+        dense("FC", 1, 512, 1000), depthwise("D", 56, 64, 3, 1, 1),
+    ],
+    ids=lambda w: w.name,
+)  # fmt: skip
+def test_default_schedule_is_legal_and_single_buffered(name, workload):
+    hw = load_hwconfig(name)
+    schedule = default_schedule(hw, workload)
+    assert legal(hw, workload, schedule).ok
+    assert schedule.h_threading * schedule.oc_threading == 1
+
+
+def test_default_schedule_is_right():
+    workload = conv2d("w", 9, 6, 20, 3, 1, 2, residual=True)
+    run_and_check(TINY, workload, default_schedule(TINY, workload))
+
+
+def test_default_schedule_says_what_the_smallest_tile_lacks():
+    with pytest.raises(ScheduleError, match="PARAM must hold"):
+        default_schedule(TINY, conv2d("w", 64, 512, 512, 3, 1, 1))
+
+
+def test_hwconfig_of_the_same_values_gives_the_same_program():
+    first = lower(PYNQ, WORKLOAD, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=1))
+    second = lower(HwConfig(), WORKLOAD, first.schedule)
+    assert first.program.instructions == second.program.instructions

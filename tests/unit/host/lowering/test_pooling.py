@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Max pools lowered, run on the reference device, and refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.common.errors import ScheduleError, WorkloadError
+from tilewright.host.lowering import default_schedule, legal, lower
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload, maxpool
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.native_lowering import NativeLowering
+from tilewright.sim.verify.hazards import check_races
+
+TINY = load_hwconfig("tiny-4x4")
+PYNQ = load_hwconfig("pynq-16x16")
+HARDWARE = {
+    "tiny": TINY,
+    "batch 2": TINY.with_(batch=2),
+    "wide out": TINY.with_(block_out=16, wgt_bytes=16384, acc_bytes=16384, vector_lanes=8),
+    "wide in": TINY.with_(block_in=16, inp_bytes=16384, wgt_bytes=16384),
+    "batch 2, wide in": TINY.with_(batch=2, block_in=16, inp_bytes=16384, wgt_bytes=16384),
+    "small res": TINY.with_(res_bytes=1024, block_in=8),
+    "batch2-8x16": load_hwconfig("batch2-8x16"),
+    "pynq-16x32": load_hwconfig("pynq-16x32"),
+}
+ORDERS = (LoopOrder.OUTPUT_STATIONARY, LoopOrder.INPUT_STATIONARY)
+SMALL = st.integers(1, 3)
+POOL = maxpool("p", 8, 16, 3, 1, 2)
+SCHEDULE = Schedule(tile_h=2, tile_w=2, tile_ci=1, tile_co=1)
+
+
+@st.composite
+def pools(draw):
+    values = {
+        "n": draw(SMALL), "height": draw(st.integers(1, 9)), "width": draw(st.integers(1, 9)),
+        "kernel_h": draw(st.integers(1, 5)), "kernel_w": draw(st.integers(1, 5)),
+        **{k: draw(st.integers(1, 4)) for k in ("stride_h", "stride_w")},
+        **{k: draw(st.integers(0, 6)) for k in ("pad_top", "pad_bottom")},
+        **{k: draw(st.integers(0, 3)) for k in ("pad_left", "pad_right")},
+    }  # fmt: skip
+    channels = draw(st.sampled_from([1, 3, 4, 5, 8, 13, 24, 40]))
+    try:
+        return Workload(
+            name="p", kind=Kind.MAXPOOL, channels_in=channels, channels_out=channels,
+            relu=draw(st.booleans()), **values,
+        )  # fmt: skip
+    except WorkloadError:
+        assume(False)
+
+
+@st.composite
+def schedules(draw, workload, hw):
+    """Mostly within the workload and with knobs of a pool, now and then one beyond."""
+    beyond = draw(st.sampled_from([0] * 9 + [1]))
+    unit = max(1, hw.block_in // hw.block_out) if hw.batch == 1 else 1
+    blocks = -(-workload.channels_out // hw.block_out)
+    planes = draw(st.integers(1, -(-blocks // unit) + beyond))
+    odd = draw(st.sampled_from([False] * 12 + [True]))
+    return Schedule(
+        tile_b=draw(st.integers(1, -(-workload.n // hw.batch) + beyond)),
+        tile_h=draw(st.integers(1, workload.out_height)),
+        tile_w=draw(st.integers(1, workload.out_width)),
+        tile_ci=1 + (odd and draw(st.integers(0, 1))),
+        tile_co=draw(st.integers(1, blocks)) if odd else min(planes * unit, blocks + beyond),
+        h_threading=draw(st.sampled_from([1, 2])),
+        oc_threading=draw(st.sampled_from([1, 2])) if odd else 1,
+        loop_order=draw(st.sampled_from(list(LoopOrder) if odd else ORDERS)),
+        fusion=draw(st.sampled_from(list(Fusion))) if odd else Fusion.TILE,
+    )
+
+
+def run_and_check(hw, workload, schedule, *, seed=0):
+    """Lower, run, compare with the golden output, the counted work and the race checker."""
+    low = lower(hw, workload, schedule)
+    tensors = random_tensors(workload, np.random.default_rng(seed))
+    result = ReferenceDevice(hw).run(low.program, low.image(tensors))
+    assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors))
+    counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
+    assert counted == [0, low.bytes_read, low.bytes_written]
+    parts = hw.out_tile_bytes // hw.vector_lanes
+    least = bound(hw, workload, load_memory("ideal"))
+    assert result.counters["vector_tiles"] * parts >= least.vector_cycles
+    assert low.bytes_read >= least.read_bytes
+    assert low.bytes_written >= least.write_bytes
+    check_races(hw, low.program)
+    return low
+
+
+def instructions(low):
+    data = low.program.instructions
+    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
+
+
+def loads(low, memory):
+    return [
+        i.values
+        for i in instructions(low)
+        if i.opcode is Opcode.LOAD and i.values["memory"] == memory
+    ]
+
+
+@settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(data=st.data(), name=st.sampled_from(list(HARDWARE)), workload=pools())
+def test_legal_exactly_when_it_lowers_and_then_the_answer_is_right(data, name, workload):
+    hw = HARDWARE[name]
+    schedule = data.draw(schedules(workload, hw))
+    verdict = legal(hw, workload, schedule)
+    event(verdict.rule or "legal")
+    if verdict.ok:
+        run_and_check(hw, workload, schedule)
+    else:
+        with pytest.raises(ScheduleError) as refusal:
+            lower(hw, workload, schedule)
+        assert refusal.value.rule == verdict.detail
+        assert verdict.rule in refusal.value.field
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["tiny", "wide out", "wide in", "batch 2", "batch 2, wide in"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        replace(maxpool("one side", 9, 20, 3, 0, 2), pad_right=2, pad_bottom=1),
+        maxpool("kernel > stride", 7, 9, 5, 2, 1),
+        maxpool("stride > kernel", 11, 9, 2, 0, 3),
+        maxpool("global", 7, 24, 7, 0, 1),
+        replace(maxpool("images", 6, 12, 2, 0, 2), n=5),
+        maxpool("pixels", 5, 8, 1, 0, 1),
+        replace(maxpool("padding alone", 2, 20, 2, 0, 1), pad_top=5, pad_left=4, pad_bottom=3),
+    ],
+    ids=lambda w: w.name,
+)
+def test_every_form_of_a_pool_is_right(name, workload, threads, order):
+    hw = HARDWARE[name]
+    blocks = -(-workload.channels_out // hw.block_out)
+    schedule = Schedule(
+        tile_b=min(2, -(-workload.n // hw.batch)),
+        tile_h=min(2, workload.out_height), tile_w=min(3, workload.out_width), tile_ci=1,
+        tile_co=min(4, blocks), h_threading=threads, loop_order=order,
+    )  # fmt: skip
+    verdict = legal(hw, workload, schedule)
+    if verdict.ok:
+        run_and_check(hw, workload, schedule)
+    else:  # the whole image at once has no second load, or does not fit twice
+        assert verdict.rule in ("pool_threading", "res_capacity")
+        assert threads == 2
+        run_and_check(hw, workload, replace(schedule, h_threading=1))
+
+
+@pytest.mark.parametrize(
+    ("hw", "workload"),
+    [
+        (PYNQ, replace(maxpool("3x3", 6, 40, 3, 1, 2), n=2)),
+        (PYNQ, maxpool("2x2", 4, 20, 2, 0, 2)),
+        (PYNQ, maxpool("1x1", 3, 20, 1, 0, 2)),
+        (PYNQ, maxpool("one", 3, 16, 3, 0, 1)),
+        (HARDWARE["wide in"], maxpool("interleaved", 4, 20, 2, 0, 1)),
+    ],
+    ids=lambda value: value.name,
+)
+def test_no_two_schedules_name_one_program(hw, workload):
+    programs = {}
+    blocks = -(-workload.channels_out // hw.block_out)
+    for tile_b, tile_h, tile_w, tile_ci, tile_co, h, oc, order, fusion in product(
+        range(1, workload.n + 1), range(1, workload.out_height + 1),
+        range(1, workload.out_width + 1), (1, 2), range(1, blocks + 1), (1, 2), (1, 2),
+        LoopOrder, Fusion,
+    ):  # fmt: skip
+        schedule = Schedule(
+            tile_b=tile_b, tile_h=tile_h, tile_w=tile_w, tile_ci=tile_ci, tile_co=tile_co,
+            h_threading=h, oc_threading=oc, loop_order=order, fusion=fusion,
+        )  # fmt: skip
+        if legal(hw, workload, schedule).ok:
+            program = lower(hw, workload, schedule).program.instructions
+            assert program not in programs, (schedule, programs[program])
+            programs[program] = schedule
+    assert programs
+
+
+def test_streaming_loads_each_row_once_and_does_not_pool_padded_rows():
+    workload = maxpool("p", 13, 4, 3, 1, 2)
+    streamed = Schedule(tile_h=7, tile_w=7, tile_ci=1, tile_co=1)
+    low = run_and_check(TINY, workload, streamed)
+    assert sum(v["x_size"] * v["y_size"] for v in loads(low, Memory.RES)) == 13 * 13
+    assert max(v["y_size"] for v in loads(low, Memory.RES)) == 2
+    result = ReferenceDevice(TINY).run(low.program, low.program.image())
+    figures = bound(TINY, workload, load_memory("ideal"))
+    assert result.counters["vector_tiles"] == figures.vector_cycles
+    assert low.bytes_read == figures.read_bytes
+
+
+def test_rows_that_the_stride_skips_are_not_loaded():
+    workload = maxpool("p", 12, 4, 2, 0, 4)
+    low = run_and_check(TINY, workload, Schedule(tile_h=3, tile_w=3, tile_ci=1, tile_co=1))
+    assert sum(v["y_size"] for v in loads(low, Memory.RES)) == 3 * 2
+
+
+def test_the_whole_window_takes_few_long_instructions():
+    workload = maxpool("p", 8, 4, 2, 0, 2)
+    whole = replace(SCHEDULE, tile_h=4, tile_w=4, loop_order=LoopOrder.INPUT_STATIONARY)
+    kinds = [i.opcode for i in instructions(run_and_check(TINY, workload, whole))]
+    assert kinds.count(Opcode.LOAD) == 2
+    assert kinds.count(Opcode.VECTOR) == 4 + 1
+
+
+def test_a_global_pool_is_one_loop_over_the_kernel():
+    workload = maxpool("p", 7, 32, 7, 0, 1)
+    schedule = Schedule(
+        tile_h=1, tile_w=1, tile_ci=1, tile_co=8, loop_order=LoopOrder.INPUT_STATIONARY
+    )
+    hw = TINY.with_(res_bytes=4096)
+    stream = instructions(run_and_check(hw, workload, schedule))
+    found = [i.values for i in stream if i.opcode is Opcode.VECTOR]
+    ops = [VectorOp(v["op"]) for v in found]
+    assert ops == [VectorOp.MOV, VectorOp.MAX, VectorOp.REQUANT]
+    assert sorted((found[1]["iter_outer"], found[1]["iter_inner"])) == [8, 48]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_next_load_precedes_the_work_on_this_one_if_it_has_a_slot(order):
+    for threads, ahead in ((1, 1), (2, 2)):
+        schedule = replace(SCHEDULE, h_threading=threads, loop_order=order)
+        stream = instructions(run_and_check(TINY, POOL, schedule))
+        first = next(n for n, i in enumerate(stream) if i.opcode is Opcode.VECTOR)
+        before = [i.values["memory"] for i in stream[:first] if i.opcode is Opcode.LOAD]
+        assert before.count(Memory.RES) == ahead
+
+
+def test_parameters_are_loaded_once():
+    schedule = replace(SCHEDULE, h_threading=2)
+    low = run_and_check(TINY.with_(param_bytes=1024), maxpool("p", 6, 80, 2, 0, 2), schedule)
+    assert sum(v["x_size"] for v in loads(low, Memory.PARAM)) == 20
+
+
+@pytest.mark.parametrize("name", ["tiny", "wide in", "batch 2"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_rows_of_interleaved_blocks_are_loaded_and_stored_whole(name, order):
+    hw = HARDWARE[name]
+    schedule = Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=4, loop_order=order)
+    low = run_and_check(hw, maxpool("p", 8, 16, 2, 0, 2), schedule)
+    blocks = 4 if name == "wide in" else 1
+    stores = [i.values for i in instructions(low) if i.opcode is Opcode.STORE]
+    assert all(v["x_size"] % (8 * blocks) == 0 for v in loads(low, Memory.RES))
+    assert all(v["x_size"] % (4 * blocks) == 0 for v in stores)
+
+
+def test_buffer_depths_do_not_change_the_order_of_work():
+    sizes = ("acc_bytes", "out_bytes", "res_bytes", "param_bytes")
+    large = TINY.with_(**{name: 4 * getattr(TINY, name) for name in sizes})
+    schedule = replace(SCHEDULE, h_threading=2)
+    places = {"dst_base", "sram_base", "acc_banks"}
+    streams = [
+        [
+            (i.opcode, {k: v for k, v in i.values.items() if k not in places})
+            for i in instructions(lower(hw, POOL, schedule))
+        ]
+        for hw in (TINY, large)
+    ]
+    assert streams[0] == streams[1]
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+ROOMY = TINY.with_(res_bytes=1 << 20, acc_bytes=1 << 20, out_bytes=1 << 20)
+WHOLE = LoopOrder.INPUT_STATIONARY
+ONE = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
+CASES = {
+    "tile_b_extent": (TINY, POOL, replace(SCHEDULE, tile_b=2)),
+    "tile_h_extent": (TINY, POOL, replace(SCHEDULE, tile_h=5)),
+    "tile_w_extent": (TINY, POOL, replace(SCHEDULE, tile_w=5)),
+    "tile_co_extent": (TINY, POOL, replace(SCHEDULE, tile_co=5)),
+    "tile_ci_extent": (TINY, POOL, replace(SCHEDULE, tile_ci=2)),
+    "tile_co_interleave": (HARDWARE["wide in"], maxpool("p", 8, 32, 2, 0, 2), SCHEDULE),
+    "program_length": (TINY, maxpool("p", 4000, 64, 2, 0, 1), replace(ONE, tile_h=2)),
+    "res_capacity": (TINY, maxpool("p", 64, 4, 64, 0, 1), replace(ONE, loop_order=WHOLE)),
+    "acc_capacity": (
+        TINY.with_(acc_bytes=1024), maxpool("p", 16, 4, 2, 0, 1), replace(ONE, tile_h=15, tile_w=9),
+    ),
+    "out_capacity": (
+        TINY.with_(out_bytes=1024), maxpool("p", 16, 8, 2, 0, 1),
+        replace(ONE, tile_h=15, tile_w=9, h_threading=2),
+    ),
+    "param_capacity": (
+        TINY.with_(param_bytes=1024), maxpool("p", 2, 128, 2, 0, 2),
+        replace(ONE, tile_co=9, h_threading=2),
+    ),
+    "pool_threading": (TINY, maxpool("p", 2, 4, 2, 0, 2), replace(ONE, h_threading=2)),
+    "field_pad_rows": (
+        TINY, replace(maxpool("p", 4, 4, 2, 0, 1), pad_top=70),
+        replace(ONE, tile_h=70, loop_order=WHOLE),
+    ),
+    "field_pad_columns": (
+        TINY, replace(maxpool("p", 4, 4, 2, 0, 1), pad_left=70), replace(ONE, tile_w=70),
+    ),
+    "field_input_rows": (
+        ROOMY, replace(maxpool("p", 1, 4, 1, 0, 1), height=70000),
+        replace(ONE, tile_h=70000, loop_order=WHOLE),
+    ),
+    "field_input_columns": (
+        ROOMY, replace(maxpool("p", 1, 4, 1, 0, 1), width=70000), replace(ONE, tile_w=70000),
+    ),
+    "field_taps": (
+        ROOMY, replace(maxpool("p", 1, 4, 1, 0, 1), width=65500, pad_left=50, kernel_w=65550),
+        ONE,
+    ),
+    "field_pixels": (
+        ROOMY, maxpool("p", 300, 4, 1, 0, 1), replace(ONE, tile_h=300, tile_w=300),
+    ),
+    "field_output_columns": (
+        ROOMY.with_(block_in=64, inp_bytes=16384),
+        replace(maxpool("p", 1, 4, 1, 0, 1), width=4090, pad_left=3, pad_right=3),
+        replace(ONE, tile_w=4096),
+    ),
+    "field_blocks": (ROOMY, maxpool("p", 1, 70000 * 4, 1, 0, 1), replace(ONE, tile_co=70000)),
+    "field_row_stride": (
+        TINY, replace(maxpool("p", 1, 4, 1, 0, 1), width=2**24, stride_w=2**12), ONE,
+    ),
+    "field_plane_stride": (TINY, maxpool("p", 2**13, 4, 1, 0, 2**7), ONE),
+    "field_image_stride": (
+        TINY, replace(maxpool("p", 2**8, 4 * 2**9, 1, 0, 1), n=2),
+        replace(ONE, tile_b=2, tile_h=16, tile_w=16),
+    ),
+    "memory": (
+        TINY, replace(maxpool("p", 2**11, 4, 1, 0, 2**7), n=2**18),
+        replace(ONE, tile_b=16, tile_h=16, tile_w=16),
+    ),
+}  # fmt: skip
+REPEATS = {
+    "weights": ("pool_loop_order", replace(SCHEDULE, loop_order=LoopOrder.WEIGHT_STATIONARY)),
+    "fusion": ("pool_fusion", replace(SCHEDULE, fusion=Fusion.BLOCK)),
+    "channels": ("pool_threading", replace(SCHEDULE, oc_threading=2)),
+    "window": ("pool_loop_order", replace(SCHEDULE, tile_h=1, loop_order=WHOLE)),
+}
+
+
+def refused(hw, workload, schedule, rule):
+    verdict = legal(hw, workload, schedule)
+    assert (verdict.ok, verdict.rule) == (False, rule)
+    with pytest.raises(ScheduleError) as refusal:
+        lower(hw, workload, schedule)
+    assert verdict.detail in str(refusal.value)
+    return verdict
+
+
+@pytest.mark.parametrize("rule", list(CASES))
+def test_refuses_with_the_rule_and_both_figures(rule):
+    verdict = refused(*CASES[rule], rule)
+    assert verdict.needed > verdict.available
+    assert f"needs {verdict.needed}, has {verdict.available}" in verdict.detail
+
+
+LINE = replace(maxpool("line", 1, 4, 1, 0, 1), width=1024)
+ACC_LARGE = TINY.with_(acc_bytes=8192, out_bytes=8192)
+
+
+@pytest.mark.parametrize(
+    ("rule", "hw", "workload", "schedule", "knob"),
+    [
+        ("acc_capacity", TINY, LINE, replace(ONE, tile_w=256), "tile_w"),
+        (
+            "out_capacity", ACC_LARGE.with_(out_bytes=2048, res_bytes=8192), LINE,
+            replace(ONE, tile_w=256, h_threading=2), "tile_w",
+        ),
+        (
+            "res_capacity", ACC_LARGE, LINE, replace(ONE, tile_w=256, h_threading=2), "tile_w",
+        ),
+        (
+            "param_capacity", TINY, maxpool("deep", 1, 4 * 48, 1, 0, 1),
+            replace(ONE, tile_co=16, h_threading=2), "tile_co",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_buffer_holds_exactly_what_it_has_room_for(rule, hw, workload, schedule, knob):
+    run_and_check(hw, workload, schedule)
+    verdict = refused(hw, workload, replace(schedule, **{knob: getattr(schedule, knob) + 1}), rule)
+    assert verdict.needed - verdict.available in (1, 2)
+
+
+def test_pieces_of_streamed_rows_count_for_the_length_of_a_program():
+    streamed = replace(ONE, tile_h=2000)
+    roomy = ROOMY.with_(acc_bytes=1 << 20, out_bytes=1 << 20)
+    verdict = refused(roomy, maxpool("p", 4000, 4, 2, 0, 1), streamed, "program_length")
+    assert verdict.needed > 4000 * 4000
+
+
+@pytest.mark.parametrize("name", list(REPEATS))
+def test_refuses_a_choice_that_repeats_a_program(name):
+    rule, schedule = REPEATS[name]
+    refused(TINY, maxpool("p", 8, 16, 2, 0, 2), schedule, rule)
+
+
+def test_native_lowering_refuses_a_pool():
+    with pytest.raises(WorkloadError, match=r"p\.kind: native lowering.*not max pools"):
+        NativeLowering(TINY, POOL)
+
+
+# -- the untuned default -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", named_configs())
+@pytest.mark.parametrize(
+    "workload",
+    [
+        maxpool("resnet", 112, 64, 3, 1, 2), maxpool("vgg", 224, 64, 2, 0, 2),
+        maxpool("global", 7, 512, 7, 0, 1), maxpool("image", 14, 64, 14, 0, 1),
+    ],
+    ids=lambda w: w.name,
+)  # fmt: skip
+def test_default_schedule_is_legal(name, workload):
+    hw = load_hwconfig(name)
+    schedule = default_schedule(hw, workload)
+    assert legal(hw, workload, schedule).ok
+    if workload.name != "image":  # loads of the others fit RES twice
+        assert schedule.h_threading == 2
+
+
+def test_default_schedule_is_right():
+    workload = maxpool("p", 23, 20, 3, 1, 2)
+    for hw in HARDWARE.values():
+        run_and_check(hw, workload, default_schedule(hw, workload))
+
+
+def test_default_schedule_says_what_the_smallest_tile_lacks():
+    with pytest.raises(ScheduleError, match="the smallest tile: RES must hold 1 x 300 tiles"):
+        default_schedule(TINY.with_(res_bytes=1024), maxpool("p", 300, 4, 300, 0, 1))

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Token insertion, judged by running streams on units of random relative speed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.lowering.program_builder import (
+    ProgramBuilder,
+    field_shift,
+    pack_gemm,
+    pack_load,
+    pack_store,
+    pack_vector,
+)
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.isa import FORMATS, UNIT_OF, Instruction, Opcode, Unit, unpack_fields
+from tilewright.host.machine.program import layout_regions
+
+HW = HwConfig()
+OPCODE = {unit: opcode for opcode, unit in UNIT_OF.items()}
+PACKERS = {
+    Opcode.LOAD: pack_load,
+    Opcode.GEMM: pack_gemm,
+    Opcode.VECTOR: pack_vector,
+    Opcode.STORE: pack_store,
+}
+
+KEYS = st.frozensets(st.sampled_from("abcd"), max_size=2)
+STREAMS = st.lists(st.tuples(st.sampled_from(list(Unit)), KEYS, KEYS), max_size=40)
+
+
+def build(stream):
+    builder = ProgramBuilder(HW)
+    for unit, reads, writes in stream:
+        builder.emit(OPCODE[unit], {}, reads=reads, writes=writes)
+    return decode(builder.finish({}, {}))
+
+
+def decode(program):
+    data = program.instructions
+    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
+
+
+def conflicts(first, second):
+    _, reads_1, writes_1 = first
+    _, reads_2, writes_2 = second
+    return bool(writes_1 & (reads_2 | writes_2) or writes_2 & reads_1)
+
+
+def run_with_random_speeds(stream, instructions, rng):
+    """Units in order, each at its own pace; returns leftover tokens."""
+    queues = {u: [i for i, (unit, _, _) in enumerate(stream) if unit == u] for u in Unit}
+    tokens, running, finished = Counter(), {}, set()
+    while any(queues.values()) or running:
+        moves = [("end", u) for u in running]
+        for unit, queue in queues.items():
+            if not queue or unit in running:
+                continue
+            pop = instructions[queue[0]].values["pop"]
+            if all(tokens[s, unit] > 0 for s in Unit if pop >> s & 1):
+                moves.append(("start", unit))
+        assert moves, "deadlock"
+        move, unit = rng.choice(moves)
+        if move == "start":
+            index = queues[unit].pop(0)
+            for earlier in range(index):
+                if conflicts(stream[earlier], stream[index]):
+                    assert earlier in finished, f"{index} started before {earlier} ended"
+            for source in Unit:
+                tokens[source, unit] -= instructions[index].values["pop"] >> source & 1
+            running[unit] = index
+        else:
+            index = running.pop(unit)
+            finished.add(index)
+            for target in Unit:
+                tokens[unit, target] += instructions[index].values["push"] >> target & 1
+    return +tokens
+
+
+@settings(max_examples=200, deadline=None)
+@given(stream=STREAMS, seed=st.integers(0, 2**32 - 1))
+def test_conflicting_instructions_keep_stream_order_at_any_speed(stream, seed):
+    instructions = build(stream)
+    rng = random.Random(seed)
+    for _ in range(4):
+        assert not run_with_random_speeds(stream, instructions, rng)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stream=STREAMS)
+def test_stream_can_be_executed_sequentially_and_never_signals_itself(stream):
+    tokens = Counter()
+    for (unit, _, _), instruction in zip(stream, build(stream), strict=False):
+        assert not (instruction.values["pop"] | instruction.values["push"]) >> unit & 1
+        for other in Unit:
+            tokens[other, unit] -= instruction.values["pop"] >> other & 1
+            assert tokens[other, unit] >= 0
+        for other in Unit:
+            tokens[unit, other] += instruction.values["push"] >> other & 1
+    assert not +tokens
+
+
+def masks(instructions):
+    return [(i.values["pop"], i.values["push"]) for i in instructions[:-1]]
+
+
+def test_one_token_orders_a_producer_and_a_consumer():
+    stream = [(Unit.LOAD, frozenset(), frozenset("a")), (Unit.GEMM, frozenset("a"), frozenset())]
+    assert masks(build(stream)) == [(0, 1 << Unit.GEMM), (1 << Unit.LOAD, 0)]
+
+
+def test_no_token_when_a_later_instruction_was_already_awaited():
+    stream = [
+        (Unit.LOAD, frozenset(), frozenset("a")),
+        (Unit.LOAD, frozenset(), frozenset("b")),
+        (Unit.GEMM, frozenset("b"), frozenset()),
+        (Unit.GEMM, frozenset("a"), frozenset()),
+    ]
+    assert masks(build(stream)) == [(0, 0), (0, 1 << Unit.GEMM), (1 << Unit.LOAD, 0), (0, 0)]
+
+
+def test_no_token_for_an_order_that_another_unit_passes_on():
+    stream = [
+        (Unit.LOAD, frozenset(), frozenset("a")),
+        (Unit.GEMM, frozenset("a"), frozenset("b")),
+        (Unit.VECTOR, frozenset("ab"), frozenset()),
+    ]
+    assert masks(build(stream))[2] == (1 << Unit.GEMM, 0)
+
+
+def test_readers_do_not_wait_for_each_other():
+    stream = [
+        (Unit.GEMM, frozenset("a"), frozenset()),
+        (Unit.VECTOR, frozenset("a"), frozenset()),
+        (Unit.STORE, frozenset("a"), frozenset()),
+    ]
+    assert masks(build(stream)) == [(0, 0)] * 3
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), opcode=st.sampled_from(list(PACKERS)))
+def test_fast_packers_agree_with_the_isa_tables(data, opcode):
+    values = {}
+    for field in FORMATS[opcode]:
+        if field.name in ("opcode", "pop", "push"):
+            continue
+        low = -(1 << (field.bits - 1)) if field.signed else 0
+        values[field.name] = data.draw(st.integers(low, low + (1 << field.bits) - 1))
+    word = PACKERS[opcode](**values)
+    assert word.to_bytes(32, "little") == Instruction(opcode, values).encode()
+
+
+@pytest.mark.parametrize("opcode", list(PACKERS))
+def test_fast_packers_refuse_every_value_that_does_not_fit(opcode):
+    for field in FORMATS[opcode]:
+        if field.name in ("opcode", "pop", "push"):
+            continue
+        half = 1 << (field.bits - 1)
+        for value in (-half - 1, half) if field.signed else (-1, 1 << field.bits):
+            with pytest.raises(ProgramError, match=f"{field.name}: must be from"):
+                PACKERS[opcode](**{field.name: value})
+
+
+def test_field_positions_are_those_of_the_isa_tables():
+    word = pack_load(sram_base=5)
+    assert word >> field_shift(Opcode.LOAD, "sram_base") == 5
+    with pytest.raises(ProgramError, match="nonsense: unknown field"):
+        field_shift(Opcode.LOAD, "nonsense")
+
+
+def test_declares_the_accumulator_banks_of_a_range():
+    builder = ProgramBuilder(HW)
+    per_bank = HW.acc_depth // HW.acc_banks
+    builder.emit(Opcode.GEMM, {"uop_count": 1}, acc=(per_bank - 1, 2))
+    word = int.from_bytes(builder.finish({}, {}).instructions[:32], "little")
+    assert unpack_fields(FORMATS[Opcode.GEMM], word)["acc_banks"] == 0b0011
+
+
+def test_finish_appends_finish_and_places_the_stream_last():
+    builder = ProgramBuilder(HW)
+    builder.emit(Opcode.LOAD, {"x_size": 1, "y_size": 1, "z_size": 1})
+    sizes = {"inp": 5000, "uop": 8}
+    program = builder.finish(sizes, {"uop": bytes(8)})
+    assert [i.opcode for i in decode(program)] == [Opcode.LOAD, Opcode.FINISH]
+    regions, end = layout_regions(sizes)
+    assert {**regions, "insn": program.regions["insn"]} == program.regions
+    assert program.regions["insn"].offset == end
+    assert program.config_hash == HW.config_hash
+
+
+def test_refuses_misuse():
+    builder = ProgramBuilder(HW)
+    with pytest.raises(ProgramError, match="FINISH is appended"):
+        builder.emit(Opcode.FINISH, {})
+    with pytest.raises(ProgramError, match="push: tokens are set by the builder"):
+        builder.emit(Opcode.LOAD, {"push": 2})
+    with pytest.raises(ProgramError, match="unknown field"):
+        builder.emit(Opcode.LOAD, {"colour": 2})
+    assert len(builder) == 0
+    builder.finish({}, {})
+    with pytest.raises(ProgramError, match="finished"):
+        builder.emit(Opcode.LOAD, {})
+    with pytest.raises(ProgramError, match="finished"):
+        builder.finish({}, {})

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers where block_in and block_out differ: interleaved activations, and layers that chain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from e2e.drawing import generator, sample, where
+
+from tilewright.host.common.errors import ConfigError, ScheduleError
+from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower
+from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.host.machine.isa import Instruction, Memory, Opcode
+from tilewright.host.network.golden import LayerTensors, conv2d_int8, random_tensors
+from tilewright.host.network.layout import chains, input_block, output_block
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.library import RULES
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.verify.hazards import check_races
+
+ROOMY = load_hwconfig("tiny-4x4").with_(
+    inp_bytes=1 << 16, wgt_bytes=1 << 18, acc_bytes=1 << 17, out_bytes=1 << 16,
+    res_bytes=1 << 16, param_bytes=1 << 15, uop_bytes=1 << 15,
+)  # fmt: skip
+WIDE_OUT = ROOMY.with_(block_in=4, block_out=16)
+WIDE_IN = ROOMY.with_(block_in=16, block_out=4)
+KERNELS = ((1, 0), (3, 1), (3, 0), (2, 1))
+
+
+def unequal_blocks(rng) -> HwConfig:
+    """A configuration of batch 1 with room for many schedules whose blocks differ."""
+    while True:
+        block_in, block_out = (int(2 ** rng.integers(2, 7)) for _ in range(2))
+        if block_in == block_out or block_in * block_out > 1024:
+            continue
+        try:
+            return ROOMY.with_(
+                block_in=block_in, block_out=block_out, vector_lanes=int(rng.choice([1, 2, 4]))
+            )
+        except ConfigError:
+            continue
+
+
+def channels(rng, block: int) -> int:
+    """Around a few blocks, whole and not."""
+    return max(1, int(rng.integers(1, 4)) * block + int(rng.integers(-3, 4)))
+
+
+def next_layer(rng, shape: tuple[int, int, int, int], block: int) -> Workload:
+    """A convolution, dense or depthwise layer that reads a tensor of an NCHW shape."""
+    kind = Kind.DEPTHWISE if rng.random() < 0.25 else Kind.CONV2D
+    n, inputs, height, width = shape
+    fitting = [k for k in KERNELS if min(height, width) + 2 * k[1] >= k[0]]
+    kernel, pad = fitting[rng.integers(len(fitting))]
+    return Workload(
+        name="layer", kind=kind, n=n, height=height, width=width, channels_in=inputs,
+        channels_out=inputs if kind is Kind.DEPTHWISE else channels(rng, block),
+        kernel_h=kernel, kernel_w=kernel, stride_h=int(rng.integers(1, 3)),
+        stride_w=int(rng.integers(1, 3)), pad_top=pad, pad_left=pad, pad_bottom=pad,
+        pad_right=pad, relu=bool(rng.integers(2)), residual=bool(rng.integers(2)),
+    )  # fmt: skip
+
+
+def some_schedule(rng, hw: HwConfig, workload: Workload) -> Schedule:
+    """A legal schedule; the default one where twenty random ones are not."""
+    shape = geometry(hw, workload)
+    unit = shape.tile_ci_unit
+
+    def tile(extent: int) -> int:
+        return int(rng.integers(1, extent + 1))
+
+    for _ in range(20):
+        blocks = tile(-(-shape.reduce_blocks // unit)) * unit
+        schedule = Schedule(
+            tile_b=tile(shape.batches), tile_h=tile(shape.out_height),
+            tile_w=tile(shape.out_width),
+            tile_ci=1 if shape.depthwise else min(blocks, shape.reduce_blocks),
+            tile_co=tile(shape.out_blocks), h_threading=tile(2), oc_threading=tile(2),
+            loop_order=list(LoopOrder)[tile(3) - 1], fusion=list(Fusion)[tile(2) - 1],
+        )  # fmt: skip
+        if legal(hw, workload, schedule).ok:
+            return schedule
+    return default_schedule(hw, workload)
+
+
+def run(low: LoweredLayer, image: np.ndarray) -> np.ndarray:
+    """The memory after a run whose work is what lowering says it is."""
+    result = ReferenceDevice(low.hw).run(low.program, image)
+    counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
+    assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
+    assert low.macs_tiles == geometry(low.hw, low.workload).mac_tiles
+    check_races(low.hw, low.program)
+    return result.memory
+
+
+def check(hw: HwConfig, workload: Workload, schedule: Schedule, *, seed: int = 0) -> LoweredLayer:
+    """Right on the reference, and the same from the native lowering."""
+    low = lower(hw, workload, schedule)
+    facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
+    tensors = random_tensors(workload, np.random.default_rng(seed))
+    memory = run(low, low.image(tensors))
+    assert np.array_equal(low.output(memory), conv2d_int8(workload, tensors)), facts
+    assert NativeLowering(hw, workload).lower(schedule) == low, facts
+    return low
+
+
+def transfers(low: LoweredLayer, memory: Memory | None) -> list[dict[str, int]]:
+    """Fields of the LOADs of a scratchpad; of the STOREs for None."""
+    data = low.program.instructions
+    decoded = [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
+    wanted = Opcode.STORE if memory is None else Opcode.LOAD
+    return [
+        dict(i.values)
+        for i in decoded
+        if i.opcode is wanted and (memory is None or i.values["memory"] == memory)
+    ]
+
+
+def shapes(fields: list[dict[str, int]]) -> set[tuple[int, int, int]]:
+    return {(f["x_size"], f["y_size"], f["z_size"]) for f in fields}
+
+
+# -- random layers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", sample(6, 120))
+def test_random_layers_are_right_and_the_same_natively(number):
+    rng = generator(f"stored blocks {number}")
+    for _ in range(6):
+        hw = unequal_blocks(rng)
+        shape = (
+            int(rng.integers(1, 3)), channels(rng, hw.block_in), int(rng.integers(1, 9)),
+            int(rng.integers(1, 9)),
+        )  # fmt: skip
+        if rng.random() < 0.2:
+            shape = (shape[0], 3, *shape[2:])  # folds its kernel columns
+        workload = next_layer(rng, shape, hw.block_out)
+        check(hw, workload, some_schedule(rng, hw, workload), seed=number)
+
+
+@pytest.mark.parametrize("hw", [WIDE_OUT, WIDE_IN], ids=["wide out", "wide in"])
+@pytest.mark.parametrize("order", list(LoopOrder))
+@pytest.mark.parametrize("fusion", list(Fusion))
+@pytest.mark.parametrize("threads", [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_every_order_fusion_and_threading_is_right(hw, order, fusion, threads):
+    workload = replace(conv2d("w", 4, 38, 45, 3, 1, 1, residual=True), n=2)
+    unit = geometry(hw, workload).tile_ci_unit
+    for tile_co in (1, 2, 3):
+        schedule = Schedule(
+            tile_b=1 + tile_co % 2, tile_h=2, tile_w=3, tile_ci=unit, tile_co=tile_co,
+            h_threading=threads[0], oc_threading=threads[1], loop_order=order, fusion=fusion,
+        )  # fmt: skip
+        check(hw, workload, schedule)
+
+
+# -- layers that chain ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_all_named_configurations_chain_but_batched_ones_with_unequal_blocks(name):
+    hw = load_hwconfig(name)
+    assert chains(hw) == (hw.batch == 1 or hw.block_in == hw.block_out)
+    assert (input_block(hw), output_block(hw)) == (
+        (max(hw.block_in, hw.block_out),) * 2 if hw.batch == 1 else (hw.block_in, hw.block_out)
+    )
+
+
+def chained(rng, hw: HwConfig, layers: int) -> None:
+    """Run layers on the bytes that the layer before left; input and residual are both its output.
+
+    Padded channels that no layer writes hold random bytes.
+    """
+    assert chains(hw)
+    shape = (
+        int(rng.integers(1, 3)), channels(rng, input_block(hw)), int(rng.integers(2, 9)),
+        int(rng.integers(2, 9)),
+    )  # fmt: skip
+    stored: np.ndarray | None = None
+    tensor = np.empty(0, dtype=np.int8)
+    for _ in range(layers):
+        workload = next_layer(rng, shape, output_block(hw))
+        while folds(hw, workload):
+            workload = next_layer(rng, shape, output_block(hw))
+        if stored is not None and workload.residual and workload.output_shape != shape:
+            workload = replace(workload, residual=False)
+        schedule = some_schedule(rng, hw, workload)
+        facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
+        low = lower(hw, workload, schedule)
+        tensors = random_tensors(workload, rng)
+        image = low.image(tensors)
+        if stored is not None:
+            assert stored.size == low.program.regions["inp"].nbytes, facts
+            low.program.write(image, "inp", stored)
+            tensors = replace(tensors, data=tensor)
+            if workload.residual:
+                low.program.write(image, "res", stored)
+                tensors = replace(tensors, residual=tensor)
+        padding = rng.integers(0, 256, low.program.regions["out"].nbytes, dtype=np.uint8)
+        low.program.write(image, "out", padding)
+        memory = run(low, image)
+        tensor = conv2d_int8(workload, tensors)
+        assert np.array_equal(low.output(memory), tensor), facts
+        stored, shape = low.program.read(memory, "out").copy(), workload.output_shape
+
+
+@pytest.mark.parametrize("number", sample(6, 120))
+def test_the_bytes_of_an_output_are_the_next_input(number):
+    rng = generator(f"chain {number}")
+    for _ in range(4):
+        chained(rng, unequal_blocks(rng), 4)
+
+
+# -- what is moved -------------------------------------------------------------------------------
+
+
+def test_a_row_of_an_interleaved_input_is_one_run_of_all_blocks():
+    workload = conv2d("w", 8, 32, 16, 3, 1, 1)
+    schedule = Schedule(tile_h=4, tile_w=8, tile_ci=4, tile_co=1)
+    low = check(WIDE_OUT, workload, schedule)
+    loads = transfers(low, Memory.INP)
+    assert shapes(loads) == {(8 * 4, 5, 1)}
+    assert {(f["pad_left"], f["pad_right"], f["y_stride"]) for f in loads} == {(4, 4, 8 * 4)}
+
+
+def test_rows_of_whole_stored_blocks_are_stored_at_once():
+    workload = conv2d("w", 8, 16, 32, 3, 1, 1, residual=True)
+    for fusion in Fusion:
+        schedule = Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=8, fusion=fusion)
+        low = check(WIDE_IN, workload, schedule)
+        assert shapes(transfers(low, None)) == {(4 * 4, 2, 1)}
+        assert shapes(transfers(low, Memory.RES)) == {(4 * 4, 2, 1)}
+        assert len(transfers(low, None)) == 4 * 2 * 2
+
+
+def test_tiles_of_parts_of_stored_blocks_store_each_pixel():
+    workload = conv2d("w", 8, 16, 32, 3, 1, 1)
+    low = check(WIDE_IN, workload, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=3))
+    # Tiles of blocks 0-2, 3-5 and 6-7 cut stored blocks of four into parts of 3, 1 and 2.
+    assert shapes(transfers(low, None)) == {(3, 4, 2), (1, 4, 2), (2, 4, 2)}
+
+
+def test_a_partly_filled_stored_block_is_loaded_whole_but_not_multiplied():
+    workload = conv2d("w", 6, 17, 16, 3, 1, 1)
+    low = check(WIDE_OUT, workload, Schedule(tile_h=6, tile_w=6, tile_ci=5, tile_co=1))
+    assert low.macs_tiles == 6 * 6 * 9 * 5
+    assert low.program.regions["inp"].nbytes == 6 * 6 * 32
+
+
+def test_batches_above_one_keep_the_blocks_of_the_array():
+    hw = WIDE_OUT.with_(batch=2)
+    assert not chains(hw)
+    low = check(hw, conv2d("w", 6, 17, 16, 3, 1, 1), Schedule(
+        tile_h=6, tile_w=6, tile_ci=3, tile_co=1
+    ))  # fmt: skip
+    assert low.program.regions["inp"].nbytes == 5 * 6 * 6 * hw.inp_tile_bytes
+
+
+@pytest.mark.parametrize("hw", [WIDE_OUT, WIDE_IN], ids=["wide out", "wide in"])
+@pytest.mark.parametrize("workload", [
+    conv2d("folded", 12, 3, 20, 7, 3, 2), dense("dense", 9, 70, 50),
+    depthwise("depthwise", 9, 41, 3, 1, 2), conv2d("1x1", 9, 33, 70, 1, 0, 2),
+], ids=lambda w: w.name)  # fmt: skip
+def test_default_schedules_are_right(hw, workload):
+    check(hw, workload, default_schedule(hw, workload))
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+def verdict_of(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
+    """The verdict of both lowerings."""
+    verdict = legal(hw, workload, schedule)
+    native = NativeLowering(hw, workload).rules(encode_schedules([schedule]))[0]
+    assert RULES[native] == verdict.rule
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("tile_ci", "needed"), [(1, 4), (3, 4), (4, 0), (5, 8), (7, 8), (8, 0), (9, 10), (10, 0)]
+)
+def test_a_tile_of_the_reduction_is_whole_stored_blocks_or_all_of_it(tile_ci, needed):
+    workload = conv2d("w", 4, 40, 16, 1, 0, 1)
+    schedule = Schedule(tile_h=2, tile_w=2, tile_ci=tile_ci, tile_co=1)
+    verdict = verdict_of(WIDE_OUT, workload, schedule)
+    assert verdict.ok == (needed == 0)
+    if needed:
+        assert (verdict.rule, verdict.needed) == ("tile_ci_interleave", needed)
+        with pytest.raises(ScheduleError, match=r"4 input blocks are interleaved .* multiple of 4"):
+            lower(WIDE_OUT, workload, schedule)
+
+
+def test_padding_counts_interleaved_blocks():
+    workload = replace(conv2d("w", 8, 16, 16, 1, 0, 1), pad_left=15)
+    schedule = Schedule(tile_h=1, tile_w=20, tile_ci=4, tile_co=1)
+    check(WIDE_OUT, workload, schedule)
+    verdict = verdict_of(WIDE_OUT, replace(workload, pad_left=16), schedule)
+    assert (verdict.rule, verdict.needed, verdict.available) == ("field_pad_columns", 64, 63)
+    assert "times 4 interleaved blocks" in verdict.detail
+
+
+def test_strides_count_interleaved_blocks():
+    side = 2**11
+    schedule = Schedule(tile_h=1, tile_w=1, tile_ci=4, tile_co=1)
+    for stride, tile_w, rule in ((side, 1, "field_row_stride"), (2, 4, "field_plane_stride")):
+        workload = conv2d("w", side, 16, 16, 1, 0, stride)
+        schedule = replace(schedule, tile_w=tile_w)  # few enough tiles for a program
+        assert verdict_of(WIDE_OUT.with_(block_out=8), workload, schedule).ok
+        verdict = verdict_of(WIDE_OUT, workload, schedule)
+        assert (verdict.rule, verdict.needed) == (rule, 4 * side * side)
+    stored = replace(conv2d("w", side, 4, 16, 1, 0, 1), residual=True)
+    verdict = verdict_of(WIDE_IN, stored, replace(schedule, tile_ci=1, tile_w=16))
+    assert (verdict.rule, verdict.needed) == ("field_plane_stride", 4 * side * side)
+
+
+def test_inp_holds_whole_stored_blocks():
+    hw = WIDE_OUT.with_(inp_bytes=1024)  # 256 tiles
+    workload = conv2d("w", 8, 17, 16, 1, 0, 1)  # five blocks in two stored ones
+    fits = Schedule(tile_h=4, tile_w=8, tile_ci=5, tile_co=1)
+    assert verdict_of(hw, workload, fits).ok
+    verdict = verdict_of(hw, workload, replace(fits, tile_h=5))
+    assert (verdict.rule, verdict.needed) == ("inp_capacity", 5 * 8 * 8)
+
+
+def test_weights_of_padded_channels_meet_whatever_lies_there():
+    workload = conv2d("w", 5, 18, 16, 3, 1, 1)
+    low = lower(WIDE_OUT, workload, Schedule(tile_h=5, tile_w=5, tile_ci=5, tile_co=1))
+    tensors: LayerTensors = random_tensors(workload, np.random.default_rng(3))
+    image = low.image(tensors)
+    stored = low.program.read(image, "inp").reshape(2, 5, 5, 16).copy()
+    assert not stored[1, :, :, 2:].any()
+    stored[1, :, :, 2:] = 0x7F
+    low.program.write(image, "inp", stored.ravel())
+    assert np.array_equal(low.output(run(low, image)), conv2d_int8(workload, tensors))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.area import (
+    DSP_LOAD,
+    DSP_PER_LANE,
+    FF_ERROR,
+    LOGIC_MODEL,
+    LUT_ERROR,
+    LogicModel,
+    array_luts,
+    array_registers,
+    dsp_count,
+    estimate,
+    fifo_luts,
+    fits,
+    holds_beats,
+    lut_memory,
+    scratchpads,
+)
+from tilewright.host.machine.board import load_board, named_boards
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig, named_configs
+from tilewright.sim.synth.fit import fit
+from tilewright.sim.synth.record import load_results
+
+
+@st.composite
+def legal_configs(draw):
+    def pow2(low, high):
+        return 1 << draw(st.integers(low, high))
+
+    values = {
+        "batch": pow2(0, 3),
+        "block_in": pow2(2, 6),
+        "block_out": pow2(2, 6),
+        "axi_data_bits": pow2(5, 9),
+        "vector_lanes": pow2(0, 9),
+        "mac_pipeline": draw(st.integers(1, 6)),
+        "mac_packed": draw(st.integers(0, 1)),
+    }
+    values["mac_lut_columns"] = draw(st.integers(0, values["block_out"]))
+    for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
+        values[f"{name}_bytes"] = pow2(10, 20)
+    try:
+        return HwConfig(**values)
+    except ConfigError:
+        return HwConfig()
+
+
+@pytest.fixture(scope="module")
+def results():
+    return load_results()
+
+
+def test_pynq_16x16_uses_the_block_rams_that_yosys_gives_it():
+    memories = {m.name: m.cost.ramb36 + m.cost.ramb18 / 2 for m in scratchpads(HwConfig())}
+    assert memories == {
+        "INP": 8, "WGT": 64, "ACC": 32, "OUT": 7.5, "RES": 8, "UOP": 6, "PARAM": 4,
+    }  # fmt: skip
+    assert estimate(load_hwconfig("pynq-16x16")).bram36 == 130
+
+
+def test_dsp_and_block_ram_equal_every_recorded_synthesis(results):
+    for row in results.rows:
+        area, costs = estimate(row.hw), [m.cost for m in scratchpads(row.hw)]
+        found = (sum(c.ramb36 for c in costs), sum(c.ramb18 for c in costs), area.dsp)
+        assert found == (row.ramb36, row.ramb18, row.dsp), row.hw.name
+        assert area.bram36 == row.area.bram36, row.hw.name
+
+
+def test_luts_as_memory_equal_every_recorded_synthesis_but_for_shift_registers(results):
+    for row in results.rows:
+        assert 0 <= row.lutram - lut_memory(row.hw) <= 32, row.hw.name
+
+
+def test_luts_and_flip_flops_are_within_the_stated_error_of_every_fitted_row(results):
+    for row in (row for row in results.rows if row.fitted):
+        area = estimate(row.hw)
+        assert area.lut == pytest.approx(row.lut, rel=LUT_ERROR), row.hw.name
+        assert area.ff == pytest.approx(row.ff, rel=FF_ERROR), row.hw.name
+
+
+def test_the_coefficients_are_those_of_the_fit_to_the_recorded_syntheses(results):
+    assert fit([row for row in results.rows if row.fitted]) == LOGIC_MODEL
+
+
+def test_a_narrow_tile_has_a_bank_for_each_tile_of_a_beat():
+    inp = next(m for m in scratchpads(load_hwconfig("tiny-4x4")) if m.name == "INP")
+    assert (inp.banks, inp.width, inp.depth, inp.write_bits) == (2, 32, 512, 32)
+
+
+@settings(deadline=None)
+@given(legal_configs())
+def test_memories_hold_exactly_the_bytes_of_the_configuration(hw):
+    for m in scratchpads(hw):
+        assert 8 * getattr(hw, f"{m.name.lower()}_bytes") == m.banks * m.width * m.depth, m
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "luts"),
+    [(64, 16, 44), (73, 4, 52), (64, 128, 176), (6, 32, 4), (7, 32, 8), (3, 64, 4), (256, 32, 172)],
+)
+def test_fifos_are_made_of_ram32m_or_of_ram64m(width, depth, luts):
+    assert fifo_luts(width=width, depth=depth) == luts
+
+
+def test_beats_are_held_where_one_can_bring_several_diagonals():
+    named = {name: holds_beats(load_hwconfig(name)) for name in named_configs()}
+    assert named["tiny-4x4"]
+    assert not named["pynq-16x16"]
+    wide = HwConfig(axi_data_bits=256)
+    assert holds_beats(wide)
+    assert lut_memory(wide.with_(axi_burst_beats=64)) - lut_memory(wide) == 4 * 43
+
+
+# rtl/tw_mac.sv synthesised alone with pyosys 0.70; four output channels, so that a column is seen.
+ARRAYS = [
+    # batch, block_in, pipeline, packed, columns in LUTs; LUT, FF
+    ((1, 16, 2, 0, 0), 700, 80),
+    ((1, 16, 2, 1, 0), 706, 80),
+    ((1, 8, 1, 1, 0), 306, 76),
+    ((2, 8, 2, 1, 0), 683, 152),
+    ((2, 8, 3, 1, 0), 680, 408),
+    ((1, 16, 6, 1, 0), 520, 770),
+    ((1, 16, 6, 1, 2), 2074, 1813),
+    ((1, 16, 2, 1, 4), 4233, 1104),
+]
+
+
+@pytest.mark.parametrize(("shape", "lut", "ff"), ARRAYS)
+def test_the_mac_array_takes_what_it_takes_when_synthesised_alone(shape, lut, ff):
+    batch, block_in, pipeline, packed, columns = shape
+    hw = HwConfig(
+        batch=batch, block_in=block_in, block_out=4, vector_lanes=4, mac_pipeline=pipeline,
+        mac_packed=packed, mac_lut_columns=columns,
+    )  # fmt: skip
+    assert array_registers(hw) == pytest.approx(ff, rel=0.01)
+    # packing costs most of the constant where it is added to just four sums
+    assert array_luts(hw) == pytest.approx(lut, rel=0.07 if block_in == 8 else 0.01)
+
+
+def test_an_array_without_registers_before_its_sums_adds_inside_the_dsps():
+    plain = HwConfig(mac_pipeline=1, mac_packed=0)
+    assert array_luts(plain) == 0
+    assert array_registers(plain) == 16 * 20
+    assert array_luts(plain.with_(mac_packed=1)) > 0
+
+
+def test_a_sum_that_waits_three_cycles_is_in_shift_registers():
+    hw = HwConfig(block_in=4, block_out=4, vector_lanes=4, mac_packed=0)
+    lines = {p: lut_memory(hw.with_(mac_pipeline=p)) - lut_memory(hw) for p in (4, 5, 6)}
+    assert lines == {4: 0, 5: 0, 6: 4 * 18}
+    assert [array_registers(hw.with_(mac_pipeline=p)) for p in (4, 5, 6)] == [72, 144, 0]
+
+
+@settings(deadline=None)
+@given(legal_configs())
+def test_dsps_are_multipliers_of_the_array_of_the_lanes_and_of_the_loads(hw):
+    columns = hw.block_out - hw.mac_lut_columns
+    rows = hw.batch * hw.block_in
+    rest = DSP_PER_LANE * hw.vector_lanes + DSP_LOAD
+    assert dsp_count(hw.with_(mac_packed=0)) == rows * columns + rest
+    assert dsp_count(hw.with_(mac_packed=1)) == rows * math.ceil(columns / 2) + rest
+
+
+@settings(deadline=None)
+@given(legal_configs(), st.sampled_from([p.name for p in PARAMETERS if p.name.endswith("_bytes")]))
+def test_a_larger_buffer_never_needs_fewer_block_rams(hw, name):
+    # LUT RAM is left out: there, growth moves a memory into block RAM
+    size = getattr(hw, name)
+    if size >= 1 << 20:
+        return
+    assert estimate(hw.with_(**{name: 2 * size})).bram36 >= estimate(hw).bram36
+
+
+def test_packing_frees_dsps_and_costs_logic():
+    plain, packed = (estimate(HwConfig(mac_packed=p, mac_pipeline=1)) for p in (0, 1))
+    assert plain.dsp - packed.dsp == 128
+    assert packed.lut > plain.lut
+
+
+def test_columns_in_luts_free_dsps_and_cost_logic():
+    base = HwConfig()
+    moved = estimate(base.with_(mac_lut_columns=3))
+    assert estimate(base).dsp - moved.dsp == 16  # 13 columns still need 7 multipliers a row
+    assert moved.lut > estimate(base).lut
+    assert dsp_count(base.with_(mac_lut_columns=16)) == DSP_PER_LANE * base.vector_lanes + DSP_LOAD
+
+
+def test_logic_model_is_linear_in_its_coefficients():
+    hw = HwConfig()
+    base, more = estimate(hw, LogicModel()), estimate(hw, LogicModel(lut_fixed=1000.0))
+    assert more.lut - base.lut == 1000
+    assert (more.ff, more.bram36, more.dsp) == (base.ff, base.bram36, base.dsp)
+
+
+def test_plain_16x16_does_not_fit_the_zynq_7020_for_want_of_dsps():
+    fit = fits(HwConfig(mac_packed=0), load_board("pynq-z2"))
+    assert not fit.ok
+    assert "DSP 338 exceeds 220 by 118" in fit.text
+    assert "LUT" not in fit.text
+
+
+def test_pynq_16x16_fits_every_board_and_says_what_it_uses():
+    for name in named_boards():
+        fit = fits(load_hwconfig("pynq-16x16"), load_board(name))
+        assert fit.ok, fit.text
+        assert f"BRAM36 130 of {load_board(name).bram36}" in fit.text
+
+
+def test_bus_and_burst_must_suit_the_port():
+    board = load_board("pynq-z1")
+    wide = fits(HwConfig(axi_data_bits=128), board)
+    assert not wide.ok
+    assert "axi_data_bits 128 exceeds the port's 64" in wide.text
+    assert "axi_burst_beats 32" in fits(HwConfig(axi_burst_beats=32), board).text
+
+
+def test_every_named_configuration_fits_some_board():
+    boards = [load_board(name) for name in named_boards()]
+    for name in named_configs():
+        assert any(fits(load_hwconfig(name), board).ok for board in boards), name

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.board import (
+    BOARD_DIR,
+    MemoryModel,
+    load_board,
+    load_memory,
+    named_boards,
+)
+
+GOOD = yaml.safe_load((BOARD_DIR / "pynq-z2.yaml").read_text())
+
+
+def write(tmp_path, data):
+    path = tmp_path / "board.yaml"
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+    return path
+
+
+def memory(**changes):
+    values = {
+        "name": "m",
+        "read_latency": 10,
+        "write_latency": 10,
+        "read_bytes_per_cycle": 8,
+        "write_bytes_per_cycle": 8,
+    }
+    return MemoryModel(**(values | changes))
+
+
+def test_the_four_boards_are_there():
+    assert named_boards() == ("pynq-z1", "pynq-z2", "ultra96-v2", "zcu104")
+
+
+@pytest.mark.parametrize("name", named_boards())
+def test_every_figure_of_a_board_has_a_source(name):
+    raw = yaml.safe_load((BOARD_DIR / f"{name}.yaml").read_text())
+    named = {part.strip() for key in raw["sources"] for part in key.split(",")}
+    figures = {k for k in raw if k not in ("memory", "cpu", "sources")}
+    figures |= {f"cpu.{k}" for k in raw["cpu"] if k != "name"}
+    figures |= {f"memory.{k}" for k in raw["memory"] if k != "source"}
+    assert figures == named
+    assert all(raw["sources"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "megabytes_per_second"),
+    [("pynq-z1", 2100), ("pynq-z2", 2100), ("ultra96-v2", 4264), ("zcu104", 19200)],
+)
+def test_shared_bandwidth_is_three_quarters_of_the_dram_peak(name, megabytes_per_second):
+    board = load_board(name)
+    bytes_per_second = board.memory.shared_bytes_per_cycle * board.clock_mhz
+    assert bytes_per_second == pytest.approx(0.75 * megabytes_per_second, rel=0.005)
+
+
+@pytest.mark.parametrize("name", named_boards())
+def test_channels_run_at_the_rate_of_the_port(name):
+    board = load_board(name)
+    assert board.memory.read_bytes_per_cycle == board.axi_data_bits / 8
+    assert board.memory.write_bytes_per_cycle == board.axi_data_bits / 8
+    assert board.axi_burst_beats == 16
+
+
+@pytest.mark.parametrize("name", named_boards())
+def test_latencies_are_the_same_time_on_every_board(name):
+    board = load_board(name)
+    assert 1000 * board.memory.read_latency / board.clock_mhz == pytest.approx(214, abs=8)
+
+
+def test_zynq_boards_differ_only_in_names_and_sources():
+    first, second = (load_board(n).to_mapping() for n in ("pynq-z1", "pynq-z2"))
+    for data in (first, second):
+        del data["name"], data["sources"], data["memory"]["name"]
+    assert first == second
+
+
+def test_unknown_board_lists_the_known_ones():
+    with pytest.raises(ConfigError) as caught:
+        load_board("pynq-z9")
+    assert caught.value.value == "pynq-z9"
+    assert all(name in caught.value.remedy for name in named_boards())
+
+
+def test_a_yaml_path_is_loaded_and_named_after_the_file(tmp_path):
+    board = load_board(write(tmp_path, GOOD))
+    assert (board.name, board.memory.name, board.dsp) == ("board", "board", 220)
+
+
+@pytest.mark.parametrize("key", [k for k in GOOD if k != "sources"])
+def test_a_missing_key_is_named(tmp_path, key):
+    with pytest.raises(ConfigError, match=key):
+        load_board(write(tmp_path, {k: v for k, v in GOOD.items() if k != key}))
+
+
+def test_an_unknown_key_is_named_with_the_known_ones(tmp_path):
+    with pytest.raises(ConfigError, match="luts") as caught:
+        load_board(write(tmp_path, GOOD | {"luts": 1}))
+    assert "bram36" in caught.value.remedy
+
+
+@pytest.mark.parametrize("key", ["lut", "ff", "bram36", "dsp", "axi_data_bits", "axi_burst_beats"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, None])
+def test_resources_are_positive_integers(tmp_path, key, value):
+    with pytest.raises(ConfigError, match="positive integer") as caught:
+        load_board(write(tmp_path, GOOD | {key: value}))
+    assert caught.value.field == key
+
+
+@pytest.mark.parametrize("value", [0, 2001, "fast", True, float("nan")])
+def test_clock_is_in_range(tmp_path, value):
+    with pytest.raises(ConfigError, match="1 to 2000 MHz"):
+        load_board(write(tmp_path, GOOD | {"clock_mhz": value}))
+
+
+@pytest.mark.parametrize("value", [None, 3, "fast", [1]])
+def test_memory_is_a_mapping(tmp_path, value):
+    with pytest.raises(ConfigError, match="mapping of memory timing"):
+        load_board(write(tmp_path, GOOD | {"memory": value}))
+
+
+def test_bad_memory_key_is_named_with_the_file(tmp_path):
+    bad = GOOD | {"memory": GOOD["memory"] | {"latency": 3}}
+    with pytest.raises(ConfigError, match=r"board\.yaml: memory: latency"):
+        load_board(write(tmp_path, bad))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("part: [", "valid YAML"),
+        ("- a\n- b\n", "mapping of keys"),
+        ("", "mapping of keys"),
+        ("just text", "mapping of keys"),
+    ],
+)
+def test_files_that_are_no_mapping_are_refused(tmp_path, text, rule):
+    with pytest.raises(ConfigError, match=rule):
+        load_board(write(tmp_path, text))
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="readable file"):
+        load_board(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("field", "low", "high"),
+    [
+        ("read_latency", 1, 10_000),
+        ("write_latency", 1, 10_000),
+        ("max_reads", 1, 256),
+        ("max_writes", 1, 256),
+        ("stall_percent", 0, 99),
+        ("stall_seed", 0, 2**32 - 1),
+    ],
+)
+def test_memory_integers_have_ranges(field, low, high):
+    for value in (low, high):
+        assert getattr(memory(**{field: value}), field) == value
+    for value in (low - 1, high + 1, 1.0, True, "1"):
+        with pytest.raises(ConfigError, match=f"from {low} to {high}") as caught:
+            memory(**{field: value})
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "low"),
+    [
+        ("read_bytes_per_cycle", 0.0625),
+        ("write_bytes_per_cycle", 0.0625),
+        ("shared_bytes_per_cycle", 0.0),
+    ],
+)
+def test_memory_bandwidths_have_a_minimum(field, low):
+    assert getattr(memory(**{field: low}), field) == low
+    for value in (low - 0.01, 5000.0, float("nan"), float("inf"), "8", True):
+        with pytest.raises(ConfigError, match=f"from {low} to 4096"):
+            memory(**{field: value})
+
+
+def test_memory_models_load_by_name_board_and_path(tmp_path):
+    assert load_memory("ideal").shared_bytes_per_cycle == 0
+    assert load_memory("zcu104") == load_board("zcu104").memory
+    path = tmp_path / "slow.yaml"
+    path.write_text(
+        "read_latency: 99\nwrite_latency: 1\nread_bytes_per_cycle: 1\nwrite_bytes_per_cycle: 1\n"
+    )
+    assert (load_memory(path).name, load_memory(path).read_latency) == ("slow", 99)
+    with pytest.raises(ConfigError, match="no memory model") as caught:
+        load_memory("perfect")
+    assert "ideal" in caught.value.remedy
+    assert "zcu104" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("cpu", "message"),
+    [
+        ({}, "cpu: must be a mapping that describes the CPU"),
+        ({"macs_per_second": 0}, "cpu.macs_per_second: must be a positive number, not 0"),
+        ({"call_seconds": -1}, "cpu.call_seconds: must not be negative, not -1"),
+        ({"cores": 2}, "cpu: cores: unknown key"),
+    ],
+)
+def test_a_board_describes_its_cpu(tmp_path, cpu, message):
+    described = {**GOOD["cpu"], **cpu} if cpu else None
+    with pytest.raises(ConfigError, match=message):
+        load_board(write(tmp_path, {**GOOD, "cpu": described}))

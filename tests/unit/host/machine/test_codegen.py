@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated files say what the tables say; stale ones are found."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright.host.machine import codegen, hwconfig, isa, registers
+from tilewright.host.machine.codegen import OUTPUTS, main, stale_files
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A folder with freshly written files, which `main` takes for the repository."""
+    monkeypatch.setattr(codegen, "ROOT", tmp_path)
+    monkeypatch.setattr(codegen, "stale_files", lambda: stale_files(tmp_path))
+    assert main(["--write"]) == 0
+    return tmp_path
+
+
+def test_written_files_are_fresh(written, capsys):
+    assert stale_files(written) == []
+    assert main(["--check"]) == 0
+    assert all((written / name).read_text() == generate() for name, generate in OUTPUTS.items())
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_changed_or_missing_file_is_stale_and_rewritten(written, capsys, name):
+    path = written / name
+    path.write_text(path.read_text() + "\n")
+    assert stale_files(written) == [name]
+    assert main(["--check"]) == 1
+    assert f"stale: {name}; run `make generate`" in capsys.readouterr().err
+    path.unlink()
+    assert stale_files(written) == [name]
+    assert main(["--write"]) == 0
+    assert capsys.readouterr().out == f"wrote {name}\n"
+    assert stale_files(written) == []
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_file_says_that_it_is_generated(name):
+    assert "make generate" in "\n".join(OUTPUTS[name]().splitlines()[:4])
+
+
+def test_package_fields_stand_most_significant_first_with_their_widths():
+    text = codegen.systemverilog_package()
+    structs = dict(re.findall(r"typedef struct packed \{\n(.*?)\n  \} (\w+);", text, re.DOTALL))
+    structs = {name: body for body, name in structs.items()}
+    for name, layout, total in (
+        ("load_t", isa.LOAD_FIELDS, 256), ("store_t", isa.STORE_FIELDS, 256),
+        ("gemm_t", isa.GEMM_FIELDS, 256), ("vector_t", isa.VECTOR_FIELDS, 256),
+        ("uop_t", isa.UOP_FIELDS, 64), ("param_t", isa.PARAM_FIELDS, 128),
+    ):  # fmt: skip
+        found = re.findall(r"logic( signed)? (?:\[(\d+):0\] )?(\w+);", structs[name])
+        widths = [(n, int(high or 0) + 1, bool(sign)) for sign, high, n in found]
+        assert sum(width for _, width, _ in widths) == total, name
+        wanted = [(f.name, f.bits, f.signed) for f in reversed(layout)]
+        assert [w for w in widths if w[0] != "spare"] == wanted
+        assert all(w[0] != "spare" for w in widths[1:]), "spare bits are the highest"
+
+
+@pytest.mark.parametrize("rule", hwconfig.RULES, ids=lambda r: r.name)
+def test_legality_module_has_every_rule_with_rtl_names_only(rule):
+    text = codegen.systemverilog_legality()
+    (block,) = re.findall(
+        rf"  if \(!\(([^\n]*)\)\) begin : gen_{rule.name}\n(.*?)\n  end", text, re.DOTALL
+    )
+    condition, statement = block
+    assert not re.search(r"[a-z]+_[a-z]+", condition)
+    assert rule.text in statement
+    assert rule.remedy in statement
+    names = {p.name: p.rtl_name for p in hwconfig.PARAMETERS}
+    back = condition
+    for name, rtl_name in names.items():
+        back = re.sub(rf"\b{rtl_name}\b", name, back)
+    assert back == rule.expression
+
+
+def test_harness_header_and_docs_hold_every_register_and_counter():
+    header, docs = codegen.cpp_header(), codegen.docs_reference()
+    for register in registers.REGISTERS:
+        assert re.search(rf" = 0x{register.offset:03x};", header)
+        assert f"| 0x{register.offset:03x} | {register.name} |" in docs
+    assert f"kNumCounters = {len(registers.COUNTERS)};" in header
+    for name, _ in registers.COUNTERS:
+        assert f"`{name}`" in docs
+
+
+def test_instruction_header_gives_the_position_of_every_field():
+    text = codegen.cpp_instructions()
+    spaces = dict(re.findall(r"namespace (\w+) \{\n(.*?)\n\}  // namespace", text, re.DOTALL))
+    layouts = {op.name.lower(): layout for op, layout in isa.FORMATS.items()}
+    layouts |= {"header": isa.HEADER, "uop": isa.UOP_FIELDS, "param": isa.PARAM_FIELDS}
+    assert set(spaces) == set(layouts)
+    for name, layout in layouts.items():
+        found = re.findall(r"BitField k(\w+)\{(\d+), (\d+), (true|false)\};", spaces[name])
+        assert [camel.lower() for camel, *_ in found] == [f.name.replace("_", "") for f in layout]
+        for field, (_, low, bits, sign) in zip(layout, found, strict=True):
+            top = -1 if field.signed else (1 << field.bits) - 1
+            word = isa.pack_fields(layout, {field.name: top})
+            assert word == ((1 << int(bits)) - 1) << int(low)
+            assert field.signed == (sign == "true")

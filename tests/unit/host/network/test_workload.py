@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.network.workload import (
+    MAX_REDUCTION,
+    Kind,
+    Workload,
+    conv2d,
+    dense,
+    depthwise,
+    maxpool,
+)
+
+SMALL = st.integers(1, 4)
+
+
+@st.composite
+def workloads(draw):
+    kind = draw(st.sampled_from(Kind))
+    channels = draw(st.integers(1, 8))
+    pool = kind is Kind.MAXPOOL
+    values = {name: draw(SMALL) for name in ("kernel_h", "kernel_w", "stride_h", "stride_w")}
+    values |= {name: 1 if pool else draw(SMALL) for name in ("dilation_h", "dilation_w")}
+    values |= {
+        f"pad_{side}": draw(st.integers(0, 3)) for side in ("top", "bottom", "left", "right")
+    }
+    try:
+        return Workload(
+            name=draw(st.text(max_size=5)),
+            kind=kind,
+            n=draw(SMALL),
+            height=draw(st.integers(1, 16)),
+            width=draw(st.integers(1, 16)),
+            channels_in=channels,
+            channels_out=draw(st.integers(1, 8)) if kind is Kind.CONV2D else channels,
+            relu=draw(st.booleans()),
+            residual=not pool and draw(st.booleans()),
+            count=draw(SMALL),
+            **values,
+        )
+    except WorkloadError as error:
+        assume("kernel must fit" not in error.rule)
+        raise
+
+
+@settings(deadline=None)
+@given(workloads())
+def test_output_shape_is_the_one_that_torch_computes(w):
+    x = torch.nn.functional.pad(
+        torch.zeros(w.input_shape, device="meta"),
+        (w.pad_left, w.pad_right, w.pad_top, w.pad_bottom),
+    )
+    if w.kind is Kind.MAXPOOL:
+        y = torch.nn.functional.max_pool2d(
+            x.double(), (w.kernel_h, w.kernel_w), (w.stride_h, w.stride_w)
+        )
+        assert w.output_shape == tuple(y.shape)
+        assert (w.macs, w.reduction, prod(w.weight_shape)) == (0, 0, 0)
+        return
+    groups = w.channels_in if w.kind is Kind.DEPTHWISE else 1
+    y = torch.nn.functional.conv2d(
+        x, torch.zeros(w.weight_shape, device="meta"), None, (w.stride_h, w.stride_w), 0,
+        (w.dilation_h, w.dilation_w), groups,
+    )  # fmt: skip
+    assert w.output_shape == tuple(y.shape)
+    assert w.macs == y.numel() * w.reduction
+
+
+@settings(deadline=None)
+@given(workloads())
+def test_mapping_round_trip_keeps_everything(w):
+    again = Workload.from_mapping(w.to_mapping())
+    assert again == w
+    assert again.count == w.count
+    assert again.key == w.key
+    assert all(type(v) in (int, str, bool) for v in w.to_mapping().values())
+
+
+@settings(deadline=None)
+@given(workloads(), workloads())
+def test_keys_are_equal_exactly_when_the_computation_is(a, b):
+    same = a.renamed("x", count=1) == b.renamed("x", count=1)
+    assert (a.key == b.key) == same
+    assert a.renamed("other", count=9).key == a.key
+
+
+def base(**changes):
+    return Workload(**{"name": "w", "height": 8, "width": 8, "channels_in": 4, "channels_out": 4}
+                    | changes)  # fmt: skip
+
+
+POSITIVE = ("n", "height", "width", "channels_in", "channels_out", "kernel_h", "kernel_w",
+            "stride_h", "stride_w", "dilation_h", "dilation_w", "count")  # fmt: skip
+
+
+@pytest.mark.parametrize("field", POSITIVE)
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, "1", None])
+def test_sizes_are_positive_integers(field, value):
+    with pytest.raises(WorkloadError, match="at least 1") as caught:
+        base(**{field: value})
+    assert caught.value.field == f"w.{field}"
+    assert base(**{field: 1})
+
+
+@pytest.mark.parametrize("field", ["pad_top", "pad_bottom", "pad_left", "pad_right"])
+@pytest.mark.parametrize("value", [-1, 0.0, False])
+def test_padding_is_not_negative(field, value):
+    with pytest.raises(WorkloadError, match="at least 0") as caught:
+        base(**{field: value})
+    assert caught.value.field == f"w.{field}"
+
+
+def test_a_kernel_larger_than_the_padded_input_is_refused():
+    assert base(kernel_h=8).out_height == 1
+    for changes in ({"kernel_h": 9}, {"kernel_w": 5, "dilation_w": 2}):
+        with pytest.raises(WorkloadError, match="kernel must fit"):
+            base(**changes)
+    assert base(kernel_h=9, pad_top=1).out_height == 1
+
+
+def test_depthwise_keeps_the_channels():
+    with pytest.raises(WorkloadError, match="as many output as input channels"):
+        base(kind=Kind.DEPTHWISE, channels_out=5)
+    assert depthwise("d", 8, 6, 3, 1, 1).weight_shape == (6, 1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"channels_out": 5}, "as many output as input channels"),
+        ({"dilation_h": 2}, "must be 1 for a max pool"),
+        ({"dilation_w": 3}, "must be 1 for a max pool"),
+        ({"residual": True}, "must be False for a max pool"),
+    ],
+)
+def test_a_max_pool_has_no_weights_dilation_or_residual(changes, text):
+    with pytest.raises(WorkloadError, match=text) as caught:
+        base(kind=Kind.MAXPOOL, **changes)
+    assert caught.value.field == f"w.{next(iter(changes))}"
+    w = maxpool("p", 112, 64, 3, 1, 2)
+    assert (w.kind, w.relu, w.weight_shape) == (Kind.MAXPOOL, False, (64, 0, 3, 3))
+    assert w.output_shape == (1, 64, 56, 56)
+
+
+def test_the_longest_reduction_cannot_overflow_and_the_next_one_is_refused():
+    assert MAX_REDUCTION * 128 * 128 <= 2**31 - 1 < (MAX_REDUCTION + 1) * 128 * 128
+    assert dense("d", 1, MAX_REDUCTION, 1).reduction == MAX_REDUCTION
+    with pytest.raises(WorkloadError, match="overflow int32"):
+        dense("d", 1, MAX_REDUCTION + 1, 1)
+
+
+def test_dense_is_a_one_by_one_convolution_over_its_rows():
+    w = dense("d", 5, 24, 40)
+    assert (w.input_shape, w.weight_shape, w.output_shape) == (
+        (1, 24, 5, 1), (40, 24, 1, 1), (1, 40, 5, 1),
+    )  # fmt: skip
+    assert w.macs == 5 * 24 * 40
+
+
+def test_conv2d_pads_all_sides():
+    w = conv2d("C2", 56, 64, 64, 3, 1, 1, count=4, relu=False, residual=True)
+    assert w.output_shape == (1, 64, 56, 56)
+    assert (w.count, w.relu, w.residual, w.macs) == (4, False, True, 56 * 56 * 64 * 64 * 9)
+
+
+@pytest.mark.parametrize(
+    "change", [{"color": 3}, {"kind": "conv3d"}, {"height": "8"}, {"height": None}]
+)
+def test_bad_mappings_are_refused(change):
+    with pytest.raises(WorkloadError):
+        Workload.from_mapping(base().to_mapping() | change)
+
+
+def test_a_missing_key_is_refused():
+    data = base().to_mapping()
+    del data["width"]
+    with pytest.raises(WorkloadError, match="width"):
+        Workload.from_mapping(data)

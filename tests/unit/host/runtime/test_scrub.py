@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scrub writes zeros to every tile of every scratchpad; that devices obey is their contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract.residue import dirt
+from e2e.drawing import generator, where
+
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.machine.isa import Memory
+from tilewright.host.runtime.scrub import scrub, scrub_program
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randconfig import any_hwconfig
+
+
+class Filled(ReferenceDevice):
+    """A reference that says which tiles the last program wrote."""
+
+    def written(self, memory):
+        return self._machine._written[memory]
+
+
+def check(hw):
+    device, program = Filled(hw), scrub_program(hw)
+    dirty = dirt(hw)
+    device.run(dirty, dirty.image())
+    for memory in Memory:
+        assert device.scratchpad(memory).any(axis=1).all(), f"{memory.name} of {where(hw=hw)}"
+    scrub(device)
+    for memory in Memory:
+        assert device.written(memory).all(), f"{memory.name} of {where(hw=hw.parameters())}"
+        assert not np.count_nonzero(device.scratchpad(memory))
+    check_races(hw, program, program.image())
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_every_tile_of_a_named_configuration_is_zero(name):
+    check(load_hwconfig(name))
+
+
+def test_every_tile_of_any_configuration_is_zero():
+    rng = generator("scrub")
+    for _ in range(20):
+        check(any_hwconfig(rng))

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker pool under jobs that sleep, raise, crash, hang and get killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
+from tilewright.sim.executor import worker as worker_module
+from tilewright.sim.executor.worker import DeviceCache, OutcomeStatus, WorkerPool
+from tilewright.sim.verilator.fidelity import Fidelity
+
+# Jobs run in other processes, which import this module by the name that pytest gives it; standard
+# functions travel by their own names and need no import of the tests.
+EXIT_3 = (os._exit, 3)
+
+
+def by_id(pool):
+    return {outcome.job_id: outcome for outcome in pool.results()}
+
+
+def test_yields_results_as_they_come_and_takes_jobs_meanwhile():
+    with WorkerPool(2, wall_limit_s=60) as pool:
+        pool.submit("slow", time.sleep, 1.0)
+        pool.submit("fast", pow, 2, 3)
+        order = []
+        for outcome in pool.results():
+            order.append(outcome.job_id)
+            if outcome.job_id == "fast":
+                pool.submit("follow-up", pow, 2, 4)
+    assert order == ["fast", "follow-up", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "cause"),
+    [
+        (*EXIT_3[:1], EXIT_3[1:], "exited with code 3"),
+        (signal.raise_signal, (signal.SIGSEGV,), "SIGSEGV"),
+        (signal.raise_signal, (signal.SIGKILL,), "SIGKILL"),
+    ],
+)
+def test_a_crash_costs_one_job_and_names_its_cause(function, arguments, cause):
+    with WorkerPool(1, wall_limit_s=60) as pool:
+        pool.submit("before", pow, 2, 2)
+        pool.submit("crash", function, *arguments)
+        pool.submit("after", pow, 2, 3)
+        outcomes = by_id(pool)
+    assert outcomes["crash"].status is OutcomeStatus.CRASHED
+    assert cause in outcomes["crash"].detail
+    assert isinstance(outcomes["crash"].error, DeviceError)
+    assert (outcomes["before"].value, outcomes["after"].value) == (4, 8)
+
+
+def test_a_worker_killed_while_idle_costs_nothing():
+    with WorkerPool(1, wall_limit_s=60) as pool:
+        pool.submit("pid", os.getpid)
+        pid = by_id(pool)["pid"].value
+        os.kill(pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=0.2)
+        pool.submit("after", os.getpid)
+        after = by_id(pool)["after"]
+    assert after.ok
+    assert after.value != pid
+
+
+def test_a_result_that_cannot_be_pickled_is_an_error_outcome():
+    with WorkerPool(1, wall_limit_s=60) as pool:
+        pool.submit("generator", iter, [1, 2])
+        pool.submit("lock", __import__, "threading")
+        outcomes = by_id(pool)
+    assert outcomes["generator"].ok
+    assert outcomes["lock"].status is OutcomeStatus.ERROR
+    assert "pickle" in str(outcomes["lock"].error)
+
+
+def test_reports_progress_with_the_number_of_pending_jobs():
+    seen = []
+    with WorkerPool(1, wall_limit_s=60, on_outcome=lambda o, left: seen.append(left)) as pool:
+        for number in range(3):
+            pool.submit(number, pow, number, 2)
+        list(pool.results())
+    assert seen == [2, 1, 0]
+
+
+def test_close_kills_workers_and_what_they_started():
+    pool = WorkerPool(1, wall_limit_s=60)
+    pool.submit("child", subprocess.Popen, ["sleep", "600"])
+    outcome = by_id(pool)["child"]  # a Popen cannot be pickled; the sleep runs on
+    assert outcome.status is OutcomeStatus.ERROR
+    here = psutil.Process()
+    sleeps = [p for p in here.children(recursive=True) if p.name() == "sleep"]
+    assert len(sleeps) == 1
+    pool.close()
+    _, alive = psutil.wait_procs(sleeps, timeout=5)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    with pytest.raises(DeviceError, match="closed"):
+        pool.submit("late", pow, 1, 1)
+
+
+SCRIPT = """
+import os, signal, sys, time
+from tilewright.sim.executor.worker import WorkerPool
+
+if __name__ == "__main__":
+    # A shell that starts the tests in the background has them inherit an ignored SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with WorkerPool(2, wall_limit_s=600) as pool:
+        pool.submit("a", os.getpid)
+        pool.submit("b", os.getpid)
+        for outcome in pool.results():
+            print(outcome.value, flush=True)
+        pool.submit("hang", time.sleep, 600)
+        pool.submit("hang too", time.sleep, 600)
+        try:
+            print("hanging", flush=True)
+            list(pool.results())
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_no_worker_outlives_its_parent(tmp_path: Path, how):
+    script = tmp_path / "parent.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    lines = iter(parent.stdout.readline, "hanging\n")
+    workers = [psutil.Process(pid) for pid in {int(line) for line in lines}]
+    parent.send_signal(how)
+    assert parent.wait(timeout=20) is not None
+    if how is signal.SIGINT:
+        assert parent.stdout.read() == "interrupted\n"
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_gives_up_when_workers_cannot_start(monkeypatch):
+    monkeypatch.setattr(worker_module, "_work", EXIT_3[0])  # every worker dies at its start
+    with WorkerPool(1, wall_limit_s=60) as pool:
+        pool.submit("never", pow, 2, 2)
+        with pytest.raises(DeviceError, match="must start"):
+            list(pool.results())
+
+
+def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
+    closed = []
+
+    class Fake:
+        def __init__(self, hw, memory, *, fidelity, library):
+            assert library == f"without checks: {hw.config_hash}"
+            self.key = (hw.config_hash, memory, fidelity.value)
+
+        def close(self):
+            closed.append(self.key)
+
+    class Hw:
+        def __init__(self, config_hash):
+            self.config_hash = config_hash
+
+    def build(hw, *, jobs, checks, fidelity):
+        assert (jobs, checks) == (1, False)
+        return f"without checks: {hw.config_hash}"
+
+    monkeypatch.setattr(worker_module, "VerilatorDevice", Fake)
+    monkeypatch.setattr(worker_module, "build_model", build)
+    cache = DeviceCache(capacity=2)
+    one = cache.get(Hw(1), "ideal")
+    cache.get(Hw(2), "ideal")
+    assert cache.get(Hw(1), "ideal") is one
+    cache.get(Hw(1), "slow")
+    assert closed == [(2, "ideal", "rtl")]
+    assert cache.get(Hw(1), "ideal") is one
+    cache.get(Hw(1), "ideal", Fidelity.TIMING)
+    assert closed[1:] == [(1, "slow", "rtl")]
+    cache.close()
+    assert len(closed) == 4
+
+
+def test_workers_that_are_killed_while_they_start_are_replaced() -> None:
+    """Short of memory, a machine may kill more of them than may fail by themselves."""
+    with WorkerPool(1) as pool:
+        pool.submit("a", os.getpid)
+        for _ in range(4):
+            while not pool._workers:
+                pool._step()
+            (starting,) = pool._workers
+            starting.process.kill()
+            while starting in pool._workers:
+                pool._step()
+        (outcome,) = pool.results()
+        assert outcome.ok
+
+
+def test_who_kills_every_worker_ends_the_study_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "_START_KILLS", 2)
+    with WorkerPool(1) as pool:
+        pool.submit("a", os.getpid)
+
+        def kill_all() -> None:
+            for _ in range(9):
+                while not pool._workers:
+                    pool._step()
+                pool._workers[0].process.kill()
+                pool._step()
+
+        with pytest.raises(EnvironmentFaultError, match=r"2 workers in a row.*SIGKILL.*goes on"):
+            kill_all()

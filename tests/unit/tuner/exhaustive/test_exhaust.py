@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exhaustive enumeration: complete, equal to one by one, and safe to stop anywhere."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tilewright.host.common.errors import StoreError
+from tilewright.host.lowering import legal, lower
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.twin.device import Twin
+from tilewright.tuner.exhaustive import exhaust as module
+from tilewright.tuner.exhaustive.exhaust import ILLEGAL, exhaust
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.search.space import SpaceError
+
+HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
+LAYER = conv2d("small", 6, 8, 8, 3, 1, 1)
+
+
+def space(kind: str = "vta") -> ScheduleSpace:
+    return ScheduleSpace(LAYER, HW, host_rules(), kind)
+
+
+@pytest.mark.parametrize("kind", ["vta", "full"])
+def test_every_point_has_the_cycles_that_it_has_alone(tmp_path, kind):
+    points = space(kind)
+    found = exhaust(points, MEMORY, tmp_path, identity="x")
+    assert found.cycles.shape == (points.raw_size,)
+    twin, rng = Twin(HW, MEMORY), np.random.default_rng(1)
+    shape = tuple(len(knob) for knob in points.knobs)
+    seen = set()
+    for flat in rng.choice(points.raw_size, size=60, replace=False):
+        schedule = points.decode(tuple(int(i) for i in np.unravel_index(flat, shape)))
+        expected = ILLEGAL
+        if legal(HW, LAYER, schedule).ok:
+            expected = twin.counters(lower(HW, LAYER, schedule).program).cycles
+        assert found.cycles[flat] == expected, schedule
+        seen.add(expected == ILLEGAL)
+    assert False in seen
+    assert ((found.cycles > 0) | (found.cycles == ILLEGAL)).all()
+
+
+def test_the_best_is_the_least_and_the_summary_describes_the_legal_ones(tmp_path):
+    found = exhaust(space(), MEMORY, tmp_path, identity="x")
+    schedule, cycles = found.best
+    assert cycles == found.legal[0] == min(c for c in found.cycles if c > 0)
+    assert Twin(HW, MEMORY).counters(lower(HW, LAYER, schedule).program).cycles == cycles
+    assert found.ranked(len(found.legal) - 1)[1] == found.legal[-1]
+    summary = found.summary()
+    assert summary["legal"] == (found.cycles > 0).sum() < summary["points"]
+    assert summary["quantiles"]["100"] == found.legal[-1]
+    assert summary["share_within"]["2.0"] == (found.legal <= 2 * cycles).mean()
+    json.dumps(summary)
+    with pytest.raises(SpaceError, match="too few"):
+        found.ranked(len(found.legal))
+
+
+def test_workers_do_not_change_the_result(tmp_path):
+    one = exhaust(space(), MEMORY, tmp_path / "1", identity="x", workers=1)
+    three = exhaust(space(), MEMORY, tmp_path / "3", identity="x", workers=3)
+    assert np.array_equal(one.cycles, three.cycles)
+
+
+class StopError(Exception):
+    pass
+
+
+def test_a_stopped_enumeration_goes_on_and_a_finished_one_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 16)
+    calls = []
+
+    def stop(done, points):
+        calls.append(done)
+        if done >= 48:
+            raise StopError
+
+    with pytest.raises(StopError):
+        exhaust(space(), MEMORY, tmp_path, identity="x", on_progress=stop)
+    assert calls[-1] < space().raw_size
+    progress = []
+    whole = exhaust(space(), MEMORY, tmp_path, identity="x",
+                    on_progress=lambda done, points: progress.append(done))  # fmt: skip
+    assert 48 <= progress[0] < progress[-1] == space().raw_size
+    assert (whole.cycles != 0).all()
+    again = []
+    exhaust(space(), MEMORY, tmp_path, identity="x", on_progress=lambda d, p: again.append(d))
+    assert again == [space().raw_size], "nothing is measured twice"
+    fresh = exhaust(space(), MEMORY, tmp_path / "fresh", identity="x")
+    assert np.array_equal(fresh.cycles, whole.cycles)
+
+
+def test_other_rtl_starts_another_landscape_and_damage_is_refused(tmp_path):
+    exhaust(space(), MEMORY, tmp_path, identity="x")
+    exhaust(space(), MEMORY, tmp_path, identity="y")
+    data = sorted(tmp_path.glob("*.cycles"))
+    assert len(data) == 2
+    for path in data:
+        path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(StoreError, match="must hold"):
+        exhaust(space(), MEMORY, tmp_path, identity="x")
+
+
+def test_a_space_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_POINTS", 10)
+    with pytest.raises(SpaceError, match="at most 10"):
+        exhaust(space(), MEMORY, tmp_path, identity="x")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The identity of a fidelity changes with whatever its cycles depend on, and with nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.host.lowering import emit
+from tilewright.host.machine import area, isa
+from tilewright.tuner.measure import fidelity as module
+from tilewright.tuner.measure.fidelity import LOWERING, identity_of
+from tilewright.tuner.measure.oracle import rtl_identity
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    identity_of.cache_clear()
+    yield
+    identity_of.cache_clear()
+
+
+def test_identity_follows_the_rtl_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = rtl_identity()
+    assert before.startswith("rtl-")
+    changed = tmp_path / "tw_gemm.sv"
+    changed.write_text("// another accelerator\n")
+    identity_of.cache_clear()
+    monkeypatch.setattr(module, "read_manifest", lambda: [changed])
+    assert rtl_identity() != before
+
+
+@pytest.mark.parametrize(("source", "counts"), [(emit, True), (isa, True), (area, False)])
+def test_identity_follows_what_makes_programs(source, counts: bool) -> None:
+    assert (Path(source.__file__) in module._module_files(LOWERING)) is counts
+
+
+def test_identity_follows_the_contents_of_the_lowering(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = rtl_identity()
+    honest = module._module_files(LOWERING)
+    changed = tmp_path / honest[-1].name
+    changed.write_bytes(honest[-1].read_bytes() + b"# changed\n")
+    monkeypatch.setattr(module, "_module_files", lambda _: [*honest[:-1], changed])
+    identity_of.cache_clear()
+    assert rtl_identity() != before
+
+
+def test_imports_of_every_form_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text("import a.b\nfrom c import d, e\ndef f():\n    from g.h import i\n")
+    assert list(module._imports(path)) == ["a.b", "c", "c.d", "c.e", "g.h", "g.h.i"]

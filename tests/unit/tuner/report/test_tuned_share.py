@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study leaves out is said, and loudly if it is much."""
+
+from __future__ import annotations
+
+from tilewright.host.network.workload import dense
+from tilewright.tuner.report.tuned_share import share_lines
+
+FC = dense("fc", 1, 30, 5)
+CONV1D = "1 x Conv: only 4-dimensional operands are offloaded (576 MACs)"
+
+
+def lines(macs: int, *operators: str) -> tuple[str, str]:
+    return share_lines(
+        {"tasks": [FC.to_mapping()], "cpu_operators": list(operators), "cpu_macs": macs}
+    )
+
+
+def test_a_small_share_is_a_warning_with_figures() -> None:
+    text, warning = lines(850, CONV1D)
+    assert "1 layers of 1 shapes, 150 MACs" in text
+    assert CONV1D in text
+    assert "only 15.0 % of the network's MACs are tuned, 85.0 % stay on the CPU" in warning
+
+
+def test_a_large_share_is_none() -> None:
+    text, warning = lines(10, "1 x MaxPool: pooling is not offloaded")
+    assert "MaxPool" in text
+    assert not warning
+
+
+def test_studies_from_before_the_count_have_no_warning() -> None:
+    text, warning = share_lines({"tasks": [FC.to_mapping()], "cpu_operators": []})
+    assert "left to the CPU" not in text
+    assert not warning

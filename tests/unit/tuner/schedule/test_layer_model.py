@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed-form prior: the same legality as the lowering, and the order of the twin's cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.host.lowering import legal
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.schedule import Fusion, Schedule
+from tilewright.host.network.workload import Kind, Workload, conv2d
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.tuner.schedule.layer_model import FEATURES, LayerModel
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior, schedule_points
+from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
+
+RULES = host_rules()
+HW = load_hwconfig("pynq-16x16")
+DEEP = HW.with_(name="deep-32x16", block_in=32)
+CONFIGS = (HW, DEEP, load_hwconfig("pynq-16x32"), load_hwconfig("edge-8x8"))
+DEPTHWISE = Workload(
+    name="D", kind=Kind.DEPTHWISE, height=14, width=14, channels_in=96, channels_out=96,
+    kernel_h=3, kernel_w=3, pad_top=1, pad_bottom=1, pad_left=1, pad_right=1,
+)  # fmt: skip
+FOLDED = Workload(
+    name="F", height=30, width=30, channels_in=3, channels_out=64, kernel_h=7, kernel_w=7,
+    stride_h=2, stride_w=2, pad_top=3, pad_bottom=3, pad_left=3, pad_right=3,
+)  # fmt: skip
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's coefficient, without ties."""
+    ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def some(space: ScheduleSpace, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found = {space.sample(rng) for _ in range(count)}
+    return np.array(sorted(i for i in found if i is not None), dtype=np.int64)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda hw: hw.name)
+@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
+@pytest.mark.parametrize("layer", ["C3", "C7", "C10", DEPTHWISE, FOLDED])
+def test_ranks_schedules_as_the_twin_does(
+    config: HwConfig, memory: str, layer: str | Workload
+) -> None:
+    network = load_network("vta-resnet18")
+    task = layer if isinstance(layer, Workload) else network[layer]
+    timing = load_memory(memory)
+    space = ScheduleSpace(task, config, RULES, "full")
+    points = schedule_points(space.knobs, some(space, 60, 3))
+    cycles = Twin(config, timing).batch(NativeLowering(config, task), points).cycles
+    predicted = LayerModel(config, task, timing).predict(points).cycles
+    assert len(points) > 30
+    assert (cycles > 0).all()
+    assert rank_correlation(predicted, cycles) > (0.7 if task is DEPTHWISE else 0.85)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
+def test_follows_the_twin_where_tiles_cut_stored_blocks(memory: str, residual: bool) -> None:
+    task = replace(conv2d("w", 28, 16, 128, 1, 0, 1), residual=residual)
+    points = encode_schedules(
+        Schedule(tile_h=4, tile_w=14, tile_ci=1, tile_co=tile_co, h_threading=2, fusion=fusion)
+        for tile_co in range(1, 9)
+        for fusion in Fusion
+    )
+    timing = load_memory(memory)
+    cycles = Twin(DEEP, timing).batch(NativeLowering(DEEP, task), points).cycles
+    predicted = LayerModel(DEEP, task, timing).predict(points).cycles
+    assert cycles[0] > 1.1 * cycles[2], "tiles of one block of two write every pixel apart"
+    assert ((predicted > 0.9 * cycles) & (predicted < 1.3 * cycles)).all()
+    assert rank_correlation(predicted, cycles) > 0.85
+
+
+def test_judges_legality_as_the_lowering_does() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    rng = np.random.default_rng(5)
+    positions = np.stack([rng.integers(len(k), size=80) for k in space.knobs], axis=1)
+    judged = SchedulePrior(HW, task, load_memory("ideal")).judge(
+        space.knobs, positions, masked=True
+    )
+    expected = [legal(HW, task, space.decode(tuple(row))).ok for row in positions.tolist()]
+    assert judged.legal.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert (judged.cycles[judged.legal] > 0).all()
+    assert judged.features.shape == (80, len(FEATURES))
+    assert np.isfinite(judged.features).all()
+
+
+def test_a_prior_without_a_mask_judges_what_does_not_fit_too() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    huge = np.array([[len(knob) - 1 for knob in space.knobs]])
+    prior = SchedulePrior(HW, task, load_memory("ideal"))
+    assert not prior.judge(space.knobs, huge, masked=True).legal.any()
+    assert prior.judge(space.knobs, huge, masked=False).cycles[0] > 0
+
+
+def test_a_tile_of_more_output_blocks_than_there_are_is_predicted_as_one_of_all_of_them() -> None:
+    task = load_network("vta-resnet18")["C8"]
+    prior = SchedulePrior(load_hwconfig("pynq-16x32"), task, load_memory("ideal"))
+    whole = Schedule(tile_h=7, tile_w=7, tile_ci=4, tile_co=8)
+    assert prior(replace(whole, tile_co=32)) == prior(whole) != prior(replace(whole, tile_co=4))
+
+
+def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
+    task, memory = load_network("vta-resnet18")["C7"], load_memory("pynq-z2")
+    configs = [HW, load_hwconfig("pynq-16x32")]
+    space = JointSpace(task, HardwareChoice(configs), RULES, "full")
+    rng = np.random.default_rng(1)
+    indices = [i for i in (space.sample(rng) for _ in range(150)) if i is not None]
+    joint = JointPrior(configs, task, memory)
+    judged = joint.judge(space.knobs, np.array(indices), masked=True)
+    assert judged.legal.all()
+    assert {index[0] for index in indices} == {0, 1}
+    for index, cycles in zip(indices, judged.cycles, strict=True):
+        point = space.decode(index)
+        assert cycles == SchedulePrior(point.hw, task, memory)(point.schedule) == joint(point)
+
+
+def test_schedules_survive_the_way_from_positions_to_points() -> None:
+    task = load_network("vta-resnet18")["C10"]
+    space = ScheduleSpace(task, HW, RULES, "full")
+    positions = some(space, 20, 9)
+    expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
+    assert (schedule_points(space.knobs, positions) == expected).all()

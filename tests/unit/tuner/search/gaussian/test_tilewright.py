@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default tuner follows its prior, corrects it, descends, and learns what is feasible."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from contract.tuner_contract import drive, full_space, schedule_cost
+from support.analytic import BASE, TASKS, cycles_of
+
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.schedule import LoopOrder, Schedule
+from tilewright.host.network.zoo import load_network
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.space_prior import SchedulePrior
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.search.gaussian import tilewright
+from tilewright.tuner.search.gaussian.candidates import COVERED, draw_candidates
+from tilewright.tuner.search.gaussian.feasibility import Feasibility
+from tilewright.tuner.search.gaussian.normal import expected_improvement
+from tilewright.tuner.search.gaussian.residual import ResidualPool
+from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner, even_cuts
+from tilewright.tuner.search.space import Index, Knob, Space
+
+HW = load_hwconfig("pynq-16x16")
+MEMORY = load_memory("ideal")
+TASK = load_network("vta-resnet18")["C10"]
+
+
+def truth(schedule: Schedule) -> float:
+    return float(cycles_of(BASE, TASKS[0], schedule))
+
+
+def real_space() -> ScheduleSpace:
+    return ScheduleSpace(TASK, HW, host_rules(), "vta")
+
+
+def twin_cost():
+    twin, lowering = Twin(HW, MEMORY), NativeLowering(HW, TASK)
+
+    def cost(schedule: Schedule) -> float | None:
+        return float(twin.batch(lowering, encode_schedules([schedule])).cycles[0]) or None
+
+    return cost
+
+
+def test_proposes_in_the_order_of_the_prior_without_calibration() -> None:
+    tuner = TilewrightTuner(full_space(), seed=2, prior=truth, calibrate=False, descend=False)
+    predicted = [truth(c.point) for c in tuner.ask(12)]
+    assert predicted == sorted(predicted)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_inverted_prior_does_not_stop_it_from_improving(seed: int) -> None:
+    tuner = TilewrightTuner(full_space(), seed=seed, prior=lambda s: 1e9 / truth(s))
+    log = [v for _, v in drive(tuner, schedule_cost, batches=[4] * 12) if v]
+    assert min(log) < 0.8 * log[0]
+
+
+def test_calibration_finds_what_a_biased_prior_hides() -> None:
+    """The prior is true but for one loop order, which it takes for half as long as it is."""
+
+    def biased(schedule: Schedule) -> float:
+        return truth(schedule) * (0.5 if schedule.loop_order is LoopOrder.WEIGHT_STATIONARY else 1)
+
+    best = {}
+    for calibrate in (True, False):
+        costs = []
+        for seed in range(4):
+            tuner = TilewrightTuner(full_space(), seed=seed, prior=biased, calibrate=calibrate,
+                                    descend=False)  # fmt: skip
+            log = drive(tuner, schedule_cost, batches=[1] * 32)
+            costs.append(min(v for _, v in log if v))
+        best[calibrate] = sum(costs)
+    assert best[True] < best[False]
+
+
+def test_finds_the_optimum_of_a_real_layer_in_a_few_measurements() -> None:
+    space, cost = real_space(), twin_cost()
+    values = {index: cost(space.decode(index)) for index in space.enumerate()}
+    optimum = min(v for v in values.values() if v)
+    tuner = TilewrightTuner(space, seed=0, prior=SchedulePrior(HW, TASK, MEMORY))
+    log = drive(tuner, cost, batches=[1] * 32)
+    assert min(v for _, v in log if v) <= 1.01 * optimum
+    assert sum(v is not None and v <= 1.01 * optimum for v in values.values()) < 12  # a hard layer
+
+
+def test_descent_measures_the_neighbours_of_the_best_point() -> None:
+    space = full_space()
+    tuner = TilewrightTuner(space, seed=3, prior=truth)
+    log = drive(tuner, schedule_cost, batches=[1] * 60)
+    assert tuner.best is not None
+    near = {i for k in range(len(space.knobs)) for i in space.line(tuner.best.index, k, steps=(1,))}
+    plain = TilewrightTuner(space, seed=3, prior=truth, descend=False)
+    other = drive(plain, schedule_cost, batches=[1] * 60)
+    reached = len(near & {index for index, _ in log})
+    assert reached > len(near & {index for index, _ in other})
+
+
+class Unmasked(ScheduleSpace):
+    """Nothing says what is valid before it is tried."""
+
+    def _refusal(self, index: Index) -> str:
+        return ""
+
+
+def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
+    failures = {}
+    cost = twin_cost()
+    for feasibility in (True, False):
+        logs = []
+        for seed in range(8):
+            space = Unmasked(TASK, HW, host_rules(), "full")
+            tuner = TilewrightTuner(space, seed=seed, feasibility=feasibility)
+            logs += drive(tuner, cost, batches=[4] * 24)
+        failures[feasibility] = sum(value is None for _, value in logs)
+    assert failures[True] < 0.9 * failures[False]
+
+
+def test_feasibility_tells_large_points_from_small_ones_by_what_failed() -> None:
+    rng = np.random.default_rng(7)
+    points = rng.uniform(0, 6, size=(120, 2))
+    valid = points.sum(axis=1) < 6
+    learned = Feasibility()
+    for point, fits in zip(points[:60], valid[:60], strict=True):
+        learned.add(point, valid=bool(fits))
+    chances = learned.chances(points[60:])
+    assert ((chances > 0.5) == valid[60:]).mean() > 0.85
+    assert chances[valid[60:]].mean() > 2 * chances[~valid[60:]].mean()
+
+
+def test_feasibility_holds_nothing_against_a_point_before_one_fails() -> None:
+    learned = Feasibility()
+    assert learned.chances(np.zeros((3, 2))).tolist() == [1.0] * 3
+    learned.add(np.zeros(2), valid=True)
+    assert learned.chances(np.ones((3, 2))).tolist() == [1.0] * 3
+
+
+def test_the_prior_keeps_the_search_from_what_it_knows_to_be_illegal() -> None:
+    space, cost = Unmasked(TASK, HW, host_rules(), "vta"), twin_cost()
+    tuner = TilewrightTuner(space, seed=1, prior=SchedulePrior(HW, TASK, MEMORY))
+    log = drive(tuner, cost, batches=[4] * 24)
+    assert all(value is not None for _, value in log)
+
+
+class Pit:
+    """A cost over configurations and sizes: one configuration is best and hardly ever valid."""
+
+    knobs = (
+        Knob(name="hw", values=tuple("abcdefgh"), ordered=False),
+        Knob(name="m", values=tuple(range(64))),
+        Knob(name="n", values=tuple(range(64))),
+    )
+
+    class Space(Space):
+        def decode(self, index: Index) -> Index:
+            return index
+
+        def encode(self, point: Index) -> Index:
+            return point
+
+        def _refusal(self, index: Index) -> str:
+            hw, m, n = index
+            limit = 20 if hw == 6 else 2000
+            return "too large" if (m + 1) * (n + 1) > limit else ""
+
+    @staticmethod
+    def cost(index: Index) -> float:
+        hw, m, n = index
+        return (1.0 if hw == 6 else 10.0) * (1 + 1 / (m + 1) + 1 / (n + 1)) + hw * 0.01
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_a_prior_every_configuration_is_tried(seed: int) -> None:
+    """The best one has one of a hundred of the points: drawn by chance it would be missed."""
+    tuner = TilewrightTuner(Pit.Space(Pit.knobs), seed=seed)
+    log = drive(tuner, Pit.cost, batches=[4] * 8)
+    tried = Counter(index[0] for index, _ in log)
+    assert set(tried) == set(range(8))
+    assert min(tried.values()) >= COVERED
+    assert min(v for _, v in log if v) < 2
+
+
+def test_drawn_candidates_are_valid_distinct_and_of_every_configuration() -> None:
+    space = Pit.Space(Pit.knobs)
+    drawn = draw_candidates(space, np.random.default_rng(3))
+    assert all(map(space.valid, drawn))
+    assert len(set(drawn)) == len(drawn)
+    assert set(Counter(index[0] for index in drawn)) == set(range(8))
+    large = [m for hw, m, n in drawn if hw != 6 and (m + 2) * (n + 2) > 1000]
+    assert len(large) > 0.2 * len(drawn)  # near the limit, where tiles are largest
+
+
+def test_without_a_prior_candidates_are_drawn_anew_for_every_batch(monkeypatch) -> None:
+    sets = []
+
+    def recorded(space, rng):
+        sets.append(draw_candidates(space, rng))
+        return sets[-1]
+
+    monkeypatch.setattr(tilewright, "draw_candidates", recorded)
+    drive(TilewrightTuner(Pit.Space(Pit.knobs), seed=0), Pit.cost, batches=[4] * 5)
+    assert len(sets) == 5
+    assert len(set.union(*map(set, sets))) > 2 * len(sets[0])
+
+
+def test_tuners_of_a_study_share_what_they_learn() -> None:
+    space, cost = real_space(), twin_cost()
+    prior = SchedulePrior(HW, TASK, MEMORY)
+    pool = ResidualPool()
+    drive(TilewrightTuner(space, seed=0, prior=prior, pool=pool), cost, batches=[4] * 4)
+    assert len(pool.tasks[prior.task]) == 16
+    other = SchedulePrior(HW.with_(vector_lanes=8), TASK, MEMORY)
+    fresh = TilewrightTuner(space, seed=0, prior=other).ask(1)
+    taught = TilewrightTuner(space, seed=0, prior=other, pool=pool).ask(1)
+    assert fresh[0].index != taught[0].index
+
+
+def test_even_cuts_are_the_smallest_tiles_of_their_number_of_parts() -> None:
+    assert (even_cuts(14) + 1).tolist() == [1, 2, 3, 4, 5, 7, 14]
+    assert even_cuts(1).tolist() == [0]
+
+
+def test_expected_improvement_equals_its_sampled_mean() -> None:
+    draws = np.maximum(np.random.default_rng(0).normal(0.3, 0.5, size=200_000), 0)
+    value = expected_improvement(np.array([0.3]), np.array([0.5]))[0]
+    assert value == pytest.approx(draws.mean(), rel=0.02)
+    assert expected_improvement(np.array([-5.0]), np.array([1e-3]))[0] == pytest.approx(0)
+    assert not math.isnan(expected_improvement(np.zeros(1), np.zeros(1))[0])

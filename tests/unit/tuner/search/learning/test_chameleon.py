@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CHAMELEON: the agent learns to walk uphill, and clustering picks few points of many."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from contract.tuner_contract import drive, full_space, schedule_cost
+
+from tilewright.tuner.search import make_tuner
+from tilewright.tuner.search.model_based.planned_search import Leaders
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+pytest.importorskip("xgboost")
+
+from tilewright.tuner.search.learning.adaptive_sampling import adaptive_sample, mode
+from tilewright.tuner.search.learning.exploration import AdaptiveExploration
+
+REPLAY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from contract.tuner_contract import drive, full_space, schedule_cost
+from tilewright.tuner.search import make_tuner
+for name in ("chameleon", "chameleon-code"):
+    print(drive(make_tuner(name, full_space(), seed=5, plan=16), schedule_cost, batches=[8] * 4))
+"""
+
+
+def test_equal_seeds_explore_the_same_in_another_process(request):
+    tests = str(request.config.rootpath / "tests")
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, tests], capture_output=True, text=True, check=True
+    )
+    for name, printed in zip(
+        ("chameleon", "chameleon-code"), done.stdout.splitlines(), strict=True
+    ):
+        tuner = make_tuner(name, full_space(), seed=5, plan=16)
+        assert printed == str(drive(tuner, schedule_cost, batches=[8] * 4))
+
+
+@pytest.mark.parametrize("name", ["chameleon", "chameleon-code"])
+def test_what_it_plans_beats_what_it_drew(name):
+    for seed in range(3):
+        tuner = make_tuner(name, full_space(), seed=seed, plan=24)
+        drawn = [v for _, v in drive(tuner, schedule_cost, batches=[24])]
+        planned = [v for _, v in drive(tuner, schedule_cost, batches=[8])]
+        assert np.median(planned) < np.quantile(drawn, 0.25)
+
+
+class Recorder(Leaders):
+    """Remembers the mean score of each offer."""
+
+    def __init__(self) -> None:
+        super().__init__(16, lambda _: True)
+        self.means: list[float] = []
+        self.points: list = []
+
+    def offer(self, points, scores):
+        self.means.append(float(scores.mean()))
+        self.points += points
+        return super().offer(points, scores) or True
+
+
+def small_tiles(points):
+    return np.array([-p[1] - p[2] for p in points], dtype=np.float32)
+
+
+@pytest.mark.parametrize("settling", [False, True])
+def test_walks_stay_on_valid_points_and_get_better(settling):
+    space = full_space()
+    exploration = AdaptiveExploration(space, np.random.default_rng(1), settling=settling)
+    searches = []
+    for _ in range(6 if settling else 1):
+        searches.append(Recorder())
+        exploration.maximise(small_tiles, searches[-1])
+    assert all(space.valid(point) for search in searches for point in search.points)
+    # Settling walks alternate with their starts; the others go on from where they stand.
+    walks = [search.means[1 :: 2 if settling else 1] for search in searches]
+    count = len(walks[0]) if settling else 3
+    assert np.mean(walks[-1][-count:]) > np.mean(walks[0][:count]) + 2
+
+
+def test_settling_walks_are_shorter():
+    lengths = []
+    for settling in (False, True):
+        met = Recorder()
+        AdaptiveExploration(full_space(), np.random.default_rng(1), settling=settling).maximise(
+            small_tiles, met
+        )
+        lengths.append(len(met.points))
+    assert lengths[1] < lengths[0] / 4
+
+
+def clouds(count: int):
+    """Points in tight groups of four around the first three points of a line."""
+    space = full_space()
+    rng = np.random.default_rng(0)
+    sampled = list(dict.fromkeys(space.sample(rng) for _ in range(400)))
+    return space, sampled[:count]
+
+
+def test_a_smaller_set_stands_for_many_points():
+    space, points = clouds(64)
+    taken = adaptive_sample(space, points, wanted=space.valid, seed=0)
+    assert 8 <= len(taken) <= 16  # a loss that falls slowly has its knee at the second step
+    assert len(set(taken)) == len(taken)
+    assert all(space.valid(point) for point in taken)
+
+
+def test_k_grows_while_the_loss_falls_by_more_than_the_knee():
+    space, points = clouds(64)
+    few = adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1e9)
+    many = adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1.0)
+    assert len(few) <= 16 < len(many) <= 64
+    assert len(adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1.0, limit=24)) <= 24
+
+
+def test_what_may_not_be_measured_is_replaced_by_the_mode():
+    space, points = clouds(40)
+    common = tuple(int(p) for p in mode(np.array(points)))
+    taken = adaptive_sample(space, points, wanted=lambda p: p == common, seed=0)
+    assert taken == [common]
+    assert adaptive_sample(space, points, wanted=lambda _: False, seed=0) == []
+
+
+def test_few_points_are_taken_as_they_are():
+    space, points = clouds(5)
+    assert adaptive_sample(space, points, wanted=lambda p: p != points[0], seed=0) == points[1:]
+
+
+def test_the_mode_is_the_most_frequent_position_of_each_knob():
+    assert mode(np.array([[1, 5], [1, 3], [2, 3]])).tolist() == [1, 3]

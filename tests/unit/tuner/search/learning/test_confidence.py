@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which visited points are measured."""
+
+import numpy as np
+import pytest
+
+from tilewright.tuner.search.learning.confidence import (
+    LEADERS,
+    TEMPERATURE,
+    Pool,
+    Selection,
+    confidence_sampling,
+    knob_modes,
+    select,
+    softmax_order,
+)
+
+
+def pool_of(indices, values, scores=None) -> Pool:
+    return Pool(
+        indices=tuple(indices),
+        features=np.array(indices, dtype=np.float32),
+        scores=np.atleast_2d(np.array(values if scores is None else scores, dtype=np.float64)),
+        values=np.array(values, dtype=np.float64),
+    )
+
+
+GRID = [(a, b, c) for a in range(5) for b in range(5) for c in range(5)]
+
+
+@pytest.mark.parametrize("kind", list(Selection))
+@pytest.mark.parametrize("seed", range(5))
+def test_every_selection_gives_as_many_distinct_points_as_asked_for(kind, seed) -> None:
+    rng = np.random.default_rng(seed)
+    pool = pool_of(GRID, rng.normal(size=125), rng.normal(size=(4, 125)))
+    chosen = select(kind, pool, 8, accept=lambda _: True, rng=rng)
+    assert len(chosen) == len(set(chosen)) == 8
+
+
+@pytest.mark.parametrize("kind", list(Selection))
+def test_a_small_pool_is_taken_whole(kind) -> None:
+    pool = pool_of(GRID[:3], [1, 2, 3])
+    rng = np.random.default_rng(0)
+    assert select(kind, pool, 8, accept=lambda _: True, rng=rng) == GRID[:3]
+
+
+def test_the_softmax_draws_confident_points_first_but_not_always() -> None:
+    values = np.array([0.0] * 20 + [1.0] * 20)
+    firsts = [softmax_order(values, np.random.default_rng(seed))[0] for seed in range(200)]
+    share = np.mean([first >= 20 for first in firsts])
+    # Values of -1 and 1 deviation: odds of exp(2 / temperature).
+    odds = np.exp(2 / TEMPERATURE)
+    assert share == pytest.approx(odds / (1 + odds), abs=0.08)
+    assert len(set(firsts)) > 15
+    assert sorted(softmax_order(values, np.random.default_rng(0))) == list(range(40))
+
+
+def test_the_mode_takes_the_most_frequent_position_of_each_knob() -> None:
+    assert knob_modes([(1, 0, 2), (1, 3, 0), (0, 3, 0)]) == (1, 3, 0)
+    assert knob_modes([(2, 5), (1, 4)]) == (2, 5)
+
+
+def confident(rng, accept=lambda _: True, missing=()):
+    """A pool in which confidence is the number of knobs at 4, and what is sampled of it."""
+    indices = [i for i in GRID if i not in missing]
+    pool = pool_of(indices, [float(sum(p == 4 for p in i)) for i in indices])
+    return pool, confidence_sampling(pool, 8, accept=accept, rng=rng)
+
+
+def drawn_and_kept(pool, seed):
+    """What a seed must draw for 8 places and keep of it, and the generator afterwards."""
+    rng, leaders = np.random.default_rng(seed), pool.leaders(LEADERS * 8)
+    drawn = softmax_order(leaders.values, rng)[:8]
+    threshold = np.median(leaders.values[drawn])
+    return [leaders.indices[i] for i in drawn if leaders.values[i] >= threshold], rng
+
+
+def test_places_under_the_threshold_go_to_the_mode_and_to_draws_from_everywhere() -> None:
+    for seed in range(20):
+        pool, chosen = confident(np.random.default_rng(seed), missing=[(4, 4, 4)])
+        kept, rng = drawn_and_kept(pool, seed)
+        mode = knob_modes(kept)
+        made = [mode] if mode not in kept and len(kept) < 8 else []
+        anywhere = [pool.indices[i] for i in softmax_order(pool.values, rng)]
+        later = [i for i in anywhere if i not in kept and i != mode]
+        expected = [*kept, *made, *later]
+        assert chosen == expected[:8]
+
+
+def test_leaders_are_the_most_confident_points_and_half_of_what_is_measured() -> None:
+    pool = pool_of(GRID, np.random.default_rng(0).permutation(125))
+    best = {pool.indices[i] for i in np.argsort(-pool.values)[: LEADERS * 8]}
+    assert set(pool.leaders(LEADERS * 8).indices) == best
+    others = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        chosen = confidence_sampling(pool, 8, accept=lambda _: False, rng=rng)
+        assert len(set(chosen) & best) >= 4
+        others += len(set(chosen) - best)
+    assert others > 10
+
+
+def test_equally_confident_points_are_all_kept() -> None:
+    pool = pool_of(GRID, np.zeros(125))
+    rng = np.random.default_rng(0)
+    assert len(confidence_sampling(pool, 8, accept=lambda _: True, rng=rng)) == 8
+
+
+def test_the_synthesised_point_is_new_and_only_taken_when_it_may_be_measured() -> None:
+    outside = [(4, 4, 4), (4, 4, 0), (4, 0, 4), (0, 4, 4)]
+    made = set()
+    for seed in range(40):
+        _, chosen = confident(np.random.default_rng(seed), missing=outside)
+        made |= {i for i in chosen if i in outside}
+        _, refused = confident(np.random.default_rng(seed), accept=lambda _: False, missing=outside)
+        assert not set(refused) & set(outside)
+        assert len(refused) == 8
+    assert (4, 4, 4) in made
+
+
+def test_top_takes_the_best_scores_of_the_surrogate() -> None:
+    pool = pool_of(GRID, np.zeros(125), np.arange(125))
+    chosen = select(Selection.TOP, pool, 3, accept=bool, rng=np.random.default_rng(0))
+    assert chosen == [GRID[124], GRID[123], GRID[122]]
+
+
+def test_kmeans_takes_one_point_of_each_cluster() -> None:
+    corners = [(0, 0, 0), (90, 0, 0), (0, 90, 0), (0, 0, 90)]
+    points = [(a + i, b + j, c + k) for a, b, c in corners for i, j, k in GRID]
+    pool = pool_of(points, np.zeros(500))
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        chosen = select(Selection.KMEANS, pool, 4, accept=bool, rng=rng)
+        assert {tuple(p // 90 * 90 for p in i) for i in chosen} == set(corners)
+
+
+def test_thompson_takes_favourites_of_different_members() -> None:
+    scores = np.zeros((3, 125))
+    scores[0, 10] = scores[1, 20] = scores[2, 30] = 1.0
+    pool = pool_of(GRID, np.zeros(125), scores)
+    chosen = {
+        select(Selection.THOMPSON, pool, 1, accept=bool, rng=np.random.default_rng(seed))[0]
+        for seed in range(30)
+    }
+    assert chosen == {GRID[10], GRID[20], GRID[30]}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objectives: values in cycles of a kind, bounds that hold, and what a study chooses by them."""
+
+from __future__ import annotations
+
+import pytest
+from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
+
+from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
+from tilewright.tuner.measure.measurement import Measurement, Status
+from tilewright.tuner.study.objective import Objective, ObjectiveName, Part, area_share
+
+SMALL = BASE.with_(block_in=8, name="small")
+
+
+def objective(name: ObjectiveName) -> Objective:
+    return Objective(name, board=BOARD, base=BASE, rules=RULES)
+
+
+def answer(cycles: int) -> Measurement:
+    return Measurement(
+        status=Status.OK, fidelity="twin", cycles=cycles, counters=counters_of(cycles)
+    )
+
+
+def test_latency_is_cycles() -> None:
+    latency = objective(ObjectiveName.LATENCY)
+    assert latency.value(SMALL, TASKS[0], answer(1234)) == 1234
+    assert latency.bound(SMALL, TASKS[0], 77) == 77
+    parts = [Part(task=task, cycles=100, energy=1.0) for task in TASKS]
+    assert latency.network(SMALL, parts) == 100 * (2 + 1 + 3)
+
+
+def test_edp_orders_like_cycles_times_energy() -> None:
+    edp, task = objective(ObjectiveName.EDP), TASKS[0]
+    products = [
+        cycles * energy_pj(BASE, counters_of(cycles)) / least_energy_pj(task)
+        for cycles in (9_000, 20_000)
+    ]
+    values = [edp.value(BASE, task, answer(cycles)) for cycles in (9_000, 20_000)]
+    assert values == pytest.approx(products)
+
+
+def test_edp_of_a_network_is_a_product_of_sums() -> None:
+    edp = objective(ObjectiveName.EDP)
+    parts = [Part(task=TASKS[0], cycles=10, energy=5.0), Part(task=TASKS[1], cycles=7, energy=3.0)]
+    least = 2 * least_energy_pj(TASKS[0]) + least_energy_pj(TASKS[1])
+    assert edp.network(BASE, parts) == pytest.approx((2 * 10 + 7) * (2 * 5.0 + 3.0) / least)
+
+
+def test_area_weighs_cycles_by_the_share_of_the_board() -> None:
+    area = objective(ObjectiveName.AREA)
+    assert area.weight(BASE) == 1
+    shares = [area_share(estimate(hw), BOARD) for hw in (SMALL, BASE)]
+    assert area.value(SMALL, TASKS[0], answer(100)) == pytest.approx(100 * shares[0] / shares[1])
+    assert area.weight(SMALL) < 1
+
+
+def test_what_is_not_valid_has_no_value() -> None:
+    failed = Measurement(status=Status.TIMEOUT, fidelity="twin")
+    assert all(objective(name).value(BASE, TASKS[0], failed) is None for name in ObjectiveName)
+
+
+@pytest.mark.parametrize("name", list(ObjectiveName))
+@pytest.mark.parametrize("hw", [BASE, SMALL])
+def test_bounds_hold_for_every_run_of_at_least_the_bound_in_cycles(name, hw) -> None:
+    """For runs that spend at least the least energy and the static energy of their cycles."""
+    what = objective(name)
+    parts, bounds = [], 0
+    for task in TASKS:
+        cycles = int(RULES.bound(hw, task, MEMORY).cycles)
+        measured = answer(cycles + 50)
+        moved = {"bytes_read": 4 * int(least_energy_pj(task)) // 162, "bytes_written": 0}
+        counters = {**measured.counters, **moved}
+        measured = Measurement(
+            status=Status.OK, fidelity="twin", cycles=cycles + 50, counters=counters
+        )
+        value = what.value(hw, task, measured)
+        assert value is not None
+        assert what.bound(hw, task, cycles) <= value
+        parts.append(Part(task=task, cycles=cycles + 50, energy=energy_pj(hw, counters)))
+        bounds += cycles * task.count
+    assert what.network_bound(hw, TASKS, bounds) <= what.network(hw, parts)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exhaustive truth: the cycles of every legal schedule of a layer, on the twin.
+
+A landscape is two files in a folder, NAME.json (what was enumerated) and NAME.cycles (one int64 a
+point of the space, in index order). The second is written as it goes, so that a stopped
+enumeration goes on where it was. Tuners are judged by the optimum in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import StoreError
+from tilewright.host.common.whole_file import write_whole
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.sim.twin.device import Refusal, Twin
+from tilewright.sim.twin.native_lowering import NativeLowering, Points, encode_schedules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.search.space import SpaceError
+
+NOT_YET: Final = 0
+ILLEGAL: Final = -1
+
+CHUNK: Final = 256
+"""Points between two saves."""
+
+MAX_POINTS: Final = 50_000_000
+"""Largest space that is enumerated: 400 MB of cycles."""
+
+Cycles = npt.NDArray[np.int64]
+Progress = Callable[[int, int], None]
+"""Called with points done and points in all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landscape:
+    """Every point of a schedule space with its cycles.
+
+    Attributes:
+        space: what was enumerated.
+        memory: DRAM timing.
+        cycles: int64 of shape (points,), in index order; `ILLEGAL` where the schedule is not.
+    """
+
+    space: ScheduleSpace
+    memory: MemoryModel
+    cycles: Cycles
+
+    @property
+    def legal(self) -> Cycles:
+        """Cycles of the legal schedules, ascending."""
+        return np.sort(self.cycles[self.cycles > 0])
+
+    @property
+    def best(self) -> tuple[Schedule, int]:
+        """The first schedule with the fewest cycles.
+
+        Raises:
+            SpaceError: no schedule is legal.
+        """
+        return self.ranked(0)
+
+    def ranked(self, place: int) -> tuple[Schedule, int]:
+        """The legal schedule at a place of the ranking (0: best) and its cycles."""
+        legal = np.flatnonzero(self.cycles > 0)
+        if place >= len(legal):
+            raise SpaceError(
+                "too few legal schedules",
+                field=self.space.workload.name,
+                value=len(legal),
+                remedy="enlarge the scratchpads",
+            )
+        order = legal[np.argsort(self.cycles[legal], kind="stable")]
+        return _schedule(self.space, int(order[place])), int(self.cycles[order[place]])
+
+    def share_within(self, ratio: float) -> float:
+        """Share of the legal schedules whose cycles are at most ``ratio`` times the optimum."""
+        legal = self.legal
+        return float((legal <= ratio * legal[0]).mean()) if len(legal) else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Counts, optimum and distribution, as plain values."""
+        legal = self.legal
+        found: dict[str, Any] = {"points": len(self.cycles), "legal": len(legal)}
+        if len(legal):
+            schedule, cycles = self.best
+            found |= {
+                "optimum_cycles": cycles,
+                "optimum": schedule.to_mapping(),
+                "optima": int((legal == cycles).sum()),
+                "quantiles": {
+                    str(q): int(np.quantile(legal, q / 100, method="lower"))
+                    for q in (1, 10, 25, 50, 75, 90, 99, 100)
+                },
+                "share_within": {str(r): self.share_within(r) for r in (1.01, 1.05, 1.1, 2.0)},
+            }
+        return found
+
+
+def exhaust(
+    space: ScheduleSpace,
+    memory: MemoryModel,
+    folder: Path,
+    *,
+    identity: str,
+    workers: int = 2,
+    on_progress: Progress | None = None,
+) -> Landscape:
+    """Measure every point of a space on the twin.
+
+    Args:
+        space: schedules of one workload on one configuration.
+        memory: DRAM timing.
+        folder: where the landscape is kept; a finished one is read, a part is completed.
+        identity: of the RTL that the twin stands for; another one starts a new landscape.
+        workers: threads.
+        on_progress: told after every `CHUNK` points.
+
+    Raises:
+        SpaceError: the space is too large to enumerate.
+        StoreError: the folder cannot be written or holds a damaged landscape.
+    """
+    points = space.raw_size
+    if points > MAX_POINTS:
+        raise SpaceError(
+            f"at most {MAX_POINTS:,} points can be enumerated",
+            field=space.workload.name,
+            value=points,
+            remedy="enumerate space vta",
+        )
+    cycles = open_landscape(folder, space, memory, identity)
+    missing = [
+        (start, min(start + CHUNK, points))
+        for start in range(0, points, CHUNK)
+        if (cycles[start : start + CHUNK] == NOT_YET).any()
+    ]
+    done = points - sum(end - start for start, end in missing)
+    if on_progress is not None:
+        on_progress(done, points)
+    for start, found in _measure(space, memory, missing, workers):
+        cycles[start : start + len(found)] = found
+        cycles.flush()
+        done += len(found)
+        if on_progress is not None:
+            on_progress(done, points)
+    return Landscape(space=space, memory=memory, cycles=np.array(cycles))
+
+
+def _measure(
+    space: ScheduleSpace, memory: MemoryModel, chunks: list[tuple[int, int]], workers: int
+) -> Iterator[tuple[int, Cycles]]:
+    """(start, cycles) of each chunk as it is done."""
+    stopped = threading.Event()
+
+    def run(part: list[tuple[int, int]]) -> list[tuple[int, Cycles]]:
+        done: list[tuple[int, Cycles]] = []
+        twin, lowering = Twin(space.hw, memory), NativeLowering(space.hw, space.workload)
+        for start, end in part:
+            if stopped.is_set():
+                break
+            batch = twin.batch(lowering, points_of(space, start, end))
+            check_finished(space, np.arange(start, end), batch.refusals)
+            done.append((start, np.where(batch.rules != 0, ILLEGAL, batch.cycles)))
+        return done
+
+    # Small parts in random order: slow regions of the space are spread over the threads.
+    order = np.random.default_rng(0).permutation(len(chunks))
+    parts = [[chunks[i] for i in order[k : k + 4]] for k in range(0, len(chunks), 4)]
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(run, part) for part in parts]
+        try:
+            for future in as_completed(futures):
+                yield from future.result()
+        finally:
+            stopped.set()
+            for future in futures:
+                future.cancel()
+
+
+def points_of(space: ScheduleSpace, start: int, end: int) -> Points:
+    """The points of an index range as the native lowering takes them."""
+    shape = tuple(len(knob) for knob in space.knobs)
+    positions = np.unravel_index(np.arange(start, end), shape)
+    default = encode_schedules([Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)])
+    points = np.repeat(default, end - start, axis=0)
+    for knob, position in zip(space.knobs, positions, strict=True):
+        values = np.array([_NUMBER.get(value, value) for value in knob.values], dtype=np.int32)
+        points[:, _COLUMNS.index(knob.name)] = values[position]
+    return points
+
+
+_COLUMNS: Final = (
+    "tile_b",
+    "tile_h",
+    "tile_w",
+    "tile_ci",
+    "tile_co",
+    "h_threading",
+    "oc_threading",
+    "loop_order",
+    "fusion",
+)
+"""Columns of `native_lowering.Points`."""
+
+_NUMBER: Final[dict[Any, int]] = {
+    member: index for kind in (LoopOrder, Fusion) for index, member in enumerate(kind)
+}
+
+
+def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> None:
+    """Raise when a legal schedule did not end by itself.
+
+    Args:
+        space: of the schedules.
+        flats: their places in index order, shape (schedules,).
+        refusals: of the twin, shape (schedules,).
+
+    Raises:
+        SpaceError: one did not: a defect.
+    """
+    if (refusals != Refusal.NONE).any():
+        first = int(np.flatnonzero(refusals)[0])
+        raise SpaceError(
+            f"a legal schedule must finish ({Refusal(refusals[first]).name})",
+            field=space.workload.name,
+            value=_schedule(space, int(flats[first])).to_mapping(),
+            remedy="this is a defect of Tilewright: please report it with this line",
+        )
+
+
+def _schedule(space: ScheduleSpace, flat: int) -> Schedule:
+    shape = tuple(len(knob) for knob in space.knobs)
+    return space.decode(tuple(int(position) for position in np.unravel_index(flat, shape)))
+
+
+def _about(space: ScheduleSpace, memory: MemoryModel, identity: str) -> dict[str, Any]:
+    return {
+        "hw": space.hw.parameters(),
+        "memory": asdict(memory),
+        "workload": space.workload.to_mapping(),
+        "space": space.kind,
+        "knobs": {knob.name: [str(value) for value in knob.values] for knob in space.knobs},
+        "rtl": identity,
+    }
+
+
+def open_landscape(
+    folder: Path,
+    space: ScheduleSpace,
+    memory: MemoryModel,
+    identity: str,
+    *,
+    quantity: str = "cycles",
+) -> np.memmap[Any, np.dtype[np.int64]]:
+    """A file of a landscape, opened or created: int64 of shape (points,), zeros at first.
+
+    Args:
+        folder: where the landscape is kept.
+        space: schedules of one workload on one configuration.
+        memory: DRAM timing.
+        identity: of the RTL that the twin stands for.
+        quantity: what the file holds; its suffix.
+
+    Raises:
+        StoreError: the folder cannot be written or holds a damaged landscape.
+    """
+    about = _about(space, memory, identity)
+    text = json.dumps(about, indent=1, sort_keys=True) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    name = f"{about['workload']['name']}-{about['space']}-{digest}"
+    record, data = folder / f"{name}.json", folder / f"{name}.{quantity}"
+    bytes_ = space.raw_size * 8
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not record.exists() or not data.exists():
+            with data.open("ab") as file:
+                os.posix_fallocate(file.fileno(), 0, bytes_)  # a full disk kills who maps the file
+            write_whole(record, text)
+        size = data.stat().st_size
+        if size != bytes_:
+            raise StoreError(
+                f"the landscape must hold {bytes_} bytes",
+                field=str(data),
+                value=size,
+                remedy="delete it",
+            )
+        return np.memmap(data, dtype=np.int64, mode="r+", shape=(space.raw_size,))
+    except OSError as error:
+        raise StoreError(
+            f"the folder of landscapes must be writable ({error.strerror})", field=str(folder)
+        ) from error

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an oracle is asked and what it answers: `Request`, `Measurement`, `Oracle`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol
+
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+
+CYCLES_ONLY: Final = frozenset({"timing", "twin"})
+"""Cycle-exact fidelities without data: what wins on one of them is confirmed on ``rtl``."""
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    """Measured, and the output is bit-exact."""
+    TIMEOUT = "timeout"
+    """The cycle limit was reached: slower than the limit, not a measurement."""
+    FAILED = "failed"
+    """Build, lowering, device error, crash or hang: the failure text says which."""
+    MISMATCH = "mismatch"
+    """The output differs from the golden model: a defect of the product, never a measurement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One thing to measure.
+
+    Attributes:
+        hw, workload, schedule, memory: what to run, and where.
+        max_cycles: cycle limit of the run.
+    """
+
+    hw: HwConfig
+    workload: Workload
+    schedule: Schedule
+    memory: MemoryModel
+    max_cycles: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identity of the measured thing on one memory: configuration, workload, schedule."""
+        return (
+            hw_key(self.hw),
+            self.workload.key,
+            json.dumps(self.schedule.to_mapping(), sort_keys=True),
+        )
+
+
+def hw_key(hw: HwConfig) -> str:
+    """The configuration's identity as the store writes it (eight hexadecimal digits)."""
+    return f"{hw.config_hash:08x}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """The answer to a `Request`.
+
+    Attributes:
+        status: how the trial ended.
+        fidelity: fidelity of the oracle.
+        cycles: measured cycles; None unless ``status`` is ok.
+        counters: counter names to values; empty unless measured.
+        failure: why there is no measurement; empty when ok.
+        limit_cycles: cycle limit that applied.
+        host_seconds: wall-clock seconds of the whole trial: lowering, run and check.
+        output_checked: the output was compared with the golden model and is equal.
+        cached: taken from an earlier study (charged like a measurement, DESIGN section 6).
+    """
+
+    status: Status
+    fidelity: str
+    cycles: int | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    failure: str = ""
+    limit_cycles: int = 0
+    host_seconds: float = 0.0
+    output_checked: bool = False
+    cached: bool = False
+
+    @property
+    def valid(self) -> bool:
+        """Whether this is a cycle count that may be compared: with data, a bit-exact one."""
+        measured = self.status is Status.OK and self.cycles is not None
+        return measured and (self.output_checked or self.fidelity in CYCLES_ONLY)
+
+
+class Oracle(Protocol):
+    """Turns requests into measurements at a stated fidelity."""
+
+    @property
+    def fidelity(self) -> str:
+        """Fidelity of every measurement (DESIGN section 1)."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What the cycle counts depend on besides the request: fidelity and sources measured.
+
+        Measurements of oracles with different identities are never mixed in one study.
+        """
+        ...
+
+    def prepare(self, hw: HwConfig) -> None:
+        """Start whatever a configuration needs (a build), in the background."""
+        ...
+
+    def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
+        """Measure; yields (position in ``requests``, measurement) as each is known.
+
+        A failure of one request is a `Measurement` that says so; it never ends the others.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release workers; no call may follow."""
+        ...

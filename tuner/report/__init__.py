@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study found, as text, JSON and a page.
+
+Imports `study` and `store`.
+"""

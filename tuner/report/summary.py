@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The summary of a study on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.host.common.print_table import print_table
+from tilewright.host.common.printable import printable
+from tilewright.tuner.measure.measurement import Status
+from tilewright.tuner.report.tuned_share import share_lines
+from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
+
+
+def number(value: int | None) -> str:
+    """A count with thousands separators; a dash when unknown."""
+    return "-" if value is None else f"{value:,}"
+
+
+def factor(value: float | None) -> str:
+    """A speed-up; a dash when unknown."""
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash when unknown."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def task_table(result: StudyResult) -> Table:
+    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials.
+
+    A screened study's trials are those of its search.
+    """
+    table = Table(
+        title=Text(printable(result.study.name)),
+        title_justify="left",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("layer", no_wrap=True)
+    headings = ("count", "default", "best", "speed-up", "bound", "of bound", "trials")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for task in result.tasks:
+        table.add_row(
+            Text(printable(task.name)),
+            str(task.count),
+            number(task.default_cycles),
+            number(task.best_cycles),
+            factor(task.speedup),
+            number(task.bound),
+            percent(task.of_bound),
+            trial_counts(result, task.name)[0],
+        )
+    table.add_section()
+    table.add_row(
+        "network" if result.shared else "sum",
+        str(sum(task.count for task in result.tasks)),
+        number(result.default_network),
+        number(result.best_network),
+        factor(ratio(result.default_network, result.best_network)),
+        number(result.bound_network),
+        percent(ratio(result.bound_network, result.best_network)),
+        trial_counts(result)[0],
+    )
+    return table
+
+
+def trial_counts(result: StudyResult, task: str = "") -> list[str]:
+    """Valid of all trials of the search, and of the confirmations where the study has some.
+
+    Args:
+        result: of the study.
+        task: name of one task; empty: all of them.
+    """
+    studies = [result] if result.screening is None else [result.screening, result]
+    counts = []
+    for study in studies:
+        tasks = [each for each in study.tasks if task in ("", each.name)]
+        counts.append(f"{sum(t.valid_trials for t in tasks)}/{sum(t.trials for t in tasks)}")
+    return counts
+
+
+def schedule_table(result: StudyResult) -> Table:
+    """Per task: the best schedule, and its configuration in per-layer mode."""
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("layer", no_wrap=True)
+    if not result.shared:
+        table.add_column("configuration", overflow="fold")
+    table.add_column("best schedule", overflow="fold")
+    for task in result.tasks:
+        if task.best is None:
+            continue
+        hardware = (
+            [] if result.shared else [Text(printable(result.config_name(task.best.config_hash)))]
+        )
+        table.add_row(Text(printable(task.name)), *hardware, schedule_text(task.best.schedule))
+    return table
+
+
+def hardware_lines(result: StudyResult) -> list[str]:
+    """The chosen configuration with its area, and what became of the others."""
+    lines = []
+    if not result.shared:
+        lines.append(
+            "per-layer mode: each layer on its own configuration; reconfiguration and repacking "
+            "between layers are not counted, and no single bitstream does this."
+        )
+    for config in result.configs:
+        here = result.chosen is not None and config.config_hash == result.chosen.config_hash
+        text = f"{'chosen ' if here else ''}{config.status} {config.hw['name']}"
+        text += f" ({config.config_hash}): {config.area['text']}"
+        lines.append(text + (f"; {config.reason}" if config.reason else ""))
+    return lines
+
+
+def condition_lines(result: StudyResult) -> list[str]:
+    """Everything that the figures depend on."""
+    settings = result.settings
+    memory, board = settings["memory"], settings["board"]
+    shared = memory["shared_bytes_per_cycle"]
+    clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
+    search = result.search
+    sharing = f"{shared:g} B/cycle shared" if shared else "channels separate"
+    lines = [
+        (
+            f"memory {memory['name']}: read latency {memory['read_latency']}, write latency "
+            f"{memory['write_latency']} cycles; {memory['read_bytes_per_cycle']:g} B/cycle read, "
+            f"{memory['write_bytes_per_cycle']:g} B/cycle written, {sharing}; "
+            "a beat never takes less than a cycle"
+        ),
+        (
+            f"board {board['name']} ({board['part']}), clock {board['clock_mhz']:g} MHz "
+            f"({clock_source})"
+        ),
+        (
+            f"fidelity {fidelity_text(result)}, mode {settings['mode']}, "
+            f"tuner {settings['tuner']}, allocator {settings.get('allocator', 'headroom')}, "
+            f"objective {settings.get('objective', 'latency')}, "
+            f"space {settings['space']}, seed {settings['seed']}, "
+            f"budget {search.summary.count} of {search.settings['budget']} measurements "
+            f"({search.summary.cached} from earlier studies), study {result.study.status}"
+        ),
+        "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
+    ]
+    return [*lines, share_lines(settings)[0]]
+
+
+def fidelity_text(result: StudyResult) -> str:
+    """What measured, and how often it did where the search was on another fidelity."""
+    fidelity = str(result.settings["fidelity"])
+    if result.screening is None:
+        return fidelity
+    return (
+        f"{fidelity} ({result.summary.count} confirmations of {result.screening.study.name}, which "
+        f"searched on {result.screening.settings['fidelity']})"
+    )
+
+
+def outcome_line(result: StudyResult) -> str:
+    """The one sentence that a reader wants."""
+    best, default = result.best_network, result.default_network
+    if best is None:
+        return "no complete network was measured"
+    text = f"{result.settings['model']}: {best:,} cycles"
+    if result.shared:
+        text += f" = {result.milliseconds(best):.2f} ms at {result.clock_mhz:g} MHz"
+    if default is not None:
+        text += f", {default / best:.2f}x the untuned {default:,}"
+    bound = result.bound_network
+    if bound is not None:
+        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,}"
+    if result.shared and result.chosen is not None:
+        text += f"; on {result.chosen.hw['name']}"
+    return text
+
+
+def failure_counts(result: StudyResult) -> dict[str, int]:
+    """Status to number of trials, those of the search included, valid ones left out."""
+    counts = {status.value: 0 for status in Status if status is not Status.OK}
+    for study in (result, result.screening):
+        for status in counts if study is not None else ():
+            counts[status] += study.summary.statuses.get(status, 0) if study is not None else 0
+    return {status: count for status, count in counts.items() if count}
+
+
+def mismatch_lines(result: StudyResult) -> Iterable[str]:
+    """One line for each trial whose output was wrong."""
+    for trial in result.mismatches:
+        yield (
+            f"WRONG RESULT: trial {trial.sequence}, {trial.task} on "
+            f"{result.config_name(trial.config_hash)}: {trial.measurement.failure}"
+        )
+    more = result.summary.statuses.get(Status.MISMATCH.value, 0) - len(result.mismatches)
+    if more > 0:
+        yield f"WRONG RESULT: and {more:,} more in the store"
+
+
+def print_summary(result: StudyResult, console: Console) -> None:
+    """Print the whole summary."""
+    print_table(task_table(result), console)
+    print_table(schedule_table(result), console)
+
+    def print_lines(lines: Iterable[str], style: str = "") -> None:
+        for line in lines:
+            console.print(Text(printable(line), style=style), soft_wrap=True)
+
+    print_lines(hardware_lines(result))
+    print_lines(condition_lines(result), "dim")
+    failures = failure_counts(result)
+    if failures:
+        print_lines(["not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())])
+    warning = share_lines(result.settings)[1]
+    if warning:
+        print_lines([warning], "bold yellow")
+    print_lines(mismatch_lines(result), "bold red")
+    print_lines([outcome_line(result)], "bold")

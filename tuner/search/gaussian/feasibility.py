@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no mask sees, learned from outcomes: the probability that a point can be measured.
+
+A Gaussian process on the outcomes, 1 for a measurement and 0 for a failure, less their mean. Its
+length scale is fitted as that of the cost is: sizes decide, so one failure tells much of larger
+tiles, and a short length would leave every point but its neighbours at even odds. A point is
+valid when the process is above one half there (least-squares classification: Rasmussen and
+Williams, Gaussian processes for machine learning, 2006, section 6.5).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tilewright.tuner.search.gaussian.normal import below
+from tilewright.tuner.search.gaussian.residual import (
+    FITTED,
+    Floats,
+    Observation,
+    Posterior,
+    fit_shape,
+)
+
+RECENT: Final = 256
+"""Outcomes that the process rests on: the last ones, which lie where the search is."""
+
+LEAST: Final = 0.003
+"""Probability that no point falls below: the process may be wrong."""
+
+
+class Feasibility:
+    """Outcomes of points so far, and what they say of others."""
+
+    def __init__(self) -> None:
+        self._features: Final[list[Floats]] = []
+        self._valid: Final[list[bool]] = []
+
+    def add(self, features: Floats, *, valid: bool) -> None:
+        """Take in an outcome.
+
+        Args:
+            features: of the point, float64 of shape (features,).
+            valid: it could be measured.
+        """
+        self._features.append(features)
+        self._valid.append(valid)
+
+    def chances(self, features: Floats) -> Floats:
+        """Probability that points are valid; 1 as long as none was found to be otherwise.
+
+        Args:
+            features: of the points, float64 of shape (points, features).
+
+        Returns:
+            Float64 of shape (points,).
+        """
+        if all(self._valid):
+            return np.ones(len(features))
+        valid = np.array(self._valid[-RECENT:], dtype=np.float64)
+        share = float(valid.mean())
+        outcomes = [
+            Observation(features=point, residual=label - share, log_cost=0.0)
+            for point, label in zip(self._features[-RECENT:], valid.tolist(), strict=True)
+        ]
+        process = Posterior(outcomes, [], features, fit_shape(outcomes[-FITTED:], []))
+        level = process.mean + share - 0.5
+        return np.clip(below(level / np.sqrt(process.variance)), LEAST, 1.0)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches whose agents learn: CHAMELEON, DCOC and its ablations."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DCOC: three agents co-design hardware and schedule; confidence sampling picks measurements.
+
+Source: DCO-Comp (also ARCO), Fayyazi, Kamal and Pedram, ASP-DAC 2025 (arXiv 2407.08192): this is a
+re-implementation from its slides and abstract, not from the paper's text; docs/dcoc.md names every
+choice that had to be made.
+
+- Agents: *scheduling* owns the threadings (and loop order and fusion), *mapping* the spatial
+  tiles, *hardware* the batch and channel tiles and, in a joint space, the configuration.
+- They are trained by MAPPO: unshared actors, a critic that sees the whole point, a common reward,
+  the score that a surrogate gives to where their joint step leads.
+- The surrogate is refitted to all measurements before the agents walk on it.
+- What the walkers visited and nobody measured goes through confidence sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from tilewright.tuner.search.features import Features
+from tilewright.tuner.search.learning.confidence import Selection
+from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings
+from tilewright.tuner.search.learning.planned import BATCH, WARM_UP, PlannedTuner, one_of
+from tilewright.tuner.search.learning.policy import Agent, Moves, View, divide_knobs
+from tilewright.tuner.search.learning.rollout import Excess, Legality, Walkers, unit_excess
+from tilewright.tuner.search.learning.surrogate import Scores
+from tilewright.tuner.search.space import Index, Space
+
+P = TypeVar("P")
+
+GROUPS: Final = {
+    "hardware": ("tile_b", "tile_ci", "tile_co"),
+    "mapping": ("tile_h", "tile_w"),
+    "scheduling": ("h_threading", "oc_threading", "loop_order", "fusion"),
+}
+"""Knobs of each agent, in the order in which they move; unknown knobs are the hardware's."""
+
+WALKERS: Final = 32
+STEPS: Final = 12
+ROUNDS: Final = 2
+"""Rollouts of `WALKERS` x `STEPS`, each followed by an update, in a plan."""
+
+
+class DcocTuner(PlannedTuner[P]):
+    """Multi-agent co-design.
+
+    Args:
+        space: where to search.
+        seed: entropy of the generator.
+        initial: points to propose first.
+        legality: what agents learn of illegal points from: ``mask``, ``penalty`` or ``both``.
+        view: whether agents see the whole ``point`` or only their ``own`` knobs.
+        selection: ``confidence``, ``top``, ``kmeans`` or ``thompson``.
+        excess: of an illegal point's resources; 1 for each when left out.
+        settings: of MAPPO.
+        warm_up: measurements before the first plan.
+        batch: measurements of a plan.
+        walkers: points that move in parallel.
+        steps: of a rollout.
+        rounds: rollouts of a plan.
+
+    Raises:
+        TunerError: no such legality, view or selection.
+    """
+
+    independent = False
+    """Whether every agent has a critic of its own."""
+
+    def __init__(
+        self,
+        space: Space[P],
+        *,
+        seed: int | tuple[int, ...],
+        initial: Sequence[Index] = (),
+        legality: Legality | str = Legality.MASK,
+        view: View | str = View.OWN,
+        selection: Selection | str = Selection.CONFIDENCE,
+        excess: Excess = unit_excess,
+        settings: MappoSettings | None = None,
+        warm_up: int = WARM_UP,
+        batch: int = BATCH,
+        walkers: int = WALKERS,
+        steps: int = STEPS,
+        rounds: int = ROUNDS,
+    ) -> None:
+        super().__init__(
+            space,
+            seed=seed,
+            initial=initial,
+            selection=selection,
+            warm_up=warm_up,
+            batch=batch,
+        )
+        self._shape: Final = (walkers, steps, rounds)
+        moves = Moves(space.knobs)
+        self._walkers: Final = Walkers(
+            space,
+            self._encoder,
+            moves,
+            legality=one_of(Legality, legality, "legality"),
+            excess=excess,
+        )
+        self._learner: Final = Mappo(
+            self.agents(space, one_of(View, view, "view")),
+            features=self._encoder.width,
+            moves=moves,
+            settings=settings or MappoSettings(),
+            seed=int(self.rng.integers(2**31)),
+            independent=self.independent,
+        )
+
+    @classmethod
+    def agents(cls, space: Space[Any], view: View) -> tuple[Agent, ...]:
+        """Who decides on which knobs of a space, seeing what."""
+        return divide_knobs(space, GROUPS, rest="hardware", view=view)
+
+    def _explore(self) -> tuple[Index, ...]:
+        walkers, steps, rounds = self._shape
+        visited: dict[Index, None] = {}
+        for _ in range(rounds):
+            rollout = self._walkers.walk(
+                self._learner.team,
+                self._surrogate.scores,
+                self._starts(walkers),
+                steps=steps,
+                rng=self.rng,
+            )
+            self._learner.update(rollout)
+            visited.update(dict.fromkeys(rollout.visited))
+        return tuple(visited)
+
+    def _confidence(self, features: Features, scores: Scores) -> Scores:
+        """The return of arriving at a candidate: its score and what the critic expects after it."""
+        return scores + self._learner.settings.discount * self._learner.values(features)

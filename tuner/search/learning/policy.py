@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents, their moves and their networks: what every policy-gradient tuner is built of.
+
+An agent owns some knobs of a space. In a step it makes one move for each of them: lower, keep or
+raise an ordered knob, choose a value of another. Its network (the actor) sees the features of a
+point, all or those of its own knobs, and gives one row of logits a knob; a move that the mask
+forbids has no probability.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from tilewright.tuner.search.features import FeatureEncoder, Features
+from tilewright.tuner.search.space import Knob, Space
+
+Positions = npt.NDArray[np.int64]
+"""Positions of knobs: shape (walkers, knobs)."""
+
+NO_MOVE: Final = -1
+"""Target of a move that a knob does not have."""
+
+JUMP_LIMIT: Final = 16
+"""Values of an ordered knob that are all offered to an agent that jumps."""
+
+FORBIDDEN: Final = -1e9
+"""Logit of a move that the mask forbids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """Who decides on which knobs.
+
+    Attributes:
+        name: what the agent is called.
+        knobs: their numbers in the space.
+        columns: features of a point that it sees.
+    """
+
+    name: str
+    knobs: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+class View(StrEnum):
+    """What an agent sees of a point."""
+
+    POINT = "point"
+    OWN = "own"
+
+
+def single_agent(space: Space[Any]) -> tuple[Agent, ...]:
+    """One agent that owns and sees everything."""
+    return divide_knobs(space, {"all": ()}, rest="all", view=View.POINT)
+
+
+def divide_knobs(
+    space: Space[Any], groups: Mapping[str, Sequence[str]], *, rest: str, view: View
+) -> tuple[Agent, ...]:
+    """One agent a group of knobs that the space has; agents without a knob vanish.
+
+    Args:
+        space: whose knobs are divided.
+        groups: agent names to knob names.
+        rest: the agent that gets the knobs of no group.
+        view: whether agents see whole points or only their own knobs.
+    """
+    owner = {knob: name for name, knobs in groups.items() for knob in knobs}
+    columns = _columns(space)
+    agents = []
+    for name in groups:
+        own = tuple(k for k, knob in enumerate(space.knobs) if owner.get(knob.name, rest) == name)
+        if own:
+            seen = range(len(space.knobs)) if view is View.POINT else own
+            agents.append(
+                Agent(name=name, knobs=own, columns=tuple(c for k in seen for c in columns[k]))
+            )
+    return tuple(agents)
+
+
+def _columns(space: Space[Any]) -> list[list[int]]:
+    """Feature columns of each knob: a feature's name starts with the knob's."""
+    owners = [re.split(r"[.=]", name, maxsplit=1)[0] for name in FeatureEncoder(space).names]
+    return [[c for c, owner in enumerate(owners) if owner == knob.name] for knob in space.knobs]
+
+
+class Moves:
+    """The moves of each knob of a space, as a table of targets.
+
+    Args:
+        knobs: of the space.
+        jump: an ordered knob may take any of its values (one of more than `JUMP_LIMIT` values
+            goes any power of two up or down) instead of taking one of its `strides`.
+
+    Attributes:
+        count: moves of the knob with the most; rows of knobs with fewer end in `NO_MOVE`.
+    """
+
+    def __init__(self, knobs: Sequence[Knob], *, jump: bool = False) -> None:
+        rows = [_targets(knob, jump=jump) for knob in knobs]
+        self.count: Final = max(row.shape[1] for row in rows)
+        self._tables: Final = [
+            np.pad(row, ((0, 0), (0, self.count - row.shape[1])), constant_values=NO_MOVE)
+            for row in rows
+        ]
+
+    def targets(self, knob: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where each move of a knob leads.
+
+        Args:
+            knob: its number.
+            positions: shape (walkers,), where the knob is.
+
+        Returns:
+            Shape (walkers, count): positions, or `NO_MOVE`.
+        """
+        return self._tables[knob][positions]
+
+
+def strides(size: int) -> tuple[int, ...]:
+    """Step lengths of an ordered knob: 1, and 4 and 16 while half of the knob is longer."""
+    return tuple(stride for stride in (1, 4, 16) if stride == 1 or stride < size / 2)
+
+
+def _targets(knob: Knob, *, jump: bool) -> npt.NDArray[np.int64]:
+    """Shape (positions, moves): where each move leads from each position."""
+    size = len(knob)
+    here = np.arange(size)[:, None]
+    if not knob.ordered or (jump and size <= JUMP_LIMIT):
+        return np.broadcast_to(np.arange(size), (size, size)).copy()
+    reach = tuple(2**k for k in range((size - 1).bit_length())) if jump else strides(size)
+    steps = np.array([*(-stride for stride in reversed(reach)), 0, *reach])
+    there = here + steps
+    return np.where((there >= 0) & (there < size), there, NO_MOVE)
+
+
+def network(inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    """Two hidden layers with tanh; orthogonal weights, small in the last layer.
+
+    The initialisation is what "The 37 implementation details of PPO" (Huang et al., ICLR blog
+    track 2022) found to matter.
+    """
+    widths, gains = (inputs, hidden, hidden, outputs), (2**0.5, 2**0.5, 0.01)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out, gain in zip(widths[:-1], widths[1:], gains, strict=True):
+        layer = _blank_layer(fan_in, fan_out)
+        nn.init.orthogonal_(layer.weight, gain, generator=generator)
+        nn.init.zeros_(layer.bias)
+        layers += [layer, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _blank_layer(inputs: int, outputs: int) -> nn.Linear:
+    """A layer without its default weights, which would be drawn from torch's global generator."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]  # untyped
+    return layer
+
+
+class Team(nn.Module):
+    """The actors of all agents.
+
+    Args:
+        agents: together they own every knob once.
+        moves: of the space.
+        hidden: width of the hidden layers.
+        generator: draws the weights.
+
+    Attributes:
+        turn: knobs in the order in which a step moves them: agent by agent.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        *,
+        moves: Moves,
+        hidden: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.agents: Final = tuple(agents)
+        self.turn: Final = tuple(knob for agent in agents for knob in agent.knobs)
+        self._moves: Final = moves.count
+        self._place: Final = torch.tensor(np.argsort(self.turn))
+        self.actors = nn.ModuleList(
+            network(len(agent.columns), hidden, len(agent.knobs) * moves.count, generator)
+            for agent in agents
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of moves.
+
+        Args:
+            features: shape (points, features).
+
+        Returns:
+            Shape (points, knobs, moves), knobs in the order of the space.
+        """
+        rows = [
+            actor(features[:, agent.columns]).unflatten(-1, (len(agent.knobs), self._moves))
+            for agent, actor in zip(self.agents, self.actors, strict=True)
+        ]
+        return torch.cat(rows, dim=1)[:, self._place]
+
+    def logits(self, features: Features) -> npt.NDArray[np.float32]:
+        """`forward` without gradients, as an array."""
+        with torch.no_grad():
+            logits: npt.NDArray[np.float32] = self(torch.from_numpy(features)).numpy()
+        return logits
+
+    def log_probabilities(self, features: Tensor, masks: Tensor) -> Tensor:
+        """Log-probabilities of moves under masks.
+
+        Args:
+            features: shape (points, features).
+            masks: bool of shape (points, knobs, moves), true where a move is allowed; at least
+                one in every row.
+
+        Returns:
+            Shape (points, knobs, moves); about `FORBIDDEN` where the mask is false.
+        """
+        return torch.log_softmax(self(features).masked_fill(~masks, FORBIDDEN), dim=-1)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AutoTVM: a learned ranking of points, searched by simulated annealing.
+
+Source: Chen et al., "Learning to Optimize Tensor Programs", NeurIPS 2018, with the settings of
+TVM 0.8's `XGBTuner`: rank objective, plan of 64, 128 chains of 500 steps, 5 % random. Instead of
+the features of a loop nest the model sees the knobs (TVM's feature type ``knob``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from tilewright.tuner.search.experience import Experience
+from tilewright.tuner.search.model_based.annealing import SimulatedAnnealing
+from tilewright.tuner.search.model_based.cost_model import Objective
+from tilewright.tuner.search.model_based.planned_search import PLAN, Explorer, ModelBasedTuner
+from tilewright.tuner.search.space import Index, Space
+
+P = TypeVar("P")
+
+
+class AutoTvmTuner(ModelBasedTuner[P]):
+    """XGBoost rank model with parallel simulated annealing; arguments as `ModelBasedTuner`."""
+
+    def __init__(
+        self,
+        space: Space[P],
+        *,
+        seed: int | tuple[int, ...],
+        initial: Sequence[Index] = (),
+        plan: int = PLAN,
+        objective: Objective = "rank",
+        experience: Sequence[Experience] = (),
+    ) -> None:
+        super().__init__(
+            space,
+            seed=seed,
+            initial=initial,
+            plan=plan,
+            objective=objective,
+            experience=experience,
+        )
+        self._annealing: Final = SimulatedAnnealing(space, self.rng)
+
+    def _explorer(self) -> Explorer:
+        return self._annealing

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's MetaSchedule as a tuner: its evolutionary search, its database, its cost model.
+
+Source: Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 2022, as
+TVM 0.27 runs it (`tvm.s_tir.meta_schedule`), with its settings: 64 candidates a round from a
+population of 512 (a fifth of it the best measured), 4 generations, mutation with probability 0.85,
+5 % random, boosted trees of depth 10 that are trusted after 100 measurements.
+
+What its task scheduler does between two rounds is done here, because a study decides what is
+measured: results go to the strategy, the database and the cost model, as its default callbacks send
+them. How a space becomes a task of TVM is in `metaschedule_task`.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+import tvm
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.cost_model import XGBModel
+from tvm.s_tir.meta_schedule.cost_model.xgb_model import XGBConfig
+from tvm.s_tir.meta_schedule.database import MemoryDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.logging import get_logging_func
+from tvm.s_tir.meta_schedule.runner import RunnerResult
+from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch, MeasureCandidate
+from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
+
+from tilewright.tuner.search.features import FeatureEncoder
+from tilewright.tuner.search.model_based.metaschedule_task import (
+    KnobFeatures,
+    Mask,
+    Points,
+    StepOneKnob,
+    task_module,
+)
+from tilewright.tuner.search.model_based.random_share import RandomShare
+from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import Result, Tuner, TunerError
+
+P = TypeVar("P")
+
+LOGGER: Final = logging.getLogger(__name__)
+LOGGER.addHandler(logging.NullHandler())  # what TVM has to say is shown to those who ask for it
+
+PLAN: Final = 64
+POPULATION: Final = 512
+WARM_UP: Final = 100
+
+RANDOM_SHARE: Final = 0.05
+"""TVM's own, of which it gives each round the whole points."""
+
+SECONDS: Final = 1e-9
+"""A cost of 1, in the seconds that TVM records."""
+
+LEAST: Final = 1e-18
+"""TVM takes only times above 0."""
+
+FAILED: Final = 1e10
+"""Seconds of a failed trial in TVM's database, which then never offers it as a parent."""
+
+
+class MetaScheduleTuner(Tuner[P]):
+    """TVM's evolutionary search with its boosted trees.
+
+    Args:
+        space: where to search.
+        seed: entropy of the generator; TVM's seeds are drawn from it.
+        initial: points to propose first; TVM is told their costs.
+        plan: candidates of a round, measured before TVM learns and searches again.
+        population: traces of a generation.
+        warm_up: measurements before the cost model's scores are trusted.
+
+    Raises:
+        TunerError: ``plan``, ``population`` or ``warm_up`` is below 1.
+    """
+
+    def __init__(
+        self,
+        space: Space[P],
+        *,
+        seed: int | tuple[int, ...],
+        initial: Sequence[Index] = (),
+        plan: int = PLAN,
+        population: int = POPULATION,
+        warm_up: int = WARM_UP,
+    ) -> None:
+        super().__init__(space, seed=seed, initial=initial)
+        for name, value in (("plan", plan), ("population", population), ("warm_up", warm_up)):
+            if value < 1:
+                raise TunerError("must be at least 1", field=name, value=value)
+        self._module: Final = task_module()
+        self._points: Final = Points(space, self._module)
+        self._arguments: Final = ArgInfo.from_entry_func(self._module)
+        encoder = FeatureEncoder(cast("Space[object]", space))
+        self._model: Final = XGBModel(
+            extractor=KnobFeatures(self._points, encoder),
+            config=XGBConfig(seed=self._draw_seed(), nthread=1),
+            num_warmup_samples=warm_up,
+        )
+        self._database: Final = MemoryDatabase()
+        self._strategy: Final = EvolutionarySearch(population_size=population)
+        self._context: Final = self._tune_context()
+        self._strategy.pre_tuning(
+            min(space.raw_size, 2**31 - 1),
+            plan,
+            self._context.generate_design_space(),
+            self._database,
+            self._model,
+        )
+        self._workload: Final = self._database.commit_workload(self._module)
+        self._plan_size: Final = plan
+        self._random: Final = RandomShare(RANDOM_SHARE)
+        self._plan: list[Index | None] = []
+        self._candidates: dict[Index, Any] = {}
+        self._told: list[Result] = []
+        self._ended = False
+
+    def _propose(self) -> Index | None:
+        while True:
+            while self._plan:
+                index = self._plan.pop(0)
+                if index is None or self.is_new(index):
+                    return index
+            if self._ended:
+                return None
+            self._make_plan()
+
+    def _learn(self, result: Result) -> None:
+        self._told.append(result)
+
+    def _make_plan(self) -> None:
+        """Teach TVM what was measured since its last round, and let it search."""
+        with self._numpy_seeded(), interrupts_later():
+            self._teach()
+            found = self._strategy.generate_measure_candidates()
+        if found is None:
+            self._ended = True
+            return
+        for candidate in found:
+            index = self._points.point(candidate.sch.trace)
+            if index is not None:
+                self._candidates[index] = candidate
+                self._plan.append(index)
+        # TVM cuts 5 % of a round to whole points: what is due beyond them takes the last places.
+        missing = self._random.of(self._plan_size) - int(RANDOM_SHARE * self._plan_size)
+        if missing:
+            self._plan[-missing:] = [None] * missing
+
+    def _teach(self) -> None:
+        """Results to strategy, database and cost model."""
+        told, self._told = self._told, []
+        if not told:
+            return
+        candidates = [self._candidate(result.index) for result in told]
+        seconds = [None if r.value is None else max(LEAST, r.value * SECONDS) for r in told]
+        answers = [
+            RunnerResult(None, "no valid measurement") if s is None else RunnerResult([s], None)
+            for s in seconds
+        ]
+        for candidate, time in zip(candidates, seconds, strict=True):
+            self._database.commit_tuning_record(
+                TuningRecord(
+                    candidate.sch.trace,
+                    self._workload,
+                    [FAILED if time is None else time],
+                    None,
+                    self._arguments,
+                )
+            )
+        self._model.update(self._context, candidates, answers)
+        self._strategy.notify_runner_results(candidates, answers)
+
+    def _candidate(self, index: Index) -> Any:
+        """TVM's candidate of a point, made here where the point was not TVM's idea."""
+        known = self._candidates.pop(index, None)
+        if known is not None:
+            return known
+        return MeasureCandidate(self._points.schedule(index), self._arguments)
+
+    def _tune_context(self) -> Any:
+        """TVM's context, one thread.
+
+        Made by the function behind the class `TuneContext`: its constructor first parses the tensor
+        intrinsics of every CPU and GPU that TVM knows, 40 CPU seconds that serve nothing here.
+        """
+        generator = ScheduleFn(
+            self._points.draw,
+            sch_rules=[],
+            postprocs=[Mask(self._points)],
+            mutator_probs={StepOneKnob(self._points, self.rng): 1.0},
+        )
+        make = tvm.get_global_func("s_tir.meta_schedule.TuneContext")
+        start = tvm.get_global_func("s_tir.meta_schedule.TuneContextInitialize")
+        log = get_logging_func(LOGGER)
+        context = make(
+            self._module, None, generator, self._strategy, "space", 1, self._draw_seed(), log
+        )
+        start(context)
+        return context
+
+    def _draw_seed(self) -> int:
+        """A seed as TVM takes them: 1 to 2**31 - 1."""
+        return int(self.rng.integers(1, 2**31 - 1))
+
+    @contextmanager
+    def _numpy_seeded(self) -> Iterator[None]:
+        """Inside, NumPy's global generator, which TVM's cost model draws from, is this tuner's."""
+        state = np.random.get_state()
+        np.random.seed(self._draw_seed())
+        try:
+            yield
+        finally:
+            np.random.set_state(state)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Inside, an interrupt waits: TVM would turn it into a `RuntimeError` without a text."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python handles signals in the main thread alone
+        return
+    waiting: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if waiting:
+        signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of every tuner: `ask(n)` for candidates, `tell(results)` in proposal order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.tuner.search.space import Index, Space
+
+P = TypeVar("P")
+
+PROPOSAL_ATTEMPTS: Final = 32
+"""Duplicates that a tuner may propose in a row before the base class steps in."""
+
+SCAN_LIMIT: Final = 50_000
+"""Largest raw space that is scanned to prove that it is exhausted."""
+
+
+class TunerError(TilewrightError):
+    """A tuner was used against its contract."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate(Generic[P]):
+    """A proposed point.
+
+    Attributes:
+        index: its coded form.
+        point: what to measure.
+    """
+
+    index: Index
+    point: P
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of a candidate.
+
+    Attributes:
+        index: the candidate's index.
+        value: cost to minimise (cycles), or None when there is no valid measurement.
+    """
+
+    index: Index
+    value: float | None
+
+
+class Tuner(ABC, Generic[P]):
+    """Proposes points of a space and learns from their costs.
+
+    The base class holds what every algorithm must keep: initial points come first, no invalid
+    and no repeated proposal, an end when the space is exhausted. Proposals depend on the seed,
+    the sizes of the asks, the results told and the suggestions, in order; on nothing else.
+
+    Args:
+        space: where to search.
+        seed: entropy of the generator (an integer or a tuple of integers).
+        initial: indices to propose first; invalid and repeated ones are left out.
+    """
+
+    def __init__(
+        self, space: Space[P], *, seed: int | tuple[int, ...], initial: Sequence[Index] = ()
+    ) -> None:
+        self.space: Final = space
+        self.rng: Final = np.random.default_rng(seed)
+        self.best: Result | None = None
+        self._initial = [i for i in dict.fromkeys(initial) if space.valid(i)]
+        self._seen: set[Index] = set()
+        self._pending: set[Index] = set()
+        self._exhausted = False
+
+    @property
+    def exhausted(self) -> bool:
+        """True when no unseen valid point is known to remain."""
+        return self._exhausted
+
+    @property
+    def asked(self) -> int:
+        """Candidates proposed so far."""
+        return len(self._seen)
+
+    def ask(self, n: int) -> list[Candidate[P]]:
+        """Up to ``n`` new candidates; none when the space is exhausted.
+
+        Raises:
+            TunerError: ``n`` is below 1.
+        """
+        if n < 1:
+            raise TunerError("must ask for at least 1 candidate", field="n", value=n)
+        batch: list[Candidate[P]] = []
+        while len(batch) < n and not self._exhausted:
+            index = self._next()
+            if index is None:
+                self._exhausted = True
+                break
+            self._seen.add(index)
+            self._pending.add(index)
+            batch.append(Candidate(index=index, point=self.space.decode(index)))
+        return batch
+
+    def suggest(self, index: Index) -> bool:
+        """Propose a point found elsewhere next; False when it is invalid or not new."""
+        if not self.is_new(index) or index in self._initial:
+            return False
+        self._initial.append(index)
+        self._exhausted = False
+        return True
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Learn outcomes, in proposal order.
+
+        Raises:
+            TunerError: a result for a point that is not awaited, or a value that is not finite.
+        """
+        for result in results:
+            if result.index not in self._pending:
+                raise TunerError(
+                    "results are told once for candidates that were asked",
+                    field="index",
+                    value=result.index,
+                )
+            if result.value is not None and not np.isfinite(result.value):
+                raise TunerError(
+                    "a value must be finite; None stands for no measurement",
+                    field="value",
+                    value=result.value,
+                )
+            self._pending.remove(result.index)
+            if result.value is not None and (
+                self.best is None or self.best.value is None or result.value < self.best.value
+            ):
+                self.best = result
+            self._learn(result)
+
+    # -- what an algorithm defines ----------------------------------------------------------
+
+    @abstractmethod
+    def _propose(self) -> Index | None:
+        """A point to try next; a repeated or invalid one is refused and asked again.
+
+        None means that the algorithm has nothing of its own; the base class then samples.
+        """
+
+    @abstractmethod
+    def _learn(self, result: Result) -> None:
+        """Take in one result (called once a result, in proposal order)."""
+
+    # -- what algorithms may use ------------------------------------------------------------
+
+    def is_new(self, index: Index) -> bool:
+        """Whether a point is valid and was not proposed before."""
+        return index not in self._seen and self.space.valid(index)
+
+    def sample_new(self) -> Index | None:
+        """A random valid point that was not proposed before, or None."""
+        for _ in range(PROPOSAL_ATTEMPTS):
+            index = self.space.sample(self.rng)
+            if index is not None and index not in self._seen:
+                return index
+        if self.space.raw_size > SCAN_LIMIT:
+            return None
+        rest = [i for i in self.space.enumerate(limit=SCAN_LIMIT) if i not in self._seen]
+        return rest[int(self.rng.integers(len(rest)))] if rest else None
+
+    def _next(self) -> Index | None:
+        while self._initial:
+            index = self._initial.pop(0)
+            if index not in self._seen:
+                return index
+        for _ in range(PROPOSAL_ATTEMPTS):
+            proposal = self._propose()
+            if proposal is None:
+                break
+            if self.is_new(proposal):
+                return proposal
+        return self.sample_new()

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Claims`: of all processes that write to one store, one measures a thing and the others wait.
+
+A process claims what it is about to measure; the claim ends in the same transaction that stores
+the trial. Whoever wants the same thing meanwhile waits for the trial and takes its measurement.
+A claim outlives neither its process, when that ran on this machine, nor its lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import StoreError
+from tilewright.tuner.measure.measurement import Measurement, Oracle, Request
+from tilewright.tuner.store.records import request_key, reused
+from tilewright.tuner.store.store import Store
+
+LEASE_SECONDS: Final = 60
+"""Age at which a claim that nobody renewed is free: its machine is gone."""
+
+POLL_SECONDS: Final = 0.2
+"""Time between two looks for what another process measures."""
+
+_NUMBERS: Final = itertools.count()
+
+
+class Claims:
+    """The part of one session in what is measured over a store.
+
+    Args:
+        store: shared with other processes.
+        oracle: who measures what nobody has measured yet.
+    """
+
+    def __init__(self, store: Store, oracle: Oracle) -> None:
+        self.owner: Final = f"{_machine()}:{_process()}:{next(_NUMBERS)}"
+        self._store: Final = store
+        self._oracle: Final = oracle
+        self._closed: Final = threading.Event()
+        self._renewal: threading.Thread | None = None
+
+    def close(self) -> None:
+        """Give up what is still claimed."""
+        self._closed.set()
+        if self._renewal is not None:
+            self._renewal.join()
+            with contextlib.suppress(StoreError):  # the claims end by themselves
+                self._store.release(self.owner, patient=False)
+
+    def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
+        """Answer each request: by an earlier trial, another process's, or a measurement.
+
+        The caller stores every answer under `owner` before it asks for the next.
+
+        Yields:
+            Position in ``requests`` and its answer, in no particular order.
+
+        Raises:
+            StoreError: the store fails.
+        """
+        waiting: dict[str, list[int]] = {}
+        for position, request in enumerate(requests):
+            key = request_key(request, self._oracle.identity)
+            waiting.setdefault(key, []).append(position)
+        yield from self._known(requests, waiting)
+        while waiting:
+            held = self._claim(waiting)
+            # Someone may have stored one between the look above and the claim.
+            yield from self._known(requests, waiting)
+            if done := held - waiting.keys():
+                self._store.release(self.owner, done)
+            mine = {key: waiting.pop(key) for key in list(waiting) if key in held}
+            if mine:
+                yield from self._run(requests, list(mine.values()))
+            elif waiting:
+                self._wait(waiting)
+
+    def _known(
+        self, requests: Sequence[Request], waiting: dict[str, list[int]]
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Answers that are in the store; what has one no longer waits."""
+        for key, found in self._store.measured(waiting).items():
+            left = []
+            for position in waiting[key]:
+                limit = requests[position].max_cycles
+                answer = next((a for m in found if (a := reused(m, limit)) is not None), None)
+                if answer is None:
+                    left.append(position)
+                else:
+                    yield position, answer
+            if left:
+                waiting[key] = left
+            else:
+                del waiting[key]
+
+    def _run(
+        self, requests: Sequence[Request], groups: Sequence[list[int]]
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Measure; each group wants the same thing and costs one measurement."""
+        leaders = [max(group, key=lambda p: requests[p].max_cycles) for group in groups]
+        for number, measurement in self._oracle.measure([requests[p] for p in leaders]):
+            leader = leaders[number]
+            yield leader, measurement
+            for position in groups[number]:
+                if position != leader:
+                    limit = requests[position].max_cycles
+                    copy = replace(measurement, limit_cycles=limit, cached=True)
+                    yield position, reused(measurement, limit) or copy
+
+    def _claim(self, keys: dict[str, list[int]]) -> set[str]:
+        if self._renewal is None:
+            self._renewal = threading.Thread(target=self._renew, daemon=True)
+            self._renewal.start()
+        return self._store.claim(keys, self.owner, seconds=LEASE_SECONDS)
+
+    def _renew(self) -> None:
+        while not self._closed.wait(LEASE_SECONDS / 4):
+            with contextlib.suppress(StoreError):  # tried again long before the lease ends
+                self._store.renew(self.owner, seconds=LEASE_SECONDS)
+
+    def _wait(self, keys: dict[str, list[int]]) -> None:
+        for owner in self._store.claimants(keys):
+            if _is_dead(owner):
+                self._store.release(owner)
+        self._closed.wait(POLL_SECONDS)
+
+
+def _machine() -> str:
+    """What tells machines (and containers with processes of their own) apart."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:13]
+        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    return socket.gethostname().replace(":", "-")[:60]
+
+
+def _process(pid: int | None = None) -> str:
+    """A process that is never confused with a later one of the same number, where Linux tells.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    number = os.getpid() if pid is None else pid
+    if not Path("/proc/self/stat").exists():
+        os.kill(number, 0)
+        return f"{number}-0"
+    stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
+    state, *fields = stat.rpartition(")")[2].split()
+    if state in ("Z", "X"):  # dead, but nobody has asked for its exit code
+        raise ProcessLookupError(number)
+    return f"{number}-{fields[18]}"
+
+
+def _is_dead(owner: str) -> bool:
+    """Whether an owner of claims was a process of this machine that has ended."""
+    machine, process, _ = owner.split(":")
+    if machine != _machine():
+        return False
+    try:
+        return _process(int(process.partition("-")[0])) != process
+    except PermissionError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trial store: studies, configurations and trials; a row is committed before it counts.
+
+When `Store.add_trial` returns, the trial survives the end of this process by any signal. A power
+cut never damages a store; of a SQLite file it may undo the last seconds, which the study measures
+again, alike, when it resumes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from tilewright.host.common.errors import StoreError
+from tilewright.host.common.names import choices
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.store.database import PATIENCE_SECONDS, Database
+from tilewright.tuner.store.records import (
+    StoredConfig,
+    StoredStudy,
+    StoredTrial,
+    config_of,
+    dump,
+    measurement_of,
+    now,
+    study_of,
+    trial_of,
+    trial_row,
+)
+from tilewright.tuner.store.schema import CLAIMS, CONFIGS, REVISION, STUDIES, TRIALS
+from tilewright.tuner.store.summary import (
+    COUNTED,
+    TrialSummary,
+    failures,
+    front,
+    summarise,
+    untuned,
+)
+
+__all__ = [
+    "REVISION",
+    "DuplicateTrialError",
+    "Store",
+    "StoredConfig",
+    "StoredStudy",
+    "StoredTrial",
+]
+
+
+ASIDE: Final = "/aside-"
+"""In the name of a study that holds what `Store.set_aside` has moved."""
+
+_INSERT_TRIAL: Final = TRIALS.insert()
+_END_CLAIM: Final = CLAIMS.delete().where(
+    CLAIMS.c.key == sa.bindparam("done"), CLAIMS.c.owner == sa.bindparam("by")
+)
+
+
+class DuplicateTrialError(StoreError):
+    """The study already holds a trial of that number or of that content."""
+
+
+class Store:
+    """Trials of studies in one database, which several processes may write at once.
+
+    Args:
+        location: a SQLite file, created with its folder when absent, or a database URL.
+        must_exist: refuse a store that is not there instead of creating it.
+        read_only: write nothing, not even beside the file.
+        waiting: told in a sentence when the database makes its user wait (a lock, a restart).
+        patience_s: how long it may.
+
+    Raises:
+        StoreError: the store is missing, foreign, damaged, of a newer version or out of reach.
+    """
+
+    def __init__(
+        self,
+        location: Path | str,
+        *,
+        must_exist: bool = False,
+        read_only: bool = False,
+        waiting: Callable[[str], None] = lambda _: None,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._database: Final = Database(
+            location,
+            must_exist=must_exist,
+            read_only=read_only,
+            waiting=waiting,
+            patience_s=patience_s,
+        )
+
+    @property
+    def name(self) -> str:
+        """Path or URL, without a password."""
+        return self._database.name
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file; None for a server."""
+        return self._database.path
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- studies ----------------------------------------------------------------------------
+
+    def open_study(
+        self, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> StoredStudy:
+        """Start a study, or take one up again that has equal settings.
+
+        Raises:
+            StoreError: a study of that name has other settings.
+        """
+        row = {
+            "name": name,
+            "settings": dump(settings),
+            "versions": dump(versions),
+            "status": "running",
+            "created": now(),
+        }
+        insert = self._insert(STUDIES).values(row).on_conflict_do_nothing().returning(STUDIES.c.id)
+        made = self._database.write(lambda connection: connection.execute(insert).scalar())
+        study = self.study(name)
+        if made is None:
+            self.require_equal(name, settings)
+            self.set_status(study.id, "running")
+        return self.study(name)
+
+    def require_equal(
+        self, name: str, settings: Mapping[str, Any], *, ignoring: frozenset[str] = frozenset()
+    ) -> None:
+        """Refuse settings that are not those of the stored study of that name, if there is one.
+
+        Args:
+            name: of the study.
+            settings: all of them.
+            ignoring: settings that are not known yet.
+
+        Raises:
+            StoreError: they differ.
+        """
+        stored = next((study for study in self.studies() if study.name == name), None)
+        if stored is None:
+            return
+        old, new = dict(stored.settings), json.loads(dump(settings))
+        both = (old.keys() | new.keys()) - ignoring
+        differing = sorted(k for k in both if old.get(k) != new.get(k))
+        if not differing:
+            return
+        changes = []
+        for key in differing:
+            was, is_now = dump(old.get(key)), dump(new.get(key))
+            short = len(was) + len(is_now) <= 80
+            changes.append(f"{key} (was {was}, now {is_now})" if short else key)
+        raise StoreError(
+            f"a study of that name exists with other settings: {', '.join(changes)}",
+            field=name,
+            remedy="resume it with its own settings, or start another with --name",
+        )
+
+    def studies(self) -> list[StoredStudy]:
+        """Every study, oldest first."""
+        return [study_of(row) for row in self._rows(sa.select(STUDIES).order_by(STUDIES.c.id))]
+
+    def study(self, name: str) -> StoredStudy:
+        """One study by name.
+
+        Raises:
+            StoreError: there is none.
+        """
+        for row in self._rows(sa.select(STUDIES).where(STUDIES.c.name == name)):
+            return study_of(row)
+        raise StoreError(
+            "no study of that name",
+            field=name,
+            remedy=choices(name, [study.name for study in self.studies()]),
+        )
+
+    def set_aside(self, study_id: int) -> int:
+        """Take back failures that the machine had caused, so that their study can go on.
+
+        Older versions stored a failed build as failed trials. Later trials of the study followed
+        from them: they move to a study of their own, ``NAME/aside-ID``, where their measurements
+        still serve.
+
+        Returns:
+            How many failures were taken back.
+        """
+        of_study = TRIALS.c.study_id == study_id
+
+        def repair(connection: sa.Connection) -> int:
+            first = connection.execute(
+                sa.select(sa.func.min(TRIALS.c.sequence)).where(of_study, ~COUNTED)
+            ).scalar()
+            if first is None:
+                return 0
+            taken = connection.execute(TRIALS.delete().where(of_study, ~COUNTED)).rowcount
+            later = of_study & (TRIALS.c.sequence > first)
+            if connection.execute(sa.select(TRIALS.c.id).where(later).limit(1)).first():
+                study = connection.execute(sa.select(STUDIES).where(STUDIES.c.id == study_id)).one()
+                row = {k: v for k, v in study._mapping.items() if k != "id"}
+                row |= {"name": f"{study.name}{ASIDE}{first}", "status": "set aside"}
+                copy = self._insert(STUDIES).values(row)
+                aside = connection.execute(
+                    copy.on_conflict_do_update(
+                        index_elements=[STUDIES.c.name], set_={"status": "set aside"}
+                    ).returning(STUDIES.c.id)
+                ).scalar_one()
+                # An earlier repair at the same trial may have left equal rows there.
+                held = sa.select(TRIALS.c.sequence).where(TRIALS.c.study_id == aside)
+                connection.execute(TRIALS.delete().where(later, TRIALS.c.sequence.in_(held)))
+                connection.execute(TRIALS.update().where(later).values(study_id=aside))
+            return int(taken)
+
+        return self._database.write(repair)
+
+    def set_status(self, study_id: int, status: str) -> None:
+        """Record whether a study runs, was interrupted or is complete."""
+        self._execute(STUDIES.update().where(STUDIES.c.id == study_id).values(status=status))
+
+    # -- configurations ---------------------------------------------------------------------
+
+    def put_config(self, study_id: int, config: StoredConfig) -> None:
+        """Insert or replace what a study knows about a configuration."""
+        values = {
+            "hw": dump(config.hw),
+            "area": dump(config.area),
+            "bounds": dump(config.bounds),
+            "status": config.status,
+            "reason": config.reason,
+        }
+        insert = self._insert(CONFIGS).values(
+            study_id=study_id, config_hash=config.config_hash, **values
+        )
+        self._execute(
+            insert.on_conflict_do_update(
+                index_elements=[CONFIGS.c.study_id, CONFIGS.c.config_hash], set_=values
+            )
+        )
+
+    def configs(self, study_id: int) -> list[StoredConfig]:
+        """The configurations of a study, in the order in which it took them up."""
+        query = sa.select(CONFIGS).where(CONFIGS.c.study_id == study_id).order_by(CONFIGS.c.id)
+        return [config_of(row) for row in self._rows(query)]
+
+    # -- trials -----------------------------------------------------------------------------
+
+    def add_trial(
+        self,
+        study_id: int,
+        *,
+        sequence: int,
+        task: str,
+        origin: str,
+        request: Request,
+        measurement: Measurement,
+        oracle: str,
+        owner: str = "",
+    ) -> None:
+        """Commit one trial, and with it end ``owner``'s claim on what it measured.
+
+        Raises:
+            DuplicateTrialError: the study already holds it; nothing was written.
+            StoreError: it cannot be written.
+        """
+        row = trial_row(request, measurement, oracle)
+        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": origin}
+
+        def add(connection: sa.Connection) -> None:
+            try:
+                connection.execute(_INSERT_TRIAL, row)
+            except IntegrityError as error:
+                raise DuplicateTrialError(
+                    "the study already holds this trial", field=self.name, value=sequence
+                ) from error
+            if owner:
+                connection.execute(_END_CLAIM, {"done": row["key"], "by": owner})
+
+        self._database.write(add)
+
+    def trials(self, study_id: int) -> list[StoredTrial]:
+        """The trials of a study in proposal order, without failures of the machine."""
+        mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id, COUNTED)
+        query = mine.order_by(TRIALS.c.sequence)
+        return [trial_of(row) for row in self._rows(query)]
+
+    def trial(self, study_id: int, sequence: int) -> StoredTrial | None:
+        """One trial of a study, if it is stored."""
+        query = sa.select(TRIALS).where(
+            TRIALS.c.study_id == study_id, TRIALS.c.sequence == sequence
+        )
+        return next((trial_of(row) for row in self._rows(query)), None)
+
+    def summary(self, study_id: int) -> TrialSummary:
+        """The trials of a study in figures, worked out by the database."""
+        return self._database.read(lambda connection: summarise(connection, study_id))
+
+    def front(self, study_id: int) -> list[StoredTrial]:
+        """Valid trials that no other of their task and configuration beats in cycles and energy."""
+        return self._database.read(lambda c: [trial_of(row) for row in front(c, study_id)])
+
+    def untuned(self, study_id: int, config_hash: str) -> list[StoredTrial]:
+        """Valid trials of untuned schedules on a configuration, in proposal order."""
+        rows = self._database.read(lambda c: untuned(c, study_id, config_hash))
+        return [trial_of(row) for row in rows]
+
+    def failures(
+        self, study_id: int, limit: int, *, status: Status | None = None
+    ) -> list[StoredTrial]:
+        """The first trials that were not measured, or those of one status."""
+        rows = self._database.read(lambda c: failures(c, study_id, limit, status=status))
+        return [trial_of(row) for row in rows]
+
+    def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
+        """Sequence number of each trial of a study, by task, configuration and schedule's text."""
+        columns = (TRIALS.c.task, TRIALS.c.config_hash, TRIALS.c.schedule, TRIALS.c.sequence)
+        mine = sa.select(*columns).where(TRIALS.c.study_id == study_id, COUNTED)
+        rows: Sequence[Any] = self._rows(mine)
+        return {(task, key, text): number for task, key, text, number in rows}
+
+    def sequence_of(
+        self, study_id: int, *, task: str, config_hash: str, schedule: str
+    ) -> int | None:
+        """Where a study has a trial, by the text of its schedule; None: nowhere."""
+        query = sa.select(TRIALS.c.sequence).where(
+            TRIALS.c.study_id == study_id,
+            TRIALS.c.task == task,
+            TRIALS.c.config_hash == config_hash,
+            TRIALS.c.schedule == schedule,
+        )
+        return next((int(row[0]) for row in self._rows(query)), None)
+
+    def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
+        """What any study measured under some keys (`trial_key`), oldest first; no failures."""
+        query = (
+            sa.select(TRIALS)
+            .where(
+                TRIALS.c.key.in_(sorted(set(keys))),
+                TRIALS.c.status.in_([Status.OK.value, Status.TIMEOUT.value]),
+            )
+            .order_by(TRIALS.c.id)
+        )
+        found: dict[str, list[Measurement]] = {}
+        for row in self._rows(query):
+            found.setdefault(row.key, []).append(measurement_of(row))
+        return found
+
+    # -- claims -----------------------------------------------------------------------------
+
+    def claim(self, keys: Iterable[str], owner: str, *, seconds: int) -> set[str]:
+        """Announce measurements; of several processes that want one, a single one gets it.
+
+        Args:
+            keys: what is going to be measured.
+            owner: who measures it.
+            seconds: after which others may take the claim over, unless it is renewed.
+
+        Returns:
+            The keys that are now, or were already, the owner's.
+        """
+        rows = [
+            {"key": key, "owner": owner, "expires": self._clock() + seconds}
+            for key in sorted(set(keys))  # in one order everywhere: no deadlock on a server
+        ]
+        if not rows:
+            return set()
+        insert = self._insert(CLAIMS).values(rows)
+        free = (CLAIMS.c.expires < self._clock()) | (CLAIMS.c.owner == owner)
+        take = insert.on_conflict_do_update(
+            index_elements=[CLAIMS.c.key],
+            set_={"owner": insert.excluded.owner, "expires": insert.excluded.expires},
+            where=free,
+        ).returning(CLAIMS.c.key)
+        return self._database.write(lambda connection: set(connection.execute(take).scalars()))
+
+    def claimants(self, keys: Iterable[str]) -> set[str]:
+        """Owners of the claims on some keys."""
+        query = sa.select(CLAIMS.c.owner).where(CLAIMS.c.key.in_(sorted(set(keys))))
+        return {row[0] for row in self._rows(query)}
+
+    def renew(self, owner: str, *, seconds: int) -> None:
+        """Put off the end of every claim of an owner; fails at once, to be called again."""
+        mine = CLAIMS.update().where(CLAIMS.c.owner == owner)
+        self._execute(mine.values(expires=self._clock() + seconds), patient=False)
+
+    def release(
+        self, owner: str, keys: Iterable[str] | None = None, *, patient: bool = True
+    ) -> None:
+        """End claims of an owner: those on some keys, or all."""
+        mine = CLAIMS.delete().where(CLAIMS.c.owner == owner)
+        if keys is not None:
+            mine = mine.where(CLAIMS.c.key.in_(sorted(set(keys))))
+        self._execute(mine, patient=patient)
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        return self._database.read(lambda connection: connection.execute(query).all())
+
+    def _execute(self, statement: sa.Executable, *, patient: bool = True) -> None:
+        self._database.write(lambda connection: connection.execute(statement), patient=patient)
+
+    def _clock(self) -> Any:
+        """Seconds on the clock of the database: the writers' own clocks may differ."""
+        if self._database.dialect == "postgresql":
+            return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.BigInteger)
+        return sa.cast(sa.func.strftime("%s", "now"), sa.BigInteger)
+
+    def _insert(self, table: sa.Table) -> Any:
+        """An INSERT that can say what happens on a conflict; both dialects say it alike."""
+        if self._database.dialect == "postgresql":
+            from sqlalchemy.dialects import postgresql  # noqa: PLC0415  (only where it is used)
+
+            return postgresql.insert(table)
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415  (of this database alone)
+
+        return sqlite.insert(table)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study minimises: `latency`, `edp` (energy-delay product) or `area` (area-delay product).
+
+Every value is in *cycles of a kind*, never below the cycles themselves where that matters: a
+search, a prior and an allocator that know cycles and their bounds serve the other objectives too.
+
+- ``latency``: cycles.
+- ``edp``: cycles x energy / least energy. The least energy depends on the task alone, so this is
+  the energy-delay product in another unit, and cycles are a lower bound of it. A network's is the
+  sum of cycles times the sum of energies: not the sum of its tasks' products, which each search
+  minimises for want of the others' results.
+- ``area``: cycles x resource share / resource share of the base configuration. The share is the
+  mean of LUT, FF, block RAM and DSP over the board's. On fixed hardware this is latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tilewright.host.machine.board import Board
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.energy import STATIC_CYCLE_PJ, energy_pj, least_energy_pj
+from tilewright.tuner.measure.measurement import Measurement, hw_key
+from tilewright.tuner.schedule.rules import Area, Rules
+
+
+class ObjectiveName(StrEnum):
+    """What a study can minimise."""
+
+    LATENCY = "latency"
+    EDP = "edp"
+    AREA = "area"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One task's share of a network.
+
+    Attributes:
+        task: the workload, with its count.
+        cycles, energy: of one occurrence; picojoules.
+    """
+
+    task: Workload
+    cycles: int
+    energy: float
+
+
+def area_share(area: Area, board: Board) -> float:
+    """Mean share of a board's LUT, FF, block RAM and DSP that a configuration takes."""
+    return (
+        area.lut / board.lut
+        + area.ff / board.ff
+        + area.bram36 / board.bram36
+        + area.dsp / board.dsp
+    ) / 4
+
+
+class Objective:
+    """Values of trials and networks under one objective.
+
+    Args:
+        name: which.
+        board: whose resources count.
+        base: the configuration of area 1.
+        rules: area rules.
+    """
+
+    def __init__(self, name: ObjectiveName, *, board: Board, base: HwConfig, rules: Rules) -> None:
+        self.name: Final = name
+        self._board: Final = board
+        self._base: Final = base
+        self._rules: Final = rules
+        self._weights: Final[dict[str, float]] = {}
+
+    @property
+    def unit(self) -> str:
+        """What a value is called."""
+        return {
+            ObjectiveName.LATENCY: "cycles",
+            ObjectiveName.EDP: "cycles x energy",
+            ObjectiveName.AREA: "cycles x area",
+        }[self.name]
+
+    def weight(self, hw: HwConfig) -> float:
+        """What a cycle on a configuration counts: 1, or its area relative to the base's."""
+        if self.name is not ObjectiveName.AREA:
+            return 1.0
+        for known in (self._base, hw):
+            if hw_key(known) not in self._weights:
+                share = area_share(self._rules.estimate(known), self._board)
+                self._weights[hw_key(known)] = share
+        return self._weights[hw_key(hw)] / self._weights[hw_key(self._base)]
+
+    def value(self, hw: HwConfig, task: Workload, answer: Measurement) -> float | None:
+        """What a search is told of a measurement; None when it is not valid."""
+        if not answer.valid or answer.cycles is None:
+            return None
+        if self.name is ObjectiveName.EDP:
+            return answer.cycles * energy_pj(hw, answer.counters) / least_energy_pj(task)
+        return answer.cycles * self.weight(hw)
+
+    def bound(self, hw: HwConfig, task: Workload, cycles: int) -> float:
+        """No value of a task is below this, if its cycles are not below ``cycles``."""
+        if self.name is ObjectiveName.EDP:
+            return cycles * (1 + STATIC_CYCLE_PJ * cycles / least_energy_pj(task))
+        return cycles * self.weight(hw)
+
+    def network(self, hw: HwConfig, parts: Sequence[Part]) -> float:
+        """Value of a network on one configuration."""
+        cycles = sum(part.cycles * part.task.count for part in parts)
+        if self.name is ObjectiveName.EDP:
+            energy = sum(part.energy * part.task.count for part in parts)
+            return cycles * energy / sum(least_energy_pj(p.task) * p.task.count for p in parts)
+        return cycles * self.weight(hw)
+
+    def network_bound(self, hw: HwConfig, tasks: Sequence[Workload], cycles: int) -> float:
+        """No value of the network is below this, if its cycles are not below ``cycles``."""
+        if self.name is ObjectiveName.EDP:
+            least = sum(least_energy_pj(task) * task.count for task in tasks)
+            return cycles * (1 + STATIC_CYCLE_PJ * cycles / least)
+        return cycles * self.weight(hw)

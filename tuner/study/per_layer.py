@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode *per-layer*: each task searches configuration and schedule together, on its own.
+
+What the papers report. The sum over tasks is not deployable as one bitstream, and the report says
+so. The hardware part of each joint space is one short list of configurations, because every
+distinct configuration costs a build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.schedule.spaces import HardwareChoice, JointPoint, JointSpace
+from tilewright.tuner.search.prior import SpacePrior
+from tilewright.tuner.search.space import Index
+from tilewright.tuner.study.session import Session
+from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
+from tilewright.tuner.study.tuner_factory import TunerFactory
+
+
+def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
+    """Spend the session's budget on the tasks, as its allocator decides.
+
+    The first trials of a task are the untuned schedules, on the base configuration first.
+
+    Args:
+        session: measures, counts and stores.
+        configs: the configurations of every joint space; the base is the first.
+    """
+    hardware = HardwareChoice(configs)
+    for hw in configs:
+        session.record_config(hw, "measured")
+    factory = TunerFactory(session)
+    searches = []
+    for number, task in enumerate(session.settings.tasks):
+        space = JointSpace(task, hardware, session.rules, session.settings.space)
+        origins = _initial(session, space, configs, task)
+        bound = min(session.objective.bound(hw, task, session.bound(hw, task)) for hw in configs)
+        tuner = factory.make(
+            space, seed=(number,), initial=tuple(origins), prior=_prior(session, configs, task)
+        )
+        searches.append(TaskSearch(task=task, hw=None, tuner=tuner, origins=origins, bound=bound))
+    TaskSearches(session, searches, seed=(), transfer=False).advance(session.left)
+
+
+def _prior(
+    session: Session, configs: Sequence[HwConfig], task: Workload
+) -> SpacePrior | Callable[[JointPoint], float]:
+    rules, memory = session.rules, session.settings.memory
+    if rules.joint_prior is not None:
+        return rules.joint_prior(configs, task, memory)
+    return lambda point: rules.predicted_cycles(point.hw, task, point.schedule, memory)
+
+
+def _initial(
+    session: Session, space: JointSpace, configs: Sequence[HwConfig], task: Workload
+) -> dict[Index, str]:
+    """Points to begin with and their origins: untuned schedules, then the warm start's.
+
+    Where a prior tells what else to start with, the untuned schedule of the base alone.
+    """
+    found: dict[Index, str] = {}
+    for hw in configs if session.rules.joint_prior is None else configs[:1]:
+        try:
+            schedule = session.rules.default_schedule(hw, task)
+            found[space.encode(JointPoint(hw=hw, schedule=schedule))] = "default"
+        except TilewrightError as error:
+            session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")
+    warm = session.settings.warm_start
+    for place, schedule in [] if warm is None else warm.schedules(task, configs[0]):
+        same = [hw for hw in configs if hw.config_hash == place.config_hash]
+        with contextlib.suppress(TilewrightError):  # it lies outside this space
+            point = JointPoint(hw=(same or list(configs))[0], schedule=schedule)
+            found.setdefault(space.encode(point), "transfer")
+    return found

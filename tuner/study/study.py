@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: settings, store, oracle and search brought together, resumable at any moment.
+
+Resuming runs the same search again from its first proposal; `Session` answers from the store
+whatever a former run measured. The search depends only on the settings and on those answers, so
+it takes the same course, repeats no measurement and goes on where the former run ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from tilewright.tuner.measure.measurement import Oracle
+from tilewright.tuner.schedule.network_prior import network_prior
+from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.shortlist import shortlist
+from tilewright.tuner.store.store import Store, StoredStudy
+from tilewright.tuner.study.best_network import chosen_by_objective
+from tilewright.tuner.study.confirmation import (
+    ScreeningListener,
+    confirm,
+    confirmed_settings,
+    finalists,
+    screening_name,
+    stopped_name,
+)
+from tilewright.tuner.study.per_layer import run_per_layer
+from tilewright.tuner.study.results import load_result
+from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
+from tilewright.tuner.study.settings import Mode, StudySettings, software_versions
+from tilewright.tuner.study.shared_hardware import run_shared
+
+__all__ = ["STOPPED", "StudyError", "run_study"]
+
+_NOT_KNOWN_YET: Final = frozenset({"budget"})
+"""Settings of a confirming study that its screening decides."""
+
+STOPPED: Final = "stopped"
+"""Status of a study that a limit in seconds has ended."""
+
+
+def run_study(
+    name: str,
+    settings: StudySettings,
+    *,
+    store: Store,
+    oracle: Oracle,
+    rules: Rules,
+    listener: Listener,
+    screen: Oracle | None = None,
+    seconds: float | None = None,
+) -> StoredStudy:
+    """Run a study to the end of its budget, or take it up where it was left.
+
+    A limit in seconds is no setting: it ends the study's course early and never changes it. The
+    study is then marked as stopped, and goes on when it is run again. What a stopped screening
+    found is confirmed in a study of its own, since the rest of the screening may find something
+    else (`ladder.stopped_name`).
+
+    Args:
+        name: unique in the store.
+        settings: what to search; must equal the stored ones when the study exists.
+        store: where every trial is committed as soon as it is known.
+        oracle: who measures, or confirms what was screened; the caller closes it.
+        rules: the host's judgements.
+        listener: who is told.
+        screen: who measures in a screened study.
+        seconds: no new trial of the search is started after so long; None: no limit.
+
+    Returns:
+        The row of the study that holds the result, after the run.
+
+    Raises:
+        StoreError: the study exists with other settings, or the store fails.
+        EnvironmentFaultError: the machine cannot build or run; what was measured is stored, and
+            the same call goes on from there.
+        StudyError: the base configuration does not fit the board, stored trials do not follow
+            from the settings, or the oracle's counters are not the screen's.
+        KeyboardInterrupt: after the study was marked as interrupted.
+    """
+    if (screen is not None) != (settings.screen != "none"):
+        raise StudyError(
+            "a screen is given exactly to screened studies", field="screen", value=settings.screen
+        )
+    fit = rules.fits(settings.base, settings.board)
+    if not fit.ok:
+        raise StudyError(
+            f"the base configuration must fit {settings.board.name} ({fit.text})",
+            field="hw",
+            value=settings.base.name,
+            remedy="choose a smaller --hw or another --board",
+        )
+
+    deadline = None if seconds is None else time.monotonic() + seconds
+
+    def run(
+        called: str,
+        stored: Mapping[str, Any],
+        who: Oracle,
+        told: Listener,
+        body: Callable[[Session], None],
+        budget: int,
+        deadline: float | None,
+    ) -> StoredStudy:
+        return _run(
+            called,
+            {**stored, "oracle": who.identity, "fidelity": who.fidelity},
+            replace(settings, budget=budget),
+            body,
+            store=store,
+            oracle=who,
+            rules=rules,
+            listener=told,
+            deadline=deadline,
+        )
+
+    mapping = settings.to_mapping()
+    if screen is None:
+        return run(name, mapping, oracle, listener, search, settings.budget, deadline)
+    screening = screening_name(name)
+    # Refused now, not after the search: how many trials will be confirmed is all that is open.
+    expected = {"oracle": oracle.identity, "fidelity": oracle.fidelity}
+    store.require_equal(
+        name, confirmed_settings(settings, screening, 0) | expected, ignoring=_NOT_KNOWN_YET
+    )
+    quiet = ScreeningListener(listener, settings)
+    row = run(screening, mapping, screen, quiet, search, settings.budget, deadline)
+    screened = chosen_by_objective(load_result(store, screening))
+    if row.status == STOPPED:
+        name = stopped_name(name, screened.summary.count)
+    base = f"{settings.base.config_hash:08x}"
+    chosen = finalists(settings, screened, store.untuned(row.id, base))
+    listener.note(
+        f"screened {screened.summary.count:,} trials on the {screen.fidelity} (study {screening}); "
+        f"confirming {len(chosen)} on {oracle.fidelity}"
+    )
+    return run(
+        name,
+        confirmed_settings(settings, screening, len(chosen)),
+        oracle,
+        listener,
+        lambda session: confirm(session, screened, chosen),
+        max(len(chosen), len(settings.tasks)),
+        None,
+    )
+
+
+def search(session: Session) -> None:
+    """Choose configurations and spend the session's budget on them."""
+    settings, rules = session.settings, session.rules
+    session.prepare(settings.base)
+    configs = shortlist(
+        settings.board,
+        settings.base,
+        rules,
+        session.network_bound,
+        settings.configs,
+        weight=session.objective.weight,
+        predict=network_prior(settings.tasks, settings.memory, rules, settings.space),
+    )
+    if settings.mode is Mode.SHARED:
+        run_shared(session, configs)
+    else:
+        run_per_layer(session, configs)
+
+
+def _run(
+    name: str,
+    identity: Mapping[str, Any],
+    settings: StudySettings,
+    body: Callable[[Session], None],
+    *,
+    store: Store,
+    oracle: Oracle,
+    rules: Rules,
+    listener: Listener,
+    deadline: float | None,
+) -> StoredStudy:
+    """Open a study's row, let ``body`` spend its session, and close it."""
+    study = store.open_study(name, identity, software_versions())
+    if taken := store.set_aside(study.id):
+        listener.note(
+            f"{taken} failures of {name} were the machine's (a build that failed, for example): "
+            "they do not count, and the search goes on from before them"
+        )
+    session = Session(
+        settings,
+        store=store,
+        study=study,
+        oracle=oracle,
+        rules=rules,
+        listener=listener,
+        deadline=deadline,
+    )
+    if session.replayed:
+        listener.note(f"resuming {name}: {session.replayed} trials are already in the store")
+    try:
+        listener.stage(
+            f"{'search' if body is search else 'confirmation'} on {oracle.fidelity}",
+            settings.budget,
+        )
+        body(session)
+    except TimeUp:
+        kept = store.summary(study.id).count
+        listener.note(
+            f"time is up: {kept} of {settings.budget} measurements of {name} are stored; the same "
+            "command goes on from there"
+        )
+        store.set_status(study.id, STOPPED)
+        return store.study(name)
+    except BaseException:
+        store.set_status(study.id, "interrupted")
+        raise
+    finally:
+        session.close()
+    if session.replaying:
+        raise StudyError(
+            "the stored trials do not follow from the settings (more are stored than the "
+            "search makes)",
+            field=name,
+            remedy="the software has changed since: start another study with --name",
+        )
+    store.set_status(study.id, "complete")
+    return store.study(name)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The searches of a study's tasks, and the allocator that gives them measurements.
+
+In shared mode each configuration of the race has one `TaskSearches`, in per-layer mode there is
+one for the study. An arm of the allocator is a task; its slot is a number of measurements, each at
+a price of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.allocate import Slot, make_allocator, spend
+from tilewright.tuner.measure.energy import energy_pj
+from tilewright.tuner.measure.measurement import Measurement
+from tilewright.tuner.schedule.spaces import JointPoint
+from tilewright.tuner.schedule.task_shape import shape_of
+from tilewright.tuner.search import Candidate, Result, Tuner
+from tilewright.tuner.search.space import Index
+from tilewright.tuner.study.objective import Part
+from tilewright.tuner.study.session import Proposal, Session
+from tilewright.tuner.study.task_arm import task_arm
+
+
+@dataclass(kw_only=True)
+class TaskSearch:
+    """The search of one task.
+
+    Attributes:
+        task: the workload.
+        hw: configuration of every point; None: a point is a `JointPoint` with its own.
+        tuner: proposes points.
+        origins: indices of the initial proposals to their origin.
+        bound: no value is below it, on any configuration of the search.
+        best_value: least value under the study's objective; None before a valid measurement.
+        best_point: the point of ``best_value``.
+        best: cycles and energy there.
+        fewest_cycles: of any valid measurement.
+        started: it was asked for a point.
+    """
+
+    task: Workload
+    hw: HwConfig | None
+    tuner: Tuner[Any]
+    origins: dict[Index, str]
+    bound: float
+    best_value: float | None = None
+    best_point: Schedule | JointPoint | None = None
+    best: Part | None = None
+    fewest_cycles: int | None = None
+    started: bool = False
+
+    @property
+    def shape(self) -> str:
+        """Identity of the workload without its epilogue: equal shapes share good schedules."""
+        return shape_of(self.task)
+
+    def ask(self, count: int) -> list[Candidate[Any]]:
+        """Points to measure next; none when the search is exhausted."""
+        self.started = True
+        return self.tuner.ask(count)
+
+    def proposal(self, candidate: Candidate[Any], tuner: str) -> Proposal:
+        """A candidate as a trial."""
+        point = candidate.point
+        hw, schedule = (self.hw, point) if self.hw is not None else (point.hw, point.schedule)
+        return Proposal(
+            task=self.task,
+            hw=hw,
+            schedule=schedule,
+            origin=self.origins.get(candidate.index, tuner),
+            incumbent=self.fewest_cycles,
+        )
+
+    def learn(
+        self, candidate: Candidate[Any], hw: HwConfig, answer: Measurement, value: float | None
+    ) -> None:
+        """Take in one measurement and its value."""
+        if value is not None and answer.cycles is not None:
+            self.fewest_cycles = min(answer.cycles, self.fewest_cycles or answer.cycles)
+            if self.best_value is None or value < self.best_value:
+                energy = energy_pj(hw, answer.counters)
+                self.best_value, self.best_point = value, candidate.point
+                self.best = Part(task=self.task, cycles=answer.cycles, energy=energy)
+        self.tuner.tell([Result(index=candidate.index, value=value)])
+
+    def suggest(self, point: Schedule | JointPoint) -> None:
+        """Try a point that is good for another task next."""
+        try:
+            index = self.tuner.space.encode(point)
+        except TilewrightError:
+            return
+        if self.tuner.suggest(index):
+            self.origins[index] = "transfer"
+
+
+class TaskSearches:
+    """Searches of distinct tasks that share measurements as an allocator decides.
+
+    The first point of every search is measured before the first slot, the task with the largest
+    bound first: all of them together, so that no worker waits.
+
+    Args:
+        session: measures; its settings name the allocator and the length of a slot.
+        searches: one a task, in network order.
+        seed: entropy of the allocator, besides the study's.
+        transfer: suggest an improvement to the searches of the same shape.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        searches: Sequence[TaskSearch],
+        *,
+        seed: tuple[int, ...],
+        transfer: bool,
+    ) -> None:
+        settings = session.settings
+        self.searches: Final = tuple(searches)
+        self._order: Final = sorted(searches, key=lambda s: -s.bound)
+        self.allocator: Final = make_allocator(
+            settings.allocator,
+            [task_arm(search.task, bound=search.bound) for search in self._order],
+            seed=(settings.seed, *seed),
+            slot=settings.batch,
+        )
+        self._session: Final = session
+        self._transfer: Final = transfer
+        self._first: Final[dict[int, Slot]] = {}
+        self._room = 0
+
+    @property
+    def parts(self) -> list[Part] | None:
+        """The best of every task, in network order; None until each has a valid measurement."""
+        parts = [search.best for search in self.searches if search.best is not None]
+        return parts if len(parts) == len(self.searches) else None
+
+    def advance(self, amount: int) -> int:
+        """Spend some measurements; returns how many (fewer when every search is exhausted)."""
+        self._room = amount
+        return spend(self.allocator, self._pull, amount)
+
+    def _pull(self, arm: int, length: float) -> Slot:
+        if not self._order[arm].started:
+            fresh = [k for k, search in enumerate(self._order) if not search.started]
+            self._first.update(self._measure(dict.fromkeys(fresh[: self._room], 1)))
+        slot = self._first.pop(arm, None)
+        if slot is None:
+            slot = self._measure({arm: int(length)})[arm]
+        self._room -= len(slot.prices)
+        return slot
+
+    def _measure(self, counts: dict[int, int]) -> dict[int, Slot]:
+        """Ask some searches for points, measure them side by side, and let the searches learn."""
+        session = self._session
+        asked = [
+            (arm, candidate)
+            for arm, count in counts.items()
+            for candidate in self._order[arm].ask(count)
+        ]
+        proposals = [
+            self._order[arm].proposal(candidate, session.settings.tuner) for arm, candidate in asked
+        ]
+        answers = session.measure(proposals) if proposals else []
+        values: dict[int, list[float | None]] = {arm: [] for arm in counts}
+        for (arm, candidate), proposal, answer in zip(asked, proposals, answers, strict=True):
+            value = session.objective.value(proposal.hw, proposal.task, answer)
+            self._order[arm].learn(candidate, proposal.hw, answer, value)
+            values[arm].append(value)
+        if self._transfer:
+            for arm, candidate in asked:
+                self._tell_siblings(self._order[arm], candidate.point)
+        return {
+            arm: Slot(
+                prices=(1.0,) * len(found),
+                values=tuple(found),
+                exhausted=self._order[arm].tuner.exhausted,
+            )
+            for arm, found in values.items()
+        }
+
+    def _tell_siblings(self, search: TaskSearch, point: Schedule | JointPoint) -> None:
+        if search.best_point != point:
+            return
+        for sibling in self._order:
+            if sibling is not search and sibling.shape == search.shape:
+                sibling.suggest(point)
