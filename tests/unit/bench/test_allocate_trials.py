@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import pytest
@@ -97,7 +96,6 @@ def test_a_search_of_a_small_space_ends(tmp_path):
 
 
 def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_result(tmp_path):
-    trials = sys.modules["allocate_trials"]
     found = table(trials, tmp_path)
     search = trials.Search(found, "random", 1, untuned=False)
     assert search.start is None
@@ -112,9 +110,8 @@ def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_resul
 
 @pytest.mark.parametrize("regime", ["study", "paper"])
 def test_a_case_is_bounded_by_the_exact_optimum_of_what_its_runs_read(
-    case, tmp_path, monkeypatch, regime
+    tmp_path, monkeypatch, regime
 ):
-    trials = sys.modules["allocate_trials"]
     layers = (LAYER, conv2d("other", 5, 4, 12, 1, 0, 1, count=3))
     monkeypatch.setattr(case, "tasks_of", lambda _: layers)
     rules = host_rules()
