@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scratchpads and arithmetic of the accelerator in C++: what the `dpi` fidelity has in place of the
-// RTL's. The RTL's control decides what happens in which cycle; sim/verilator/runtime/tw_data.sv tells it
-// here. An operation takes effect in the cycle that issues it, ahead of the RTL's by the length of
-// a pipeline: bank locks and tokens keep every other unit away from the operands meanwhile, so that
-// all programs without races give equal results.
+// RTL's. The RTL's control decides what happens in which cycle; sim/verilator/runtime/tw_data.sv
+// tells it here. An operation takes effect in the cycle that issues it, ahead of the RTL's by the
+// length of a pipeline: bank locks and tokens keep every other unit away from the operands
+// meanwhile, so that all programs without races give equal results.
 #ifndef TILEWRIGHT_SIM_HARNESS_DATA_PATH_H_
 #define TILEWRIGHT_SIM_HARNESS_DATA_PATH_H_
 

@@ -7,8 +7,8 @@
 
 namespace tilewright {
 
-// Plain C layout: mirrored by sim/verilator/library.py. The first kControlSizes words are the variables of
-// sim/verilator/runtime/tw_geometry.sv, in its order.
+// Plain C layout: mirrored by sim/verilator/library.py. The first kControlSizes words are the
+// variables of sim/verilator/runtime/tw_geometry.sv, in its order.
 struct Geometry {
   uint32_t inp_depth;  // tiles in each scratchpad
   uint32_t wgt_depth;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One verilated module behind a C ABI whose pins are plain memory: what sim/verilator/interactive.py binds.
-// The generated file that includes this defines TW_MODEL and the list of ports.
+// One verilated module behind a C ABI whose pins are plain memory: what
+// sim/verilator/interactive.py binds. The generated file that includes this defines TW_MODEL and
+// the list of ports.
 #ifndef TILEWRIGHT_SIM_HARNESS_INTERACTIVE_H_
 #define TILEWRIGHT_SIM_HARNESS_INTERACTIVE_H_
 

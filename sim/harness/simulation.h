@@ -13,7 +13,8 @@
 
 namespace tilewright {
 
-// What every operation reports. Values are part of the C ABI (sim/verilator/library.py mirrors them).
+// What every operation reports. Values are part of the C ABI (sim/verilator/library.py mirrors
+// them).
 enum class Status : int32_t {
   kOk = 0,
   kProtocolViolation = 1,  // the design broke an AXI4 rule; the text names it

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruction stream with dependency tokens, as ProgramBuilder of host/lowering/program_builder.py, which
-// argues why tokens match and which may be left out.
+// The instruction stream with dependency tokens, as ProgramBuilder of
+// host/lowering/program_builder.py, which argues why tokens match and which may be left out.
 #ifndef TILEWRIGHT_SIM_TWIN_LOWERING_TOKENS_H_
 #define TILEWRIGHT_SIM_TWIN_LOWERING_TOKENS_H_
 
