@@ -6,7 +6,6 @@ Verilator's writer of FST files ends its process when the disk is full.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -39,25 +38,32 @@ def run_with_waves(
         memory: of the device.
         program: what runs.
         image: bytes of its memory.
-        waves: FST file to write; removed again when it cannot be completed.
+        waves: FST file to write; it appears when it is complete.
         max_cycles: see `Device.run`.
 
     Raises:
         DeviceError: the file cannot be written; what `VerilatorDevice.run` raises.
         BuildError, ToolError: the model cannot be built.
     """
+    target = waves.resolve()
+    special = target.exists() and not target.is_file()  # a device: it is written to as it is
+    part = waves if special else target.with_name(f".{target.name[:64]}.{os.getpid()}")
     require_writable(waves)
-    with WorkerPool(1, wall_limit_s=_NO_LIMIT_S) as pool:
-        pool.submit("run", recorded, hw, memory, program, image, waves, max_cycles)
-        (outcome,) = pool.results()
+    try:
+        with WorkerPool(1, wall_limit_s=_NO_LIMIT_S) as pool:
+            pool.submit("run", recorded, hw, memory, program, image, part, max_cycles)
+            (outcome,) = pool.results()
+        if outcome.ok and not special:
+            part.replace(target)
+    finally:
+        if not special:
+            for left in (part, part.with_name(f"{part.name}.hier")):
+                left.unlink(missing_ok=True)
     if outcome.ok:
         result: RunResult = outcome.value
         return result
     if outcome.status is OutcomeStatus.CRASHED or isinstance(outcome.error, OSError):
         free = shutil.disk_usage(waves.parent).free
-        with contextlib.suppress(OSError):
-            waves.unlink()
-            waves.with_name(f"{waves.name}.hier").unlink()
         raise DeviceError(
             f"the waves cannot be written to the end ({outcome.detail.splitlines()[-1]}; "
             f"{free / 1e6:,.0f} MB free)",

@@ -188,11 +188,13 @@ def test_a_reader_that_has_seen_enough_is_no_error_to_tell(tmp_path):
 
 
 INTERRUPTED = """
-import builtins, signal, os
+import builtins, signal, os, sys
+number, moment = signal.Signals[sys.argv[1]], sys.argv[2]
+sys.argv[1:] = ["sim", "C10"]
 real = builtins.__import__
 def importing(name, *rest):
-    if name == "tilewright.cli.commands":
-        os.kill(os.getpid(), signal.SIGINT)
+    if name == moment:
+        os.kill(os.getpid(), number)
     return real(name, *rest)
 builtins.__import__ = importing
 from tilewright.cli import main
@@ -200,12 +202,16 @@ main()
 """
 
 
-def test_an_interrupt_in_the_first_instant_is_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "code", "words"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "terminated\n")]
+)
+@pytest.mark.parametrize("moment", ["tilewright.cli.commands", "tilewright.host.golden"])
+def test_a_signal_at_any_moment_is_one_line(tmp_path, moment, name, code, words):
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False,
-        cwd=tmp_path, env=environment(),
+        [sys.executable, "-c", INTERRUPTED, name, moment], capture_output=True, text=True,
+        check=False, cwd=tmp_path, env=environment(),
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert (done.returncode, done.stderr) == (code, words)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])

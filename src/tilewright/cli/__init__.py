@@ -25,14 +25,20 @@ def main() -> None:
 
     code: str | int | None = 0
     try:
+        from tilewright.cli.ending import end_by_sigterm  # noqa: PLC0415  (see above)
+
+        end_by_sigterm()
         from tilewright.cli.commands import app  # noqa: PLC0415  (see above)
 
         app()
     except SystemExit as ended:
         code = ended.code
-    except KeyboardInterrupt:
-        os.write(2, b"interrupted\n")
-        os._exit(130)
+    except KeyboardInterrupt as ended:
+        from tilewright.cli.ending import last_words  # noqa: PLC0415  (small)
+
+        text, number = last_words(ended)
+        os.write(2, f"{text}\n".encode())
+        os._exit(number)
     except OSError as error:  # output of what stands before the commands
         from tilewright.cli.application import print_system_error  # noqa: PLC0415  (see above)
 
@@ -41,7 +47,8 @@ def main() -> None:
     from tilewright.cli.application import flush_output  # noqa: PLC0415  (loaded by now)
 
     code = flush_output(code)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter only cleans up
+    for number in (signal.SIGINT, signal.SIGTERM):  # all is done: the interpreter only cleans up
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from tilewright.cli.ending import last_words
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 EXIT_USER_ERROR: Final = 2
 EXIT_CHECK_FAILED: Final = 1
-EXIT_INTERRUPTED: Final = 130
 
 LOG_WIDTH: Final = 120
 """Columns of tables when the output is no terminal."""
@@ -63,9 +63,10 @@ class _Group(TyperGroup):
             if error.errno == errno.EPIPE:
                 raise  # click ends in silence: the reader of a pipe has seen enough
             print_system_error(error)
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)  # noqa: T201  (output)
-            return ctx.exit(EXIT_INTERRUPTED)
+        except KeyboardInterrupt as ended:
+            text, code = last_words(ended)
+            print(text, file=sys.stderr)  # noqa: T201  (output)
+            return ctx.exit(code)
         return ctx.exit(EXIT_USER_ERROR)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

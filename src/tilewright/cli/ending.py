@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a signal ends a command: like an error, through everyone who has something to put away."""
+
+from __future__ import annotations
+
+import signal
+from typing import NoReturn
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM arrived. Whoever keeps what is done at Ctrl-C keeps it now."""
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    del frame
+    signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+    raise TerminatedError
+
+
+def end_by_sigterm() -> None:
+    """Let SIGTERM raise, unless whoever started this process had it ignored."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def last_words(ended: KeyboardInterrupt) -> tuple[str, int]:
+    """What to say of it in a line, and the exit code, as shells have it."""
+    if isinstance(ended, TerminatedError):
+        return "terminated", 128 + signal.SIGTERM
+    return "interrupted", 128 + signal.SIGINT
