@@ -196,6 +196,9 @@ def importing(name, *rest):
     if name == moment:
         os.kill(os.getpid(), number)
     return real(name, *rest)
+if moment == "words":
+    from tilewright.cli import application
+    application.check_words = lambda words: os.kill(os.getpid(), number)
 builtins.__import__ = importing
 from tilewright.cli import main
 main()
@@ -205,7 +208,14 @@ main()
 @pytest.mark.parametrize(
     ("name", "code", "words"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "terminated\n")]
 )
-@pytest.mark.parametrize("moment", ["tilewright.cli.commands", "tilewright.host.golden"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "tilewright.cli.commands",  # while the commands are imported
+        "words",  # before the words are read
+        "tilewright.host.network.golden",  # in the command
+    ],
+)
 def test_a_signal_at_any_moment_is_one_line(tmp_path, moment, name, code, words):
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, name, moment], capture_output=True, text=True,

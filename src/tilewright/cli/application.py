@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from tilewright.cli.ending import last_words
+from tilewright.cli.ending import interrupt_behind, last_words
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
@@ -37,6 +37,18 @@ class UsageError(TilewrightError):
 
 class _Group(TyperGroup):
     """Turns errors that users can act on into one line and an exit code."""
+
+    def main(self, *words: Any, **options: Any) -> Any:
+        """Run the command; a signal, which Typer ends in silence, is told in a line."""
+        try:
+            return super().main(*words, **options)
+        except SystemExit as ended:
+            interrupt = interrupt_behind(ended)
+            if interrupt is None:
+                raise
+        text, code = last_words(interrupt)
+        print(text, file=sys.stderr)  # noqa: T201  (output)
+        sys.exit(code)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the command line apart, once it is known to be words."""
@@ -63,10 +75,6 @@ class _Group(TyperGroup):
             if error.errno == errno.EPIPE:
                 raise  # click ends in silence: the reader of a pipe has seen enough
             print_system_error(error)
-        except KeyboardInterrupt as ended:
-            text, code = last_words(ended)
-            print(text, file=sys.stderr)  # noqa: T201  (output)
-            return ctx.exit(code)
         return ctx.exit(EXIT_USER_ERROR)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -28,3 +28,13 @@ def last_words(ended: KeyboardInterrupt) -> tuple[str, int]:
     if isinstance(ended, TerminatedError):
         return "terminated", 128 + signal.SIGTERM
     return "interrupted", 128 + signal.SIGINT
+
+
+def interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
+    """The signal that Typer made an exit with the code of Ctrl-C of."""
+    if ended.code != 128 + signal.SIGINT:
+        return None
+    error: BaseException | None = ended
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.host.board import load_memory
-from tilewright.host.hwconfig import load_hwconfig
-from tilewright.sim import wave_run
-from tilewright.sim.worker import Outcome, OutcomeStatus
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.executor import wave_run
+from tilewright.sim.executor.worker import Outcome, OutcomeStatus
 
 HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
 
