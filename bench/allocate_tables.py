@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of `docs/dynatune.md`, from the JSON of `bench/allocate.py`.
+"""The tables of `docs/results/dynatune.md`, from the JSON of `bench/allocate.py`.
 
 python bench/allocate_tables.py build/bench/allocate.json
 """

@@ -59,14 +59,15 @@ PRICES = {
     "rtl": Price(
         seconds_per_cycle=1 / 736_872,
         seconds_per_trial=0.005,
-        source="full RTL: docs/measurement.md 736,872 cycles/s; docs/scaling.md about 5 ms a trial "
-        "for lowering, image, transfer and comparison",
+        source="full RTL: docs/explanation/measurement.md 736,872 cycles/s; docs/how-to/scaling.md "
+        "about 5 ms per trial for lowering, image, transfer and comparison",
     ),
     "twin": Price(
         seconds_per_cycle=1 / 598_011_925,
         seconds_per_instruction=40e-9,
         seconds_per_trial=0.0002,
-        source="twin: docs/measurement.md 598 M cycles/s on C9; 40 ns an instruction for lowering",
+        source="twin: docs/explanation/measurement.md 598 M cycles/s on C9; 40 ns per instruction "
+        "for lowering",
     ),
     "board": Price(
         seconds_per_cycle=1e-8,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/tuners-study.md from the JSON of `bench/tuners.py`: no figure is typed by hand.
+"""docs/results/tuners-study.md from the JSON of `bench/tuners.py`: no figure is typed by hand.
 
-python -m tilewright.bench.arena.document build/bench/tuners.json docs/tuners-study.md
+python -m tilewright.bench.arena.document build/bench/tuners.json docs/results/tuners-study.md
 
 Several JSON files (other tuners, tasks, seeds or arms) make one page.
 """
@@ -81,7 +81,7 @@ def _opening(study: Study) -> str:
             + "\n".join(commands)
             + "\n$ python -m tilewright.bench.arena.document "
             + " ".join(files)
-            + " docs/tuners-study.md --html build/bench/tuners.html\n```"
+            + " docs/results/tuners-study.md --html build/bench/tuners.html\n```"
         ),
         (
             f"Track *{conditions['track']}*: {_track(conditions)} Space `{conditions['space']}`, "

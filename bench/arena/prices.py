@@ -36,9 +36,9 @@ PRICES: Final[Mapping[str, Price]] = {
     "rtl": Price(
         seconds_per_trial=0.005,
         seconds_per_cycle=1 / 736_872,
-        source="docs/measurement.md: full RTL, assertions off, 736,872 cycles a CPU second; "
-        "docs/scaling.md: median of lowering, image, transfer and comparison. Builds of the "
-        "simulators (seconds a configuration, shared by all tuners) are not included",
+        source="docs/explanation/measurement.md: full RTL, assertions off, 736,872 cycles per CPU "
+        "second; docs/how-to/scaling.md: median of lowering, image, transfer and comparison. "
+        "Builds of the simulators (seconds a configuration, shared by all tuners) are not included",
     ),
     "twin": Price(
         seconds_per_trial=1 / 200,

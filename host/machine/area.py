@@ -90,7 +90,7 @@ class Fit:
 class LogicModel:
     """Coefficients of the LUT and FF models (counts a unit of the named quantity).
 
-    Fitted by `sim.synth.fit` to the recorded syntheses; docs/synthesis.md has the error.
+    Fitted by `sim.synth.fit` to the recorded syntheses; docs/results/synthesis.md has the error.
 
     Attributes:
         lut_fixed: control, registers, counters, load, store, fetch.

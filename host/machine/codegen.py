@@ -230,7 +230,7 @@ def _markdown_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> 
 
 
 def docs_reference() -> str:
-    """`docs/reference.md`: parameters, rules, instruction formats, registers, counters."""
+    """`docs/reference/accelerator.md`: parameters, rules, formats, registers, counters."""
     lines = ["# Reference: parameters, instructions, registers", "", f"<!-- {_NOTE} -->", ""]
     lines += ["## Configuration parameters", ""]
     lines += _markdown_table(
@@ -315,7 +315,7 @@ OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/generated/tw_legal.sv": systemverilog_legality,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
     "sim/twin/generated/instructions.h": cpp_instructions,
-    "docs/reference.md": docs_reference,
+    "docs/reference/accelerator.md": docs_reference,
 }
 """Generated files (relative to the repository) and their generators."""
 

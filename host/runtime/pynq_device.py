@@ -361,6 +361,6 @@ def import_pynq() -> Any:
         raise ToolError(
             f"the pynq package cannot be imported ({error})",
             field="pynq",
-            remedy="run in the board's own Python environment; docs/boards.md has the steps",
+            remedy="run in the board's own Python environment; docs/how-to/boards.md has the steps",
         ) from error
     return pynq

@@ -2,7 +2,7 @@
 """What Yosys moved into the DSP slices of a netlist; moves that may be wrong are refused.
 
 The pass `xilinx_dsp` of Yosys 0.70 changes what a design computes in three forms
-(docs/yosys-xilinx-dsp.md has the smallest case of each):
+(docs/results/yosys-xilinx-dsp.md has the smallest case of each):
 
 - a register between a sum and a multiplier becomes ADREG: its reset and other readers are lost;
 - a sum that is as narrow as its operands becomes the pre-adder, which does not wrap as it does;
@@ -30,7 +30,7 @@ _ADDER: Final = re.compile(r"^  preadder (\S+) \(", re.MULTILINE)
 _REGISTER: Final = re.compile(r"^ (ff\w+):(\S+)", re.MULTILINE)
 _REMEDY: Final = (
     "give the register before the multiplier `(* keep *)`, or the sum a bit more than its operands "
-    "(docs/yosys-xilinx-dsp.md)"
+    "(docs/results/yosys-xilinx-dsp.md)"
 )
 
 _Cells = Mapping[str, Mapping[str, Any]]

@@ -3,7 +3,7 @@
 
 Yosys maps the accelerator inside a small wrapper (the ports outnumber the pins of every package),
 nextpnr-ecp5 places and routes it once a seed. Netlists and results are cached by the content of
-everything that decides them. No open tool places 7-series devices: see docs/timing.md.
+everything that decides them. No open tool places 7-series devices: see docs/results/timing.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ and adds or replaces their rows (all rows when none is named; ``--stale`` leaves
 present RTL made; ``--draw SEED`` adds random configurations that are never fitted);
 ``--family ecp5`` records the ECP5 counts of rows instead. ``fit`` prints the
 coefficients for `host.machine.area`, ``heldout`` the error of the estimate on rows that the fit has
-not seen, ``write`` renews the tables in docs/synthesis.md and README.md.
+not seen, ``write`` renews the tables in docs/results/synthesis.md and README.md.
 """
 
 from __future__ import annotations

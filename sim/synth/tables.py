@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the recorded syntheses in docs/synthesis.md and README.md."""
+"""Tables of the recorded syntheses in docs/results/synthesis.md and README.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_conf
 from tilewright.sim.synth.fit import HeldOut, held_out
 from tilewright.sim.synth.record import ECP5_DEVICE, Results
 
-DOCS_FILE: Final = ROOT / "docs" / "synthesis.md"
+DOCS_FILE: Final = ROOT / "docs" / "results" / "synthesis.md"
 README_FILE: Final = ROOT / "README.md"
 
 _COMMAND: Final = "python -m tilewright.sim.synth.results write"
@@ -126,7 +126,7 @@ def _holders(hw: HwConfig, area: Area, boards: Sequence[Board]) -> str:
 
 
 def renewed(text: str, results: Results) -> str:
-    """docs/synthesis.md with its tables replaced by those of ``results``.
+    """docs/results/synthesis.md with its tables replaced by those of ``results``.
 
     Raises:
         ConfigError: the page has no place for a table.

@@ -295,7 +295,7 @@ def test_a_file_or_an_overlay_is_needed(given):
 
 def test_without_pynq_the_error_says_where_to_read_on(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", None)
-    with pytest.raises(ToolError, match=r"pynq package cannot be imported.*docs/boards.md"):
+    with pytest.raises(ToolError, match=r"pynq package cannot be imported.*docs/how-to/boards.md"):
         PynqDevice(TINY, overlay=object())
 
 

@@ -82,10 +82,26 @@ def test_commands_in_the_readme_exist():
     assert not wrong
 
 
-def test_the_readme_links_to_files_that_exist():
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", README.read_text(encoding="utf-8"))
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(page):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     local = [target for target in targets if not re.match(r"[a-z]+:", target)]
-    assert not [target for target in local if not (ROOT / target).exists()]
+    assert not [target for target in local if not (page.parent / target).exists()]
+
+
+def test_code_and_pages_name_documents_that_exist():
+    files = [*PAGES, ROOT / "Makefile"]
+    for room in ("bench", "host", "sim", "src", "tests", "tuner"):
+        files += [f for f in (ROOT / room).rglob("*") if f.suffix in {".py", ".sv", ".h", ".cpp"}]
+    told = {
+        name
+        for file in files
+        for name in re.findall(r"\bdocs/[a-z/-]+\.md\b", file.read_text(encoding="utf-8"))
+    }
+    assert not {name for name in told if not (ROOT / name).exists()}
 
 
 @pytest.mark.parametrize(

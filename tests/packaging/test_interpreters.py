@@ -68,7 +68,7 @@ def test_the_range_is_told_alike_everywhere():
     readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
     told = f"Python {', '.join(SUPPORTED[:-1])} or {SUPPORTED[-1]}"
     assert told in readme
-    assert told in (ROOT / "docs" / "installing.md").read_text()
+    assert told in (ROOT / "docs" / "how-to" / "installing.md").read_text()
     assert told in makefile
     low, high = (version.replace(".", ", ") for version in (SUPPORTED[0], NEXT))
     assert f"({low}) <= sys.version_info < ({high})" in makefile

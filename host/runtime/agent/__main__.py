@@ -2,7 +2,7 @@
 """``python -m tilewright.host.runtime.agent``: the agent on a board.
 
 It is `tilewright agent --bitstream` without the packages of the command line, and with nothing
-that Python 3.10 lacks, the Python of the PYNQ image (docs/boards.md).
+that Python 3.10 lacks, the Python of the PYNQ image (docs/how-to/boards.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves of Yosys into DSP slices: what it gets wrong, what is refused, and that the RTL has none.
 
-The cases are the code of docs/yosys-xilinx-dsp.md.
+The cases are the code of docs/results/yosys-xilinx-dsp.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.sim.synth.synthesis import synthesis_commands
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys
 from tilewright.sim.verilator.build import TOP, read_manifest
 
-PAGE = (ROOT / "docs" / "yosys-xilinx-dsp.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "results" / "yosys-xilinx-dsp.md").read_text(encoding="utf-8")
 PROOF = re.findall(r"```yosys\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
 CASES = dict(
     zip(
@@ -50,8 +50,8 @@ def test_the_yosys_at_hand_still_gets_the_case_wrong(case: str, tmp_path: Path) 
         run_yosys(PROOF, tmp_path)
     except BuildError as error:
         pytest.fail(
-            f"this Yosys is right ({error}): say so in docs/yosys-xilinx-dsp.md, and drop its rule "
-            "in sim/synth/dsp_packing.py once no older Yosys is supported"
+            f"this Yosys is right ({error}): say so in docs/results/yosys-xilinx-dsp.md, and drop "
+            "its rule in sim/synth/dsp_packing.py once no older Yosys is supported"
         )
 
 
