@@ -46,13 +46,13 @@ from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.machine.board import load_board
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.device import Device
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.synthesis import rtl_digest
 from tilewright.sim.twin.network_timing import time_layers
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import Fidelity
 from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
 QUICK = ("digits", "angle-classifier", "rnet")

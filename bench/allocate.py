@@ -44,7 +44,7 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.tools.build_cache import cache_dir
 from tilewright.tuner.allocate import ALLOCATORS, Course
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
 
 NETWORKS = (

@@ -20,11 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.synth.synthesis import rtl_digest
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.verilator.build import build_model
-from tilewright.sim.verilator.fidelity import Fidelity
 
 CONFIGS = ("tiny-4x4", "edge-8x8", "pynq-16x16", "zu-32x32")
 """The first one also pays for what is shared."""

@@ -29,6 +29,7 @@ import numpy as np
 from tilewright.bench.outside import cocotb_run, plain_runs
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Schedule
@@ -40,7 +41,7 @@ from tilewright.sim.twin.device import Twin
 from tilewright.sim.verilator import interactive
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import Fidelity
+from tilewright.sim.verilator.elaboration import SIMULATED
 from tilewright.tuner.exhaustive.exhaust import exhaust
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -291,7 +292,7 @@ def main() -> int:
     scratch = tempfile.TemporaryDirectory()
     for array in arrays:
         hw = load_hwconfig(CONFIGS[array])
-        subjects = [device_subject(array, hw, tasks[LAYER], each) for each in Fidelity]
+        subjects = [device_subject(array, hw, tasks[LAYER], each) for each in SIMULATED]
         subjects.append(plain_subject(array, hw, tasks[LAYER], Path(scratch.name)))
         subjects.append(twin_subject(array, hw, tasks[LAYER]))
         if array == 16:

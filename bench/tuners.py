@@ -50,7 +50,7 @@ from tilewright.bench.arena.tasks import (
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TUNERS
 
 REPORT_SECONDS = 15.0

@@ -27,7 +27,7 @@ from tilewright.bench.arena.replay import Event, Run, Trial, replay
 from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
 from tilewright.host.common.errors import StoreError, TilewrightError
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TunerError, tuner_spec
 
 PAST_TASKS: Final = 2

@@ -32,7 +32,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.twin.native_lowering import NativeLowering
 from tilewright.tuner.exhaustive.bounded_landscape import Sieve
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, Cycles, Progress, exhaust
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import host_rules

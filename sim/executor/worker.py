@@ -32,10 +32,10 @@ from tilewright.host.common.errors import (
     TilewrightError,
 )
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import Fidelity
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

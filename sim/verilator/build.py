@@ -25,6 +25,7 @@ from typing import Final
 
 from tilewright.host.common.errors import BuildError
 from tilewright.host.common.places import RTL_DIR, SIM_DIR
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import (
     LIBRARY_NAME,
@@ -45,7 +46,7 @@ from tilewright.sim.tools.toolchain import (
     has_library,
     verilator_include,
 )
-from tilewright.sim.verilator.fidelity import Fidelity, elaborated, sources
+from tilewright.sim.verilator.elaboration import GENERAL, elaborated, sources
 from tilewright.sim.verilator.registered_top import (
     WRAPPER,
     clock_edge,
@@ -289,7 +290,7 @@ def _recipe(
 ) -> _Recipe:
     hw = elaborated(hw, fidelity)
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
-    if fidelity.general:
+    if fidelity in GENERAL:
         values["DataPath"] = "0"
         checks = False
     if not exact_mac:
@@ -439,7 +440,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
         tasks.append(([chosen, "-w", *common], unit))
     simulation = HARNESS_DIR / "simulation.cpp"
     forms = (
-        f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity.general)}",
+        f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity in GENERAL)}",
         f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
         *(_edge_flags(verilated) if recipe.wrapper else ()),
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
@@ -23,7 +24,7 @@ from tilewright.host.runtime.driver import (
     check_run,
 )
 from tilewright.sim.verilator.build import build_model
-from tilewright.sim.verilator.fidelity import Fidelity, geometry
+from tilewright.sim.verilator.elaboration import GENERAL, geometry
 from tilewright.sim.verilator.library import (
     AxiResponseCode,
     Simulation,
@@ -220,7 +221,7 @@ class VerilatorDevice:
             self._library,
             max_burst_beats=self._hw.axi_burst_beats,
             memory=self._memory,
-            sizes=geometry(self._hw) if self._fidelity.general else None,
+            sizes=geometry(self._hw) if self._fidelity in GENERAL else None,
             initial_seed=self._initial_seed,
         )
 

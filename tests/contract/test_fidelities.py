@@ -19,6 +19,7 @@ from e2e.test_random_programs import any_memory, damage
 
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
@@ -27,17 +28,16 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator import device as verilator_device
-from tilewright.sim.verilator import fidelity as fidelity_module
+from tilewright.sim.verilator import elaboration
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import Fidelity, geometry
+from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED, geometry
 from tilewright.sim.verilator.library import Simulation, SimulationError
 
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")
 MAX_CYCLES = 200_000
 WATCHDOG = 20_000
-FAST = (Fidelity.DPI, Fidelity.TIMING)
 
 Outcome = Mapping[str, object]
 
@@ -62,7 +62,7 @@ def outcome(device: VerilatorDevice, program: Program, image: Bytes) -> tuple[Ou
 def devices(hw: HwConfig, memory: MemoryModel) -> dict[Fidelity, VerilatorDevice]:
     return {
         fidelity: VerilatorDevice(hw, memory, fidelity=fidelity, watchdog_cycles=WATCHDOG)
-        for fidelity in Fidelity
+        for fidelity in SIMULATED
     }
 
 
@@ -124,7 +124,9 @@ def test_equal_to_the_rtl_on_any_configuration(number: int) -> None:
 def test_one_build_serves_every_configuration_of_a_bus(bus: int) -> None:
     """Against the reference: no configuration is built, data and the sizes of both agree."""
     rng = generator(f"one build {bus}")
-    libraries = {fidelity: build_model(_of_bus(rng, bus), fidelity=fidelity) for fidelity in FAST}
+    libraries = {
+        fidelity: build_model(_of_bus(rng, bus), fidelity=fidelity) for fidelity in GENERAL
+    }
     for number in range(25):
         hw = _of_bus(rng, bus)
         memory = any_memory(rng)
@@ -244,12 +246,12 @@ def test_a_wrong_size_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_wrong_data_path_is_caught(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = shutil.copytree(fidelity_module.RUNTIME, tmp_path / "runtime")
+    runtime = shutil.copytree(elaboration.RUNTIME, tmp_path / "runtime")
     source = runtime / "tw_data.sv"
     text = source.read_text()
     assert text.count(old) == 1
     source.write_text(text.replace(old, new))
-    monkeypatch.setattr(fidelity_module, "RUNTIME", runtime)
+    monkeypatch.setattr(elaboration, "RUNTIME", runtime)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     wrong = VerilatorDevice(TINY, IDEAL, fidelity=Fidelity.DPI)
     rng = generator(f"wrong data {old}")
@@ -271,5 +273,5 @@ def test_a_general_library_needs_sizes() -> None:
 def test_a_new_configuration_is_not_built() -> None:
     other = TINY.with_(block_in=8, inp_bytes=8192, mac_pipeline=4, read_outstanding=9)
     assert other.config_hash != TINY.config_hash
-    for fidelity in FAST:
+    for fidelity in GENERAL:
         assert build_model(TINY, fidelity=fidelity) == build_model(other, fidelity=fidelity)

@@ -23,11 +23,11 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import load_board
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.device import Device
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import Fidelity
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 

@@ -10,11 +10,12 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
-CYCLES_ONLY: Final = frozenset({"timing", "twin"})
+CYCLES_ONLY: Final = frozenset(f for f in Fidelity if f.exact and not f.computes)
 """Cycle-exact fidelities without data: what wins on one of them is confirmed on ``rtl``."""
 
 
@@ -74,7 +75,7 @@ class Measurement:
         limit_cycles: cycle limit that applied.
         host_seconds: wall-clock seconds of the whole trial: lowering, run and check.
         output_checked: the output was compared with the golden model and is equal.
-        cached: taken from an earlier study (charged like a measurement, DESIGN section 6).
+        cached: taken from an earlier study (charged like a measurement).
     """
 
     status: Status
@@ -99,7 +100,7 @@ class Oracle(Protocol):
 
     @property
     def fidelity(self) -> str:
-        """Fidelity of every measurement (DESIGN section 1)."""
+        """Fidelity of every measurement."""
         ...
 
     @property

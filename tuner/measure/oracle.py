@@ -26,12 +26,13 @@ from tilewright.host.common.errors import (
     ToolError,
 )
 from tilewright.host.lowering import lower
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
 from tilewright.host.network.workload import Workload
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import Outcome
-from tilewright.tuner.measure.fidelity import fidelity_of, identity_of
+from tilewright.tuner.measure.backends import backend_of, identity_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
 
 WALL_LIMIT_S: Final = 300.0
@@ -53,14 +54,14 @@ def rtl_identity() -> str:
     Raises:
         BuildError: the RTL cannot be read.
     """
-    return identity_of("rtl")
+    return identity_of(Fidelity.RTL.value)
 
 
 class DeviceOracle:
     """Measures in the workers of an executor; a crash or a hang costs one trial.
 
     Args:
-        fidelity: a name of `FIDELITIES`.
+        fidelity: one of `BACKENDS`.
         executor: where the workers are; closed with the oracle.
 
     Raises:
@@ -68,7 +69,7 @@ class DeviceOracle:
     """
 
     def __init__(self, fidelity: str, executor: Executor) -> None:
-        self._fidelity: Final = fidelity_of(fidelity)
+        self._backend: Final = backend_of(fidelity)
         self._identity: Final = identity_of(fidelity)
         self._executor: Final = executor
         self._outcomes: Iterator[Outcome] = iter(())
@@ -80,7 +81,7 @@ class DeviceOracle:
     @property
     def fidelity(self) -> str:
         """Name of the fidelity."""
-        return self._fidelity.name
+        return self._backend.fidelity.value
 
     @property
     def identity(self) -> str:
@@ -163,7 +164,7 @@ class DeviceOracle:
         self, requests: Sequence[Request], positions: list[int], running: dict[Hashable, list[int]]
     ) -> None:
         """Submit trials of one configuration."""
-        size = self._fidelity.batch
+        size = self._backend.batch
         for first in range(0, len(positions), size):
             self._submit(requests, positions[first : first + size], running)
 
@@ -230,7 +231,7 @@ def build_job(fidelity: str, hw: HwConfig) -> None:
         EnvironmentFaultError: it cannot be built on this machine.
     """
     try:
-        fidelity_of(fidelity).prepare(hw)
+        backend_of(fidelity).prepare(hw)
     except (TilewrightError, OSError, MemoryError) as error:
         raise environment_fault(f"configuration {hw.name} cannot be built", error) from error
 
@@ -247,7 +248,7 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
         BuildError, ToolError, MemoryError, OSError: the machine failed, not the trial.
     """
     started = time.perf_counter()
-    how = fidelity_of(fidelity)
+    backend = backend_of(fidelity)
 
     def answer(status: Status, failure: str = "") -> Measurement:
         return Measurement(
@@ -261,7 +262,7 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
     try:
         lowered = lower(request.hw, request.workload, request.schedule)
         tensors, expected = golden(request.workload)
-        result = how.run(
+        result = backend.run(
             request.hw,
             request.memory,
             lowered.program,
@@ -274,7 +275,8 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
         raise
     except TilewrightError as error:
         return answer(Status.FAILED, f"{type(error).__name__}: {error}")
-    if how.data and (difference := compare(lowered.output(result.memory), expected)):
+    computed = backend.fidelity.computes
+    if computed and (difference := compare(lowered.output(result.memory), expected)):
         return answer(Status.MISMATCH, difference)
     return Measurement(
         status=Status.OK,
@@ -283,7 +285,7 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
         counters=dict(result.counters.values),
         limit_cycles=request.max_cycles,
         host_seconds=time.perf_counter() - started,
-        output_checked=how.data,
+        output_checked=computed,
     )
 
 

@@ -19,13 +19,14 @@ import numpy as np
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin
 from tilewright.sim.twin.library import RULES
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
 from tilewright.tuner.measure.oracle import ENVIRONMENT, environment_fault
 
@@ -51,13 +52,13 @@ class TwinOracle:
     def __init__(self, threads: int | None = None) -> None:
         build_twin()
         self._pool: Final = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-        self._identity: Final = identity_of("twin")
+        self._identity: Final = identity_of(Fidelity.TWIN.value)
         self._local: Final = threading.local()
 
     @property
     def fidelity(self) -> str:
         """``twin``."""
-        return "twin"
+        return Fidelity.TWIN.value
 
     @property
     def identity(self) -> str:
@@ -120,7 +121,7 @@ class TwinOracle:
                 counters = np.asarray(batch.counters[number]).tolist()
                 answer = Measurement(
                     status=Status.OK,
-                    fidelity="twin",
+                    fidelity=Fidelity.TWIN.value,
                     cycles=cycles,
                     counters=dict(zip(COUNTER_NAMES, counters, strict=True)),
                     limit_cycles=request.max_cycles,
@@ -162,7 +163,7 @@ def _touched(kept: OrderedDict[object, _T], key: object) -> _T:
 def _failed(request: Request, status: Status, text: str, seconds: float = 0.0) -> Measurement:
     return Measurement(
         status=status,
-        fidelity="twin",
+        fidelity=Fidelity.TWIN.value,
         failure=text,
         limit_cycles=request.max_cycles,
         host_seconds=seconds,

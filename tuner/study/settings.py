@@ -20,6 +20,7 @@ from tilewright import __version__
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
 from tilewright.host.machine.board import Board, MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.allocate import ALLOCATORS
@@ -34,7 +35,7 @@ class SettingsError(TilewrightError):
 
 
 class Mode(StrEnum):
-    """What is searched (DESIGN section 6); results of the two are never tabulated together."""
+    """What is searched; results of the two are never tabulated together."""
 
     SHARED = "shared"
     """One HwConfig for the network, a schedule per task."""
@@ -55,7 +56,7 @@ DEFAULT_CONFIGS: Final = 4
 DIGEST_DIGITS: Final = 6
 """Of the settings' digest in a default study name."""
 
-SCREENS: Final = ("none", "twin")
+SCREENS: Final = ("none", Fidelity.TWIN.value)
 """What searches in place of the fidelity that confirms."""
 
 PARTS: Final = ("prior", "calibration", "pooling", "descent")
@@ -85,7 +86,7 @@ class StudySettings:
         batch: measurements of one task between two decisions of the allocator.
         screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
             (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
-            and grey-box tracks demand (DESIGN section 6).
+            and grey-box tracks demand.
         without: `PARTS` of the default tuner that are switched off.
         warm_start: trials of earlier studies to begin with; None: none.
 

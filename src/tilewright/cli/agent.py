@@ -13,6 +13,7 @@ import typer
 
 from tilewright.cli.application import UsageError, app
 from tilewright.cli.arguments import read_board, read_memory
+from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
@@ -26,8 +27,8 @@ class ServedDevice(StrEnum):
     """What `agent` serves in the place of a board."""
 
     SIMULATED_BOARD = "simulated-board"
-    RTL = "rtl"
-    DPI = "dpi"
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
     REFERENCE = "reference"
 
 
@@ -142,6 +143,5 @@ def _open(
             max_seconds=max_seconds,
         )
     from tilewright.sim.verilator.device import VerilatorDevice
-    from tilewright.sim.verilator.fidelity import Fidelity
 
     return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value), max_seconds=max_seconds)

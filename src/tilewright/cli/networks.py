@@ -23,6 +23,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
+from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 class NetworkDevice(StrEnum):
     """What `run` runs on."""
 
-    RTL = "rtl"
-    DPI = "dpi"
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
     REFERENCE = "reference"
-    TWIN = "twin"
-    BOARD = "board"
+    TWIN = Fidelity.TWIN
+    BOARD = Fidelity.BOARD
 
 
 class CalibrationMethod(StrEnum):

@@ -18,6 +18,7 @@ import typer
 from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
 from tilewright.cli.arguments import read_memory, read_network
 from tilewright.host.common.printable import printable
+from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
@@ -34,10 +35,10 @@ PATIENCE_SECONDS = 1.5
 class DeviceKind(StrEnum):
     """What `sim` runs on."""
 
-    RTL = "rtl"
-    DPI = "dpi"
-    TIMING = "timing"
-    TWIN = "twin"
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    TIMING = Fidelity.TIMING
+    TWIN = Fidelity.TWIN
     REFERENCE = "reference"
     CXXRTL = "cxxrtl"
 
@@ -209,7 +210,6 @@ def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel) -> Any:
 
         return CxxrtlDevice(hw, memory)
     from tilewright.sim.verilator.device import VerilatorDevice
-    from tilewright.sim.verilator.fidelity import Fidelity
 
     return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value))
 

@@ -29,6 +29,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.report import show_report
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.sim.executor.protocol import Executor
@@ -54,7 +55,7 @@ class ObjectiveOption(StrEnum):
 class ScreenName(StrEnum):
     """What `tune` searches on before `--fidelity` confirms."""
 
-    TWIN = "twin"
+    TWIN = Fidelity.TWIN
     NONE = "none"
 
 
@@ -68,12 +69,12 @@ class PartName(StrEnum):
 
 
 class FidelityName(StrEnum):
-    """What `tune` measures on; all count the same cycles."""
+    """What `tune` measures on (`measure.backends.BACKENDS`); all count the same cycles."""
 
-    RTL = "rtl"
-    DPI = "dpi"
-    TIMING = "timing"
-    TWIN = "twin"
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    TIMING = Fidelity.TIMING
+    TWIN = Fidelity.TWIN
 
 
 LONGEST_NAME: Final = 200

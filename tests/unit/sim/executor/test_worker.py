@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.executor import worker as worker_module
 from tilewright.sim.executor.worker import DeviceCache, OutcomeStatus, WorkerPool
-from tilewright.sim.verilator.fidelity import Fidelity
 
 # Jobs run in other processes, which import this module by the name that pytest gives it; standard
 # functions travel by their own names and need no import of the tests.

@@ -20,12 +20,13 @@ from tilewright.host.common.errors import (
     ToolError,
 )
 from tilewright.host.lowering import default_schedule, lower
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.host.runtime.device import Counters, RunResult
 from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
-from tilewright.tuner.measure import fidelity
+from tilewright.tuner.measure import backends
 from tilewright.tuner.measure import oracle as module
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.measure.oracle import DeviceOracle, compare, golden, trial_job, trial_jobs
@@ -83,7 +84,7 @@ def test_a_timeout_is_recorded_with_its_limit(monkeypatch: pytest.MonkeyPatch) -
     def late(*_: object, **__: object) -> None:
         raise DeviceTimeoutError("the cycle limit was reached")
 
-    monkeypatch.setattr(fidelity, "run_on_device", late)
+    monkeypatch.setattr(backends, "run_on_device", late)
     answer = trial_job("rtl", request(max_cycles=77))
     assert (answer.status, answer.limit_cycles, answer.cycles) == (Status.TIMEOUT, 77, None)
     assert "77" in answer.failure
@@ -94,7 +95,7 @@ def test_a_known_error_is_a_failed_trial_with_its_text(monkeypatch: pytest.Monke
     def broken(*_: object, **__: object) -> None:
         raise StoreError("a rule", field="somewhere")
 
-    monkeypatch.setattr(fidelity, "run_on_device", broken)
+    monkeypatch.setattr(backends, "run_on_device", broken)
     answer = trial_job("rtl", request())
     assert answer.status is Status.FAILED
     assert "StoreError: somewhere: a rule" in answer.failure
@@ -166,7 +167,7 @@ def test_a_machine_that_cannot_run_a_trial_is_no_failure_of_the_trial(
     def broken(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(fidelity, "run_on_device", broken)
+    monkeypatch.setattr(backends, "run_on_device", broken)
     with pytest.raises(type(error)):
         trial_job("rtl", request())
     failed = Outcome(job_id="trial-1", status=OutcomeStatus.ERROR, error=error)
@@ -221,7 +222,7 @@ class Inline:
 
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> Inline:
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inline]:
     """Fidelity ``twin`` answers with the program's length, three requests a job."""
 
     def run(hw, memory, program, image, *, max_cycles):
@@ -229,14 +230,15 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Inline:
         return RunResult(memory=image, counters=counters, host_seconds=0.0)
 
     monkeypatch.setitem(
-        fidelity.FIDELITIES,
-        "twin",
-        fidelity.Fidelity(
-            name="twin", run=run, prepare=lambda hw: None, sources=list, data=False, batch=3
+        backends.BACKENDS,
+        Fidelity.TWIN,
+        backends.Backend(
+            fidelity=Fidelity.TWIN, run=run, prepare=lambda hw: None, sources=list, batch=3
         ),
     )
-    fidelity.identity_of.cache_clear()
-    return Inline()
+    backends.identity_of.cache_clear()
+    yield Inline()
+    backends.identity_of.cache_clear()
 
 
 SCHEDULES = [Schedule(tile_h=h, tile_w=w, tile_ci=1, tile_co=1) for h in (1, 2) for w in (1, 2, 3)]

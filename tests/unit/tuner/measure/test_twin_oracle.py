@@ -13,7 +13,7 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.measure.fidelity import identity_of
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fidelities that an oracle can measure at: what runs a program, and what its cycles rest on.
+"""What measures at each fidelity: what runs a program, and what its cycles rest on.
 
-A new fidelity is one entry of `FIDELITIES` with functions that worker processes can import.
+A new one is one entry of `BACKENDS` with functions that worker processes can import.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes, RunResult
@@ -26,8 +27,7 @@ from tilewright.sim.twin.build import TWIN_DIR, build_twin
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.verilator.build import HARNESS_DIR, build_model, read_manifest
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.fidelity import RUNTIME
-from tilewright.sim.verilator.fidelity import Fidelity as SimFidelity
+from tilewright.sim.verilator.elaboration import RUNTIME
 
 KEPT_TWINS: Final = 8
 """Twins that a worker keeps; the least recently used one goes first."""
@@ -47,25 +47,22 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fidelity:
-    """One way to measure.
+class Backend:
+    """What measures at one fidelity.
 
     Attributes:
-        name: as stored with each measurement (DESIGN section 1).
+        fidelity: as stored with each measurement.
         run: runs a program in a worker.
         prepare: does in a worker, once, what a configuration needs (a build).
         sources: files that decide how many cycles a program takes.
-        data: memory after a run is the program's result, and is compared with the golden model;
-            a fidelity without data counts cycles alone (`measurement.CYCLES_ONLY`).
         batch: requests that travel to a worker together; more than 1 pays off when a trial takes
             less time than a round trip.
     """
 
-    name: str
+    fidelity: Fidelity
     run: Run
     prepare: Callable[[HwConfig], None]
     sources: Callable[[], Sequence[Path]]
-    data: bool = True
     batch: int = 1
 
 
@@ -121,7 +118,7 @@ def run_dpi(
 ) -> RunResult:
     """Run on the control RTL with the data in C++; see `Run`."""
     return run_on_fidelity(
-        SimFidelity.DPI, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
+        Fidelity.DPI, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
     )
 
 
@@ -130,18 +127,18 @@ def run_timing(
 ) -> RunResult:
     """Run on the control RTL without data; see `Run`."""
     return run_on_fidelity(
-        SimFidelity.TIMING, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
+        Fidelity.TIMING, hw, memory, VerilatorDevice.run, program, image, max_cycles=max_cycles
     )
 
 
 def build_dpi(hw: HwConfig) -> None:
     """Verilate and compile the control RTL of a bus width, with data in C++."""
-    build_model(hw, jobs=1, fidelity=SimFidelity.DPI)
+    build_model(hw, jobs=1, fidelity=Fidelity.DPI)
 
 
 def build_timing(hw: HwConfig) -> None:
     """Verilate and compile the control RTL of a bus width."""
-    build_model(hw, jobs=1, fidelity=SimFidelity.TIMING)
+    build_model(hw, jobs=1, fidelity=Fidelity.TIMING)
 
 
 def run_twin(
@@ -162,32 +159,35 @@ def _twin(hw: HwConfig, memory: MemoryModel) -> Twin:
     return Twin(hw, memory)
 
 
-FIDELITIES: Final[dict[str, Fidelity]] = {
-    "rtl": Fidelity(name="rtl", run=run_rtl, prepare=build_rtl, sources=rtl_sources),
-    "dpi": Fidelity(name="dpi", run=run_dpi, prepare=build_dpi, sources=control_sources),
-    "timing": Fidelity(
-        name="timing", run=run_timing, prepare=build_timing, sources=control_sources, data=False
-    ),
-    "twin": Fidelity(
-        name="twin", run=run_twin, prepare=build_native_twin, sources=twin_sources, data=False
-    ),
+BACKENDS: Final = {
+    backend.fidelity: backend
+    for backend in (
+        Backend(fidelity=Fidelity.RTL, run=run_rtl, prepare=build_rtl, sources=rtl_sources),
+        Backend(fidelity=Fidelity.DPI, run=run_dpi, prepare=build_dpi, sources=control_sources),
+        Backend(
+            fidelity=Fidelity.TIMING, run=run_timing, prepare=build_timing, sources=control_sources
+        ),
+        Backend(
+            fidelity=Fidelity.TWIN, run=run_twin, prepare=build_native_twin, sources=twin_sources
+        ),
+    )
 }
 
 
-def fidelity_of(name: str) -> Fidelity:
-    """A fidelity by name.
+def backend_of(name: str) -> Backend:
+    """What measures at the fidelity of a name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: nothing does.
     """
     try:
-        return FIDELITIES[name]
-    except KeyError as error:
+        return BACKENDS[Fidelity(name)]
+    except (KeyError, ValueError) as error:
         raise ConfigError(
             "no fidelity of that name that measures",
             field="fidelity",
             value=name,
-            remedy=f"use one of {', '.join(FIDELITIES)}",
+            remedy=f"use one of {', '.join(BACKENDS)}",
         ) from error
 
 
@@ -199,7 +199,7 @@ def identity_of(name: str) -> str:
     are not taken for measurements of today.
     """
     digest = hashlib.sha256(f"isa{ISA_VERSION}".encode())
-    for path in (*fidelity_of(name).sources(), *_module_files(LOWERING)):
+    for path in (*backend_of(name).sources(), *_module_files(LOWERING)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{name}-{digest.hexdigest()[:16]}"
 

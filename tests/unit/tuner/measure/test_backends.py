@@ -9,8 +9,8 @@ import pytest
 
 from tilewright.host.lowering import emit
 from tilewright.host.machine import area, isa
-from tilewright.tuner.measure import fidelity as module
-from tilewright.tuner.measure.fidelity import LOWERING, identity_of
+from tilewright.tuner.measure import backends as module
+from tilewright.tuner.measure.backends import LOWERING, identity_of
 from tilewright.tuner.measure.oracle import rtl_identity
 
 

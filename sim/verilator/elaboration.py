@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycle-exact fidelities that share the RTL of the control, and what they elaborate.
+"""What the fidelities that share the RTL of the control elaborate.
 
 ``rtl`` is the whole design with the sizes of one configuration. ``timing`` leaves out arithmetic
 and data, ``dpi`` computes them in C++ (see harness/data_path.h). Both read the sizes that shape
@@ -9,10 +9,11 @@ control when a simulation starts, so that one build for a bus width serves every
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 
 RUNTIME: Final = Path(__file__).resolve().parent / "runtime"
@@ -20,33 +21,28 @@ RUNTIME: Final = Path(__file__).resolve().parent / "runtime"
 _GEOMETRY: Final = "tw_geometry.sv"
 
 
-class Fidelity(StrEnum):
-    """What a simulation of the RTL computes; every one counts the same cycles."""
-
-    RTL = "rtl"
-    """Control, data and every gate of the design."""
-    DPI = "dpi"
-    """Control in RTL, data in C++: equal results for every program without races."""
-    TIMING = "timing"
-    """Control alone: instructions and micro-operations move, data does not."""
-
-    @property
-    def general(self) -> bool:
-        """Whether one build serves every configuration of a bus width."""
-        return self is not Fidelity.RTL
-
-    @property
-    def computes(self) -> bool:
-        """Whether a run gives the memory image that the program computes."""
-        return self is not Fidelity.TIMING
+SIMULATED: Final = (Fidelity.RTL, Fidelity.DPI, Fidelity.TIMING)
+"""The fidelities that are Verilator's."""
+GENERAL: Final = (Fidelity.DPI, Fidelity.TIMING)
+"""Those of which one build serves every configuration of a bus width."""
 
 
 def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
     """The configuration whose parameters a build for ``hw`` gives the top.
 
     General builds have the widest counters that any legal configuration of the bus needs.
+
+    Raises:
+        ConfigError: the fidelity is no simulation of the RTL.
     """
-    if not fidelity.general:
+    if fidelity not in SIMULATED:
+        raise ConfigError(
+            "must be one that Verilator simulates",
+            field="fidelity",
+            value=fidelity.value,
+            remedy=f"use one of {', '.join(SIMULATED)}",
+        )
+    if fidelity not in GENERAL:
         return hw
     largest = {p.name: p.high for p in PARAMETERS if p.name.endswith("_bytes")}
     return HwConfig(
@@ -68,7 +64,7 @@ def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
 
 def sources(manifest: Sequence[Path], fidelity: Fidelity) -> list[Path]:
     """The manifest with the files that a fidelity puts in the place of others, or adds."""
-    if not fidelity.general:
+    if fidelity not in GENERAL:
         return list(manifest)
     files = [RUNTIME / _GEOMETRY if path.name == _GEOMETRY else path for path in manifest]
     return [*files, *([RUNTIME / "tw_data.sv"] if fidelity is Fidelity.DPI else [])]
