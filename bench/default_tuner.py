@@ -35,12 +35,12 @@ from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.search import Result, Tuner, make_tuner
+from tilewright.tuner.search import TUNERS, Result, Tuner, make_tuner
 from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.results import load_result
-from tilewright.tuner.study.settings import PARTS, StudySettings
+from tilewright.tuner.study.settings import DEFAULT_TUNER, StudySettings
 from tilewright.tuner.study.study import run_study
 
 RULES = host_rules()
@@ -169,7 +169,7 @@ def network(options: argparse.Namespace) -> list[Record]:
     """Studies in shared mode: whole, and without each part."""
     table, board = load_network(options.network), load_board(options.board)
     records: list[Record] = []
-    for without in ((), *((part,) for part in PARTS)):
+    for without in ((), *((part,) for part in TUNERS.load(DEFAULT_TUNER).ablations)):
         for seed in range(options.seeds):
             settings = StudySettings(
                 model=table.name, tasks=table.workloads, board=board, memory=board.memory,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import BUDGETS, Event, Run, Trial
 from tilewright.bench.arena.runner import Contestant
 from tilewright.bench.arena.tables import Table
-from tilewright.tuner.search import tuner_spec
+from tilewright.tuner.search import Offer, taken_by
 
 Record = dict[str, Any]
 
@@ -47,7 +47,7 @@ def record_of(run: Run, table: Table, label: str) -> Record:
         "optimum": table.optimum,
         "hard": table.hard,
         "tuner": label,
-        "grey": trial.prior and tuner_spec(trial.tuner).prior,
+        "grey": trial.prior and Offer.PRIOR in taken_by(trial.tuner),
         "seed": trial.seed,
         "arm": trial.arm,
         "noise": trial.noise,

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tilewright.bench.arena.tables import Table
 from tilewright.bench.arena.tasks import Task
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior
-from tilewright.tuner.search import Result, Tuner, make_tuner, tuner_class, tuner_spec
+from tilewright.tuner.search import TUNERS, Offer, Result, Tuner, make_tuner, taken_by
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
@@ -194,8 +194,9 @@ def replay(table: Table, trial: Trial, past: Sequence[Table] = ()) -> Run:
     valid = table.legal if trial.arm == "masked" else np.ones_like(table.legal)
     space: TableSpace[Any] = TableSpace(table.task.space, valid)
     initial = initial_points(space, trial.task, trial.seed)
-    tuner_class(trial.tuner)  # an import is not part of a search
+    TUNERS.load(trial.tuner)  # an import is not part of a search
     known = [experience_of(other, trial.seed) for other in past]
+    grey = trial.prior and Offer.PRIOR in taken_by(trial.tuner)
     bill = _Bill()
     with bill:
         tuner: Tuner[Any] = make_tuner(
@@ -203,7 +204,7 @@ def replay(table: Table, trial: Trial, past: Sequence[Table] = ()) -> Run:
             space,
             seed=(trial.seed, _number(trial.task)),
             initial=initial,
-            prior=prior_of(table.task) if trial.prior and tuner_spec(trial.tuner).prior else None,
+            prior=prior_of(table.task) if grey else None,
             **({"experience": known} if known else {}),
             **trial.options,
         )

@@ -28,7 +28,7 @@ from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
 from tilewright.host.common.errors import StoreError, TilewrightError
 from tilewright.tuner.measure.backends import identity_of
-from tilewright.tuner.search import TunerError, tuner_spec
+from tilewright.tuner.search import TUNERS, Offer, TunerError, taken_by
 
 PAST_TASKS: Final = 2
 """Other tasks that a contestant with experience is told of."""
@@ -73,7 +73,7 @@ class Contestant:
             TunerError: no such tuner, or an option without a value.
         """
         name, _, rest = text.partition(":")
-        tuner_spec(name)
+        TUNERS.find(name)
         if rest == "no-prior":
             return cls(label=text, tuner=name, prior=False)
         if rest == "transfer":
@@ -276,9 +276,8 @@ def key_of(trial: Trial) -> str:
 @functools.cache
 def sources_of(tuner: str) -> str:
     """Digest of an algorithm, of the tuner's modules that it imports, and of the replay."""
-    spec = tuner_spec(tuner)
-    pending = [f"{_SEARCH}.{spec.module}", f"{_SEARCH}.tuner"]
-    if spec.prior:
+    pending = [TUNERS.find(tuner).module, f"{_SEARCH}.tuner"]
+    if Offer.PRIOR in taken_by(tuner):
         pending.append("tilewright.tuner.schedule.space_prior")
     # Not followed: the registry, because a new entry changes no other algorithm.
     found: dict[str, str] = {_SEARCH: "", f"{_SEARCH}.registry": ""}

@@ -2,27 +2,18 @@
 """Allocators: which task of a network gets the next slot of tuning time."""
 
 from tilewright.tuner.allocate._base import Allocator, Arm, Slot, Track
-from tilewright.tuner.allocate.registry import (
-    ALLOCATORS,
-    AllocatorSpec,
-    allocator_class,
-    allocator_spec,
-    make_allocator,
-)
+from tilewright.tuner.allocate.registry import ALLOCATORS, make_allocator
 from tilewright.tuner.allocate.slots import Course, SearchPull, run_slots
 from tilewright.tuner.allocate.tasks import can_win, spend
 
 __all__ = [
     "ALLOCATORS",
     "Allocator",
-    "AllocatorSpec",
     "Arm",
     "Course",
     "SearchPull",
     "Slot",
     "Track",
-    "allocator_class",
-    "allocator_spec",
     "can_win",
     "make_allocator",
     "run_slots",

@@ -1,96 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every allocator by its name; its module is imported when it is made.
 
-A new allocator is an `Allocator` subclass and one line here.
+A new allocator is an `Allocator` subclass and one line here. One of a user's own is named by an
+entry point of the group ``tilewright.allocators``, or as ``package.module:Class``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.allocate._base import Allocator, Arm, Seed
-from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
+from tilewright.tuner.search.tuner import TunerError
 
-AllocatorSpec = AlgorithmSpec
-"""What is known of an allocator before it is imported."""
-
-ALLOCATORS: Final[Mapping[str, AllocatorSpec]] = {
-    "sequential": AllocatorSpec(
+_BUILTIN: Final = {
+    "sequential": Entry(
         module="fixed", kind="Sequential", summary="one task after the other (AutoTVM's way)"
     ),
-    "random": AllocatorSpec(module="fixed", kind="Random", summary="any task, at random"),
-    "round-robin": AllocatorSpec(module="fixed", kind="RoundRobin", summary="each task in turn"),
-    "linear": AllocatorSpec(
-        module="fixed", kind="Linear", summary="in proportion to the operations"
-    ),
-    "linear-latency": AllocatorSpec(
+    "random": Entry(module="fixed", kind="Random", summary="any task, at random"),
+    "round-robin": Entry(module="fixed", kind="RoundRobin", summary="each task in turn"),
+    "linear": Entry(module="fixed", kind="Linear", summary="in proportion to the operations"),
+    "linear-latency": Entry(
         module="fixed", kind="LinearLatency", summary="in proportion to the untuned latency"
     ),
-    "dynamic-random": AllocatorSpec(
+    "dynamic-random": Entry(
         module="dynamic", kind="DynamicRandom", summary="any task that still improves, at random"
     ),
-    "dynamic-round-robin": AllocatorSpec(
+    "dynamic-round-robin": Entry(
         module="dynamic", kind="DynamicRoundRobin", summary="each task that still improves in turn"
     ),
-    "gain-epsilon-greedy": AllocatorSpec(
+    "gain-epsilon-greedy": Entry(
         module="gain_bandits",
         kind="GainEpsilonGreedy",
         summary="the task that gained most lately, mostly",
     ),
-    "gain-softmax": AllocatorSpec(
+    "gain-softmax": Entry(
         module="gain_bandits", kind="GainSoftmax", summary="drawn by what each task gained lately"
     ),
-    "ansor": AllocatorSpec(
+    "ansor": Entry(
         module="ansor", kind="AnsorGradient", summary="steepest estimated gradient (Ansor)"
     ),
-    "headroom": AllocatorSpec(
+    "headroom": Entry(
         module="headroom", kind="Headroom", summary="most cycles above the bound, discounted"
     ),
-    "dynatune": AllocatorSpec(
+    "dynatune": Entry(
         module="dynatune",
         kind="DynaTune",
         summary="UCB in milliseconds over the promise of a Bayesian belief (DynaTune)",
         packages=("emcee",),
     ),
-    "dynatune-share": AllocatorSpec(
+    "dynatune-share": Entry(
         module="dynatune",
         kind="DynaTuneShare",
         summary="the same with promises as shares of the network's cost",
         packages=("emcee",),
     ),
-    "epsilon-greedy": AllocatorSpec(
+    "epsilon-greedy": Entry(
         module="belief_bandits",
         kind="EpsilonGreedy",
         summary="the largest promise of DynaTune's belief, mostly",
         packages=("emcee",),
     ),
-    "softmax": AllocatorSpec(
+    "softmax": Entry(
         module="belief_bandits",
         kind="Softmax",
         summary="drawn by the promises of DynaTune's belief",
         packages=("emcee",),
     ),
 }
+
+ALLOCATORS: Final[Registry[Allocator]] = Registry(
+    "allocator",
+    base=Allocator,
+    group="tilewright.allocators",
+    package="tilewright.tuner.allocate",
+    builtin=_BUILTIN,
+    error=TunerError,
+)
 """Every allocator by its name on the command line."""
-
-
-def allocator_spec(name: str) -> AllocatorSpec:
-    """What is known of an allocator.
-
-    Raises:
-        TunerError: there is none of that name.
-    """
-    return find(ALLOCATORS, "allocator", name)
-
-
-def allocator_class(name: str) -> type[Allocator]:
-    """The class of an allocator.
-
-    Raises:
-        TunerError: there is none of that name, or a package that it needs is not installed.
-    """
-    return load(allocator_spec(name), "tilewright.tuner.allocate", "allocator", name)
 
 
 def make_allocator(
@@ -99,13 +87,14 @@ def make_allocator(
     """An allocator by name.
 
     Args:
-        name: a key of `ALLOCATORS`.
+        name: a key of `ALLOCATORS`, or ``package.module:Class``.
         arms: the tasks.
         seed: entropy of its generator.
         slot: length of a slot, in the unit of its prices.
         options: further arguments of the allocator's class.
 
     Raises:
-        TunerError: there is none of that name, or a package that it needs is not installed.
+        TunerError: there is none of that name, a package that it needs is not installed, or a
+            plug-in is broken.
     """
-    return allocator_class(name)(arms, seed=seed, slot=slot, **options)
+    return ALLOCATORS.load(name)(arms, seed=seed, slot=slot, **options)

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuners: one algorithm a file behind the `Tuner` contract of `_base`."""
+"""Tuners: one algorithm per file behind the `Tuner` contract of `tuner`."""
 
-from tilewright.tuner.search.registry import TUNERS, TunerSpec, make_tuner, tuner_class, tuner_spec
-from tilewright.tuner.search.tuner import Candidate, Result, Tuner, TunerError
+from tilewright.tuner.search.registry import TUNERS, make_tuner, taken_by
+from tilewright.tuner.search.tuner import Candidate, Offer, Result, Tuner, TunerError
 
 __all__ = [
     "TUNERS",
     "Candidate",
+    "Offer",
     "Result",
     "Tuner",
     "TunerError",
-    "TunerSpec",
     "make_tuner",
-    "tuner_class",
-    "tuner_spec",
+    "taken_by",
 ]

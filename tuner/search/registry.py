@@ -1,153 +1,164 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every search algorithm by its name; its module is imported when it is made.
 
-A new algorithm is one file with a `Tuner` subclass and one line here.
+A new algorithm is one file with a `Tuner` subclass and one line here. One of a user's own is named
+by an entry point of the group ``tilewright.tuners``, or as ``package.module:Class``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tilewright.tuner.search.algorithms import AlgorithmSpec, find, load
+from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.search.space import Index, Space
-from tilewright.tuner.search.tuner import Tuner
+from tilewright.tuner.search.tuner import Offer, Tuner, TunerError
 
-
-@dataclass(frozen=True, kw_only=True)
-class TunerSpec(AlgorithmSpec):
-    """What is known of a tuner before it is imported.
-
-    Attributes:
-        prior: it takes a predicted cost of a point (the grey-box track).
-    """
-
-    prior: bool = False
-
-
-TUNERS: Final[Mapping[str, TunerSpec]] = {
-    "random": TunerSpec(
-        module="plain.random", kind="RandomTuner", summary="valid points, drawn at random"
+_BUILTIN: Final = {
+    "random": Entry(
+        module="plain.random",
+        kind="RandomTuner",
+        summary="valid points, drawn at random",
+        takes=frozenset(),
     ),
-    "coordinate": TunerSpec(
+    "coordinate": Entry(
         module="plain.coordinate",
         kind="CoordinateTuner",
         summary="coordinate descent with restarts (droplet search)",
+        takes=frozenset(),
     ),
-    "genetic": TunerSpec(module="plain.genetic", kind="GeneticTuner", summary="genetic algorithm"),
-    "guided": TunerSpec(
+    "genetic": Entry(
+        module="plain.genetic",
+        kind="GeneticTuner",
+        summary="genetic algorithm",
+        takes=frozenset(),
+    ),
+    "guided": Entry(
         module="plain.guided",
         kind="GuidedTuner",
         summary="best-first by the cost model, refined around what measures best",
-        prior=True,
+        takes=frozenset({Offer.PRIOR}),
     ),
-    "autotvm": TunerSpec(
+    "autotvm": Entry(
         module="model_based.autotvm",
         kind="AutoTvmTuner",
         summary="XGBoost ranking searched by simulated annealing (AutoTVM)",
         packages=("xgboost",),
+        takes=frozenset({Offer.EXPERIENCE}),
     ),
-    "chameleon": TunerSpec(
+    "chameleon": Entry(
         module="learning.chameleon",
         kind="ChameleonTuner",
         summary="PPO exploration and clustered sampling, as published (CHAMELEON)",
         packages=("xgboost", "torch", "sklearn"),
+        takes=frozenset({Offer.EXPERIENCE}),
     ),
-    "chameleon-code": TunerSpec(
+    "chameleon-code": Entry(
         module="learning.chameleon",
         kind="ChameleonCodeTuner",
         summary="CHAMELEON as its public code runs: the sampler never starts",
         packages=("xgboost", "torch", "sklearn"),
+        takes=frozenset({Offer.EXPERIENCE}),
     ),
-    "metaschedule": TunerSpec(
+    "metaschedule": Entry(
         module="model_based.metaschedule",
         kind="MetaScheduleTuner",
         summary="TVM's own evolutionary search, database and cost model (MetaSchedule)",
         packages=("tvm", "xgboost"),
         extras=("network", "search"),
+        takes=frozenset(),
     ),
-    "optuna-tpe": TunerSpec(
+    "optuna-tpe": Entry(
         module="libraries.optuna_tuners",
         kind="TpeTuner",
         summary="tree-structured Parzen estimator (Optuna)",
         packages=("optuna",),
+        takes=frozenset(),
     ),
-    "optuna-cmaes": TunerSpec(
+    "optuna-cmaes": Entry(
         module="libraries.optuna_tuners",
         kind="CmaEsTuner",
         summary="CMA-ES with margin (Optuna)",
         packages=("optuna", "cmaes"),
+        takes=frozenset(),
     ),
-    "optuna-nsga2": TunerSpec(
+    "optuna-nsga2": Entry(
         module="libraries.optuna_tuners",
         kind="Nsga2Tuner",
         summary="NSGA-II on the one cost (Optuna)",
         packages=("optuna",),
+        takes=frozenset(),
     ),
-    "nevergrad-de": TunerSpec(
+    "nevergrad-de": Entry(
         module="libraries.nevergrad_tuner",
         kind="DifferentialEvolutionTuner",
         summary="differential evolution (Nevergrad)",
         packages=("nevergrad",),
         extras=("nevergrad",),
+        takes=frozenset(),
     ),
-    "botorch": TunerSpec(
+    "botorch": Entry(
         module="libraries.botorch_tuner",
         kind="BotorchTuner",
         summary="Gaussian process with log expected improvement (BoTorch)",
         packages=("botorch",),
+        takes=frozenset(),
     ),
-    "dcoc": TunerSpec(
+    "dcoc": Entry(
         module="learning.dcoc",
         kind="DcocTuner",
         summary="three agents and a central critic, confidence sampling (DCOC)",
         packages=("torch", "xgboost"),
+        takes=frozenset(),
     ),
-    "ppo": TunerSpec(
+    "ppo": Entry(
         module="learning.ppo",
         kind="PpoTuner",
         summary="DCOC with a single agent",
         packages=("torch", "xgboost"),
+        takes=frozenset(),
     ),
-    "ippo": TunerSpec(
+    "ippo": Entry(
         module="learning.ippo",
         kind="IppoTuner",
         summary="DCOC with a critic for each agent instead of a central one",
         packages=("torch", "xgboost"),
+        takes=frozenset(),
     ),
-    "onestep": TunerSpec(
+    "onestep": Entry(
         module="learning.onestep",
         kind="OneStepTuner",
         summary="one-step policy gradient without a critic",
         packages=("torch", "xgboost"),
+        takes=frozenset(),
     ),
-    "tilewright": TunerSpec(
+    "tilewright": Entry(
         module="gaussian.tilewright",
         kind="TilewrightTuner",
         summary="analytic prior calibrated by what it measures, descent at the end (default)",
-        prior=True,
+        takes=frozenset({Offer.PRIOR, Offer.POOL}),
     ),
 }
+
+TUNERS: Final[Registry[Tuner[Any]]] = Registry(
+    "tuner",
+    base=Tuner,
+    group="tilewright.tuners",
+    package="tilewright.tuner.search",
+    builtin=_BUILTIN,
+    error=TunerError,
+)
 """Every tuner by its name on the command line."""
 
 
-def tuner_spec(name: str) -> TunerSpec:
-    """What is known of a tuner.
+def taken_by(name: str) -> frozenset[str]:
+    """What a tuner takes of `Offer`; a built-in one is not imported for it.
 
     Raises:
-        TunerError: there is none of that name.
+        TunerError: there is none of that name, or a plug-in is broken.
     """
-    return find(TUNERS, "tuner", name)
-
-
-def tuner_class(name: str) -> type[Tuner[Any]]:
-    """The class of a tuner.
-
-    Raises:
-        TunerError: there is none of that name, or a package that it needs is not installed.
-    """
-    return load(tuner_spec(name), "tilewright.tuner.search", "tuner", name)
+    known = TUNERS.find(name).takes
+    return TUNERS.load(name).takes if known is None else known
 
 
 def make_tuner(
@@ -162,16 +173,18 @@ def make_tuner(
     """A tuner by name.
 
     Args:
-        name: a key of `TUNERS`.
+        name: a key of `TUNERS`, or ``package.module:Class``.
         space: where it searches.
         seed: entropy of its generator.
         initial: points that it proposes first.
-        prior: predicted cost of a point; only a tuner that uses one gets it.
+        prior: predicted cost of a point; only a tuner that takes one gets it.
         options: further arguments of the tuner's class (ablations).
 
     Raises:
-        TunerError: there is none of that name, or a package that it needs is not installed.
+        TunerError: there is none of that name, a package that it needs is not installed, or a
+            plug-in is broken.
     """
-    if tuner_spec(name).prior:
+    kind = TUNERS.load(name)
+    if Offer.PRIOR in kind.takes:
         options["prior"] = prior
-    return tuner_class(name)(space, seed=seed, initial=initial, **options)
+    return kind(space, seed=seed, initial=initial, **options)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,17 @@ SCAN_LIMIT: Final = 50_000
 
 class TunerError(TilewrightError):
     """A tuner was used against its contract."""
+
+
+class Offer(StrEnum):
+    """What a study has for a tuner that takes it, by the name of the keyword argument."""
+
+    PRIOR = "prior"
+    """Predicted cost of a point before it is measured: a `SpacePrior`, or a function of a point."""
+    POOL = "pool"
+    """What the tuners of one study share: the object that the class's `new_pool` made for it."""
+    EXPERIENCE = "experience"
+    """List of `Experience`: trials of earlier studies, when the study has a warm start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +75,40 @@ class Tuner(ABC, Generic[P]):
         space: where to search.
         seed: entropy of the generator (an integer or a tuple of integers).
         initial: indices to propose first; invalid and repeated ones are left out.
+
+    A subclass declares which further keyword arguments its constructor has:
+
+    Attributes:
+        takes: members of `Offer` that a study hands to the constructor.
+        ablations: parts of the algorithm that a study can switch off (``tune --without``): by the
+            name of a part, the keyword arguments of the constructor that do it.
     """
+
+    takes: ClassVar[frozenset[str]] = frozenset()
+    ablations: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Refuse a declaration that no study can keep.
+
+        Raises:
+            TunerError: the class takes what no study has.
+        """
+        super().__init_subclass__(**more)
+        if unknown := sorted(set(cls.takes) - set(Offer)):
+            raise TunerError(
+                f"must be some of {', '.join(Offer)}",
+                field=f"{cls.__name__}.takes",
+                value=", ".join(unknown),
+            )
+
+    @classmethod
+    def new_pool(cls) -> Any:
+        """What all tuners of one study share, made once per study; for those that take it.
+
+        Raises:
+            TunerError: the class takes a pool and does not say what it is.
+        """
+        raise TunerError("a tuner that takes a pool defines new_pool", field=cls.__name__)
 
     def __init__(
         self, space: Space[P], *, seed: int | tuple[int, ...], initial: Sequence[Index] = ()

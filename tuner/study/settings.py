@@ -59,9 +59,6 @@ DIGEST_DIGITS: Final = 6
 SCREENS: Final = ("none", Fidelity.TWIN.value)
 """What searches in place of the fidelity that confirms."""
 
-PARTS: Final = ("prior", "calibration", "pooling", "descent")
-"""Parts of the default tuner that an ablation can take away."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class StudySettings:
@@ -87,11 +84,12 @@ class StudySettings:
         screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
             (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
             and grey-box tracks demand.
-        without: `PARTS` of the default tuner that are switched off.
+        without: parts of the tuner (`Tuner.ablations`) that are switched off.
         warm_start: trials of earlier studies to begin with; None: none.
 
     Raises:
         SettingsError: naming the setting that cannot work.
+        TunerError: there is no such tuner or allocator, or a plug-in is broken.
     """
 
     model: str
@@ -125,20 +123,8 @@ class StudySettings:
         names = [task.name for task in self.tasks]
         if len(set(names)) != len(names):
             raise SettingsError("task names must be distinct", field="tasks", value=names)
-        if self.tuner not in TUNERS:
-            raise SettingsError(
-                "no tuner of that name",
-                field="tuner",
-                value=self.tuner,
-                remedy=choices(self.tuner, TUNERS),
-            )
-        if self.allocator not in ALLOCATORS:
-            raise SettingsError(
-                "no allocator of that name for a study",
-                field="allocator",
-                value=self.allocator,
-                remedy=choices(self.allocator, ALLOCATORS),
-            )
+        TUNERS.check(self.tuner)
+        ALLOCATORS.check(self.allocator)
         if self.space not in SPACE_KINDS:
             raise SettingsError(
                 "no such kind of schedule space",
@@ -154,12 +140,13 @@ class StudySettings:
                 remedy=choices(self.screen, SCREENS),
             )
         for part in self.without:
-            if part not in PARTS or self.tuner != DEFAULT_TUNER:
+            parts = TUNERS.load(self.tuner).ablations
+            if part not in parts:
                 raise SettingsError(
-                    f"only parts of tuner {DEFAULT_TUNER} can be switched off",
+                    f"tuner {self.tuner} has no such part to switch off",
                     field="without",
                     value=part,
-                    remedy=f"parts: {', '.join(PARTS)}",
+                    remedy=choices(part, parts, "its parts") if parts else "leave --without out",
                 )
         if self.seed < 0:
             raise SettingsError("must be at least 0", field="seed", value=self.seed)
@@ -215,7 +202,7 @@ class StudySettings:
         return (
             f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
             f"{other}-b{self.budget}-s{self.seed}{screen}-{digest}"
-        )
+        ).replace(":", ".")  # STORE:STUDY is how a study is named for a warm start
 
 
 def software_versions() -> Mapping[str, str]:

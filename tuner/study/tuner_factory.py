@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tuner of one search of a study: prior, shared knowledge, and what an ablation takes away."""
+"""The tuner of one search of a study: given what it takes, less what an ablation takes away."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tilewright.tuner.search import Tuner, make_tuner, tuner_class
-from tilewright.tuner.search.experience import Experience
-from tilewright.tuner.search.gaussian.residual import ResidualPool
+from tilewright.tuner.search import TUNERS, Offer, Tuner
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.study.session import Session
-from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 
 class TunerFactory:
@@ -24,9 +20,18 @@ class TunerFactory:
     """
 
     def __init__(self, session: Session) -> None:
-        self._settings: Final = session.settings
-        self._experience: Final = _experience(session)
-        self._pool: Final = ResidualPool()
+        settings = session.settings
+        self._kind: Final = TUNERS.load(settings.tuner)
+        self._seed: Final = settings.seed
+        self._without: Final = settings.without
+        self._offered: Final[dict[str, Any]] = {}
+        if Offer.POOL in self._kind.takes:
+            self._offered[Offer.POOL] = self._kind.new_pool()
+        if Offer.EXPERIENCE in self._kind.takes:
+            warm = settings.warm_start
+            self._offered[Offer.EXPERIENCE] = (
+                [] if warm is None else warm.experience(session.rules, settings.space)
+            )
 
     def make(
         self,
@@ -36,33 +41,10 @@ class TunerFactory:
         initial: Sequence[Index],
         prior: SpacePrior | Callable[[Any], float],
     ) -> Tuner[Any]:
-        """A tuner; those of one factory share what the default tuner learns."""
-        settings = self._settings
-        options: dict[str, Any] = {}
-        if settings.tuner == DEFAULT_TUNER:
-            options = {
-                "pool": ResidualPool() if "pooling" in settings.without else self._pool,
-                "calibrate": "calibration" not in settings.without,
-                "descend": "descent" not in settings.without,
-            }
-        if self._experience:
-            options["experience"] = self._experience
-        return make_tuner(
-            settings.tuner,
-            space,
-            seed=(settings.seed, *seed),
-            initial=initial,
-            prior=None if "prior" in settings.without else prior,
-            **options,
-        )
-
-
-def _experience(session: Session) -> list[Experience]:
-    """What the warm start's trials teach a tuner that takes experience of other tasks."""
-    settings = session.settings
-    if settings.warm_start is None:
-        return []
-    taken = inspect.signature(tuner_class(settings.tuner).__init__).parameters
-    if "experience" not in taken:
-        return []
-    return settings.warm_start.experience(session.rules, settings.space)
+        """A tuner; those of one factory share the pool of their class."""
+        options = dict(self._offered)
+        if Offer.PRIOR in self._kind.takes:
+            options[Offer.PRIOR] = prior
+        for part in self._without:
+            options |= self._kind.ablations[part]
+        return self._kind(space, seed=(self._seed, *seed), initial=initial, **options)

@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from tilewright.cli.application import app, open_console
+
+if TYPE_CHECKING:
+    from tilewright.host.common.plugins import Registry
 
 
 @app.command()
@@ -61,27 +67,46 @@ def boards() -> None:
 @app.command()
 def tuners() -> None:
     """List the search algorithms with what each one uses."""
-    from rich.table import Table
+    from tilewright.tuner.search import TUNERS, Offer, taken_by
 
-    from tilewright.host.common.print_table import print_table
-    from tilewright.tuner.search import TUNERS
+    def track(name: str) -> str:
+        return "grey-box" if Offer.PRIOR in taken_by(name) else "black-box"
 
-    table = Table("tuner", "track", "packages", "what it does", box=None, pad_edge=False)
-    for name, spec in TUNERS.items():
-        track = "grey-box" if spec.prior else "black-box"
-        table.add_row(name, track, ", ".join(spec.packages) or "-", spec.summary)
-    print_table(table, open_console())
+    _print_registry(TUNERS, "what it does", track=track)
 
 
 @app.command()
 def allocators() -> None:
     """List who can get the next measurements of a study, with what each one uses."""
-    from rich.table import Table
-
-    from tilewright.host.common.print_table import print_table
     from tilewright.tuner.allocate import ALLOCATORS
 
-    table = Table("allocator", "packages", "the next slot goes to", box=None, pad_edge=False)
-    for name, spec in ALLOCATORS.items():
-        table.add_row(name, ", ".join(spec.packages) or "-", spec.summary)
-    print_table(table, open_console())
+    _print_registry(ALLOCATORS, "the next slot goes to")
+
+
+def _print_registry(registry: Registry[Any], summary: str, **columns: Callable[[str], str]) -> None:
+    """Print the parts of a registry; what is wrong with a plug-in stands in its line.
+
+    Args:
+        registry: to print.
+        summary: heading of the last column.
+        columns: further ones by their heading: a part's cell by the part's name.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    from tilewright.host.common.errors import TilewrightError
+    from tilewright.host.common.print_table import print_table
+
+    table = Table(registry.noun, *columns, "packages", summary, box=None, pad_edge=False)
+    for name in registry:
+        try:
+            entry, about = registry.find(name), registry.summary(name)
+            cells = [*(cell(name) for cell in columns.values()), ", ".join(entry.packages) or "-"]
+            about += f" (plug-in of {entry.source})" if entry.source else ""
+        except TilewrightError as error:
+            cells, about = ["-"] * (len(columns) + 1), f"BROKEN: {error}"
+        table.add_row(escape(name), *cells, escape(about))
+    console = open_console()
+    print_table(table, console)
+    for line in registry.hidden():
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

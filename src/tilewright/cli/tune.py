@@ -59,15 +59,6 @@ class ScreenName(StrEnum):
     NONE = "none"
 
 
-class PartName(StrEnum):
-    """Parts of the default tuner that `tune --without` takes away."""
-
-    PRIOR = "prior"
-    CALIBRATION = "calibration"
-    POOLING = "pooling"
-    DESCENT = "descent"
-
-
 class FidelityName(StrEnum):
     """What `tune` measures on (`measure.backends.BACKENDS`); all count the same cycles."""
 
@@ -96,13 +87,19 @@ def tune(
         typer.Option(help="One configuration for the network, or one for each layer."),
     ] = ModeName.SHARED,
     tuner: Annotated[
-        str, typer.Option(help="Search algorithm; `tilewright tuners` lists them.")
+        str,
+        typer.Option(
+            metavar="NAME|MODULE:CLASS",
+            help="Search algorithm; `tilewright tuners` lists them. A class of your own: "
+            "package.module:Class.",
+        ),
     ] = "tilewright",
     allocator: Annotated[
         str,
         typer.Option(
+            metavar="NAME|MODULE:CLASS",
             help="Who decides which layer gets the next measurements; `tilewright allocators` "
-            "lists them."
+            "lists them. A class of your own: package.module:Class.",
         ),
     ] = "headroom",
     objective: Annotated[
@@ -165,8 +162,11 @@ def tune(
         ),
     ] = ScreenName.TWIN,
     without: Annotated[
-        list[PartName] | None,
-        typer.Option(help="Ablation: switch off a part of tuner tilewright; may be repeated."),
+        list[str] | None,
+        typer.Option(
+            help="Ablation: switch off a part of the tuner (of tilewright: prior, calibration, "
+            "pooling, descent); may be repeated."
+        ),
     ] = None,
     compiled: Annotated[
         bool,
@@ -223,7 +223,7 @@ def tune(
         base=start,
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
         screen="twin" if screened else "none",
-        without=tuple(part.value for part in without or ()),
+        without=tuple(without or ()),
     )
     if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise UsageError(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ from tilewright.tuner.search.gaussian.residual import (
 )
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
-from tilewright.tuner.search.tuner import Candidate, Result, Tuner
+from tilewright.tuner.search.tuner import Candidate, Offer, Result, Tuner
 
 P = TypeVar("P")
 
@@ -137,6 +137,19 @@ class TilewrightTuner(Tuner[P]):
         descend: neighbours of the best point join the candidates.
         feasibility: learn from failed measurements which points will fail; off: no lesson.
     """
+
+    takes: ClassVar = frozenset({Offer.PRIOR, Offer.POOL})
+    ablations: ClassVar = {
+        "prior": {"prior": None},
+        "calibration": {"calibrate": False},
+        "pooling": {"pool": None},
+        "descent": {"descend": False},
+    }
+
+    @classmethod
+    def new_pool(cls) -> ResidualPool:
+        """What the tuners of one study learn of the prior's residual."""
+        return ResidualPool()
 
     def __init__(
         self,

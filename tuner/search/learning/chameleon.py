@@ -20,6 +20,7 @@ from tilewright.tuner.search.learning.exploration import AdaptiveExploration
 from tilewright.tuner.search.model_based.cost_model import Objective
 from tilewright.tuner.search.model_based.planned_search import PLAN, Explorer, ModelBasedTuner
 from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import Offer
 
 P = TypeVar("P")
 
@@ -27,6 +28,7 @@ P = TypeVar("P")
 class ChameleonCodeTuner(ModelBasedTuner[P]):
     """Adaptive exploration alone; arguments as `ModelBasedTuner`."""
 
+    takes: ClassVar = frozenset({Offer.EXPERIENCE})
     SETTLING: ClassVar[bool] = True
 
     def __init__(

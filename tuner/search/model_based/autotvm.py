@@ -9,19 +9,22 @@ the features of a loop nest the model sees the knobs (TVM's feature type ``knob`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.model_based.annealing import SimulatedAnnealing
 from tilewright.tuner.search.model_based.cost_model import Objective
 from tilewright.tuner.search.model_based.planned_search import PLAN, Explorer, ModelBasedTuner
 from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import Offer
 
 P = TypeVar("P")
 
 
 class AutoTvmTuner(ModelBasedTuner[P]):
     """XGBoost rank model with parallel simulated annealing; arguments as `ModelBasedTuner`."""
+
+    takes: ClassVar = frozenset({Offer.EXPERIENCE})
 
     def __init__(
         self,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from tilewright.tuner.search.space import Index, Space
-from tilewright.tuner.search.tuner import Result, Tuner
+from tilewright.tuner.search.tuner import Offer, Result, Tuner
 
 P = TypeVar("P")
 
@@ -47,6 +47,8 @@ class GuidedTuner(Tuner[P]):
         initial: points to propose first.
         prior: predicted cost of a point, lower is better; None: no knowledge.
     """
+
+    takes: ClassVar = frozenset({Offer.PRIOR})
 
     def __init__(
         self,

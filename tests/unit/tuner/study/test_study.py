@@ -16,13 +16,14 @@ from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, 
 from support.results import Found as StudyResult
 from support.results import load_result
 
-from tilewright.host.common.errors import EnvironmentFaultError, StoreError
+from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.tuner.measure.measurement import Request, Status
+from tilewright.tuner.search import TUNERS, TunerError
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
-from tilewright.tuner.study.settings import PARTS, Mode, SettingsError, StudySettings
+from tilewright.tuner.study.settings import DEFAULT_TUNER, Mode, SettingsError, StudySettings
 from tilewright.tuner.study.study import run_study
 
 
@@ -299,7 +300,7 @@ def test_one_configuration_fixes_the_hardware(tmp_path) -> None:
     assert Counter(t.config_hash for t in result.trials) == {f"{BASE.config_hash:08x}": 60}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", TUNERS.load(DEFAULT_TUNER).ablations)
 def test_each_part_of_the_default_tuner_can_be_switched_off(tmp_path, part: str) -> None:
     whole = run(tmp_path / "a", tuner="tilewright")
     without = run(tmp_path / "b", tuner="tilewright", without=(part,))
@@ -335,8 +336,9 @@ def test_a_base_that_does_not_fit_is_refused(tmp_path) -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], field: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(TilewrightError) as caught:
         make(**changes)
+    assert isinstance(caught.value, SettingsError | TunerError)
     assert caught.value.field == field
 
 

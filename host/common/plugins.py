@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Registry`: parts of one kind by name, ours and a user's own, imported when they are used.
+
+A name is looked up in this order:
+
+1. the built-in entries;
+2. ``package.module:Class``, a class of any module that can be imported, or of the current folder;
+3. the entry points that installed distributions declare in the registry's group.
+
+Nothing of a plug-in is imported before it is asked for by name, so a broken one never stops a
+command that does not use it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.extras import install_line
+from tilewright.host.common.names import choices
+
+T = TypeVar("T")
+
+_PATH: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
+"""``package.module:Class``."""
+
+COMMAND_LINE: Final = "the command line"
+"""Source of an entry that a user wrote as ``package.module:Class``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is known of a part before it is imported.
+
+    Attributes:
+        module: that holds it, as it is imported.
+        kind: name of the class in it.
+        summary: one line for the command line and the docs; empty: the class says it.
+        packages: importable packages that it needs beyond Tilewright's own.
+        extras: of the distribution, which install them.
+        source: who brings it, a distribution and its version or `COMMAND_LINE`; empty: we do.
+        takes: what a study may hand to it; None: the class says it.
+    """
+
+    module: str
+    kind: str
+    summary: str = ""
+    packages: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ("search",)
+    source: str = ""
+    takes: frozenset[str] | None = None
+
+
+class Registry(Mapping[str, Entry], Generic[T]):
+    """Parts of one kind: built-in ones, then those of installed distributions.
+
+    Args:
+        noun: what the parts are; the field of an error.
+        base: class that each of them derives from.
+        group: of the entry points.
+        package: that the modules of the built-in entries are named in.
+        builtin: entries by name.
+        error: class of the errors.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        *,
+        base: type[Any],
+        group: str,
+        package: str,
+        builtin: Mapping[str, Entry],
+        error: type[TilewrightError],
+    ) -> None:
+        self.noun: Final = noun
+        self._base: Final = base
+        self._group: Final = group
+        self._builtin: Final = {
+            name: replace(entry, module=f"{package}.{entry.module}")
+            for name, entry in builtin.items()
+        }
+        self._error: Final = error
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the built-in entries, then those of the entry points."""
+        yield from self._builtin
+        yield from (name for name in self._installed() if name not in self._builtin)
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Entry:
+        """The entry of a name.
+
+        Raises:
+            KeyError: there is none, or two distributions bring one.
+        """
+        try:
+            return self.find(name)
+        except TilewrightError as error:
+            raise KeyError(name) from error
+
+    def find(self, name: str) -> Entry:
+        """The entry of a name; nothing is imported.
+
+        Raises:
+            TilewrightError: there is none of that name, or two distributions bring one.
+        """
+        if name in self._builtin:
+            return self._builtin[name]
+        if ":" in name:
+            return self._of_path(name)
+        found = self._installed().get(name, [])
+        if len(found) > 1:
+            raise self._error(
+                f"is brought by {' and by '.join(e.source for e in found)}",
+                field=f"{self.noun} {name}",
+                remedy="uninstall one of them, or name the class as package.module:Class",
+            )
+        if not found:
+            raise self._error(
+                f"no {self.noun} of that name",
+                field=self.noun,
+                value=name,
+                remedy=f"{choices(name, self)}, or package.module:Class",
+            )
+        return found[0]
+
+    def check(self, name: str) -> None:
+        """Refuse a name that stands for nothing, and a plug-in that cannot be used.
+
+        A built-in part is not imported.
+
+        Raises:
+            TilewrightError: see `find` and `load`.
+        """
+        if self.find(name).source:
+            self.load(name)
+
+    def load(self, name: str) -> type[T]:
+        """The class of a name.
+
+        Raises:
+            TilewrightError: there is none of that name, a package that it needs is not installed,
+                or a plug-in is broken.
+        """
+        entry = self.find(name)
+        for needed in entry.packages:
+            if importlib.util.find_spec(needed) is None:
+                raise self._error(
+                    f"{self.noun} {name} needs the package {needed}, which is not installed",
+                    field=self.noun,
+                    remedy=install_line(*entry.extras),
+                )
+        if entry.source:
+            return self._load_foreign(name, entry)
+        kind: type[T] = getattr(importlib.import_module(entry.module), entry.kind)
+        return kind
+
+    def summary(self, name: str) -> str:
+        """What a part does, in one line: of its entry, or the first line of its docstring.
+
+        Raises:
+            TilewrightError: see `load`; a built-in part is not imported.
+        """
+        text = self.find(name).summary or inspect.getdoc(self.load(name)) or "no docstring"
+        return text.splitlines()[0]
+
+    def hidden(self) -> list[str]:
+        """A line for each plug-in that has the name of a built-in entry, which stays in use."""
+        return [
+            f"{self.noun} {name} of {entry.source} is not used: Tilewright has one of that name"
+            for name, entries in self._installed().items()
+            for entry in entries
+            if name in self._builtin
+        ]
+
+    def _installed(self) -> dict[str, list[Entry]]:
+        """Entries of the entry points by name, several where distributions compete."""
+        found: dict[str, list[Entry]] = {}
+        for point in metadata.entry_points(group=self._group):
+            dist = point.dist
+            source = f"{dist.name} {dist.version}" if dist else "an unknown distribution"
+            module, _, kind = point.value.partition(":")
+            entry = Entry(module=module.strip(), kind=kind.strip(), source=source)
+            found.setdefault(point.name, []).append(entry)
+        return {name: sorted(found[name], key=lambda entry: entry.source) for name in sorted(found)}
+
+    def _of_path(self, name: str) -> Entry:
+        match = _PATH.fullmatch(name)
+        if match is None:
+            raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
+        return Entry(module=match[1], kind=match[2], source=COMMAND_LINE)
+
+    def _load_foreign(self, name: str, entry: Entry) -> type[T]:
+        """The class of a plug-in, once it is known to be one."""
+        if entry.source == COMMAND_LINE and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))  # last: no file here hides an installed module
+
+        def broken(why: str) -> TilewrightError:
+            """Which distribution, which module, what is wrong."""
+            return self._error(
+                f"{why} (plug-in of {entry.source}, {entry.module}:{entry.kind})",
+                field=f"{self.noun} {name}",
+                remedy="check the name"
+                if entry.source == COMMAND_LINE
+                else f"mend or uninstall {entry.source.partition(' ')[0]}",
+            )
+
+        try:
+            module = importlib.import_module(entry.module)
+        except Exception as error:
+            raise broken(
+                f"its module cannot be imported: {type(error).__name__}: {error}"
+            ) from error
+        kind = getattr(module, entry.kind, None)
+        wanted = f"{self._base.__module__}.{self._base.__name__}"
+        if kind is None:
+            raise broken("its module has no such class")
+        if not isinstance(kind, type) or not issubclass(kind, self._base):
+            raise broken(f"must be a subclass of {wanted}")
+        if inspect.isabstract(kind):
+            missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+            raise broken(f"must define what {wanted} leaves open: {missing}")
+        return kind

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plug-ins are found by name, and a broken one is told in one line to who asks for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.plugins import Entry, Registry
+
+GROUP = "tilewright.test_parts"
+
+BASE = """
+from abc import ABC, abstractmethod
+class Part(ABC):
+    @abstractmethod
+    def work(self): ...
+"""
+
+GOOD = '''
+from parts_base import Part
+class Mine(Part):
+    """Works well.
+
+    And more.
+    """
+    def work(self): return 1
+class Open(Part): pass
+class Other: pass
+value = 3
+'''
+
+
+class PartError(TilewrightError):
+    """Of these tests."""
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """A registry, and a function that installs a distribution with entry points."""
+    (tmp_path / "parts_base.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "parts_good.py").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "parts_bad.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+    (tmp_path / "parts_raise.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import parts_base  # noqa: PLC0415  (made above)
+
+    def install(dist: str, **points: str) -> None:
+        folder = tmp_path / f"{dist.replace('-', '_')}-1.5.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {dist}\nVersion: 1.5\n", encoding="utf-8")
+        lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+        (folder / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}", encoding="utf-8")
+
+    registry: Registry[object] = Registry(
+        "part",
+        base=parts_base.Part,
+        group=GROUP,
+        package="collections",
+        builtin={"ours": Entry(module="abc", kind="Mapping", summary="built in")},
+        error=PartError,
+    )
+    yield registry, install
+    for name in [name for name in sys.modules if name.startswith("parts_")]:
+        del sys.modules[name]
+
+
+def test_an_entry_point_is_listed_after_the_built_in_ones_and_loaded_by_name(parts) -> None:
+    registry, install = parts
+    install("my-parts", mine="parts_good:Mine")
+    assert list(registry) == ["ours", "mine"]
+    assert "parts_good" not in sys.modules, "nothing is imported for a list"
+    assert registry.find("mine").source == "my-parts 1.5"
+    assert registry.load("mine").__name__ == "Mine"
+    assert registry.summary("mine") == "Works well."
+    assert registry.summary("ours") == "built in"
+
+
+def test_a_class_is_named_by_its_module_and_found_in_the_current_folder(
+    parts, tmp_path, monkeypatch
+) -> None:
+    registry, _ = parts
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "parts_here.py").write_text(GOOD, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert registry.load("parts_here:Mine").__name__ == "Mine"
+    assert sys.path[-1] == str(Path.cwd()), "last: no file there hides an installed module"
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ("parts_bad:Mine", "No module named 'nothing_of_that_name'"),
+        ("parts_gone:Mine", "No module named 'parts_gone'"),
+        ("parts_raise:Mine", "ZeroDivisionError"),
+        ("parts_good:Gone", "no such class"),
+        ("parts_good:Other", "must be a subclass of parts_base.Part"),
+        ("parts_good:value", "must be a subclass of parts_base.Part"),
+        ("parts_good:Open", "must define what parts_base.Part leaves open: work"),
+    ],
+)
+def test_a_broken_plug_in_is_told_with_distribution_module_and_reason(parts, value, wrong) -> None:
+    registry, install = parts
+    install("my-parts", mine=value)
+    assert registry.load("ours").__name__ == "Mapping", "what does not use it is not broken"
+    assert set(registry) == {"ours", "mine"}
+    for name, source in (("mine", "my-parts 1.5"), (value, "the command line")):
+        with pytest.raises(PartError) as caught:
+            registry.check(name)
+        text = str(caught.value)
+        assert caught.value.field == f"part {name}"
+        assert wrong in text
+        assert f"(plug-in of {source}, {value})" in text
+    with pytest.raises(PartError, match="mend or uninstall my-parts"):
+        registry.load("mine")
+
+
+@pytest.mark.parametrize("name", ["a b:C", ":C", "m:", "m:C:D", "m.:C", "../m:C"])
+def test_what_is_neither_a_name_nor_a_path_of_a_class_is_refused(parts, name) -> None:
+    with pytest.raises(PartError, match=r"must be a name or package\.module:Class"):
+        parts[0].load(name)
+
+
+def test_an_unknown_name_suggests_the_nearest(parts) -> None:
+    registry, install = parts
+    install("my-parts", mine="parts_good:Mine")
+    with pytest.raises(PartError, match="did you mean mine"):
+        registry.find("mime")
+    assert "mime" not in registry
+
+
+def test_two_distributions_with_one_name_are_told_when_it_is_used(parts) -> None:
+    registry, install = parts
+    install("my-parts", mine="parts_good:Mine")
+    install("your-parts", mine="parts_good:Mine")
+    assert list(registry) == ["ours", "mine"]
+    with pytest.raises(PartError, match=r"brought by my-parts 1\.5 and by your-parts 1\.5"):
+        registry.load("mine")
+
+
+def test_a_built_in_name_stays_ours_and_the_plug_in_is_reported(parts) -> None:
+    registry, install = parts
+    install("my-parts", ours="parts_good:Mine")
+    assert list(registry) == ["ours"]
+    assert registry.load("ours").__name__ == "Mapping"
+    assert registry.hidden() == [
+        "part ours of my-parts 1.5 is not used: Tilewright has one of that name"
+    ]
