@@ -2,8 +2,8 @@
 """Every allocator keeps the contract."""
 
 import pytest
-from contract.allocator_contract import AllocatorContract
 
+from tilewright.testing.allocator_contract import AllocatorContract
 from tilewright.tuner.allocate import ALLOCATORS, make_allocator
 from tilewright.tuner.search import TunerError
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.device_contract import COUNTED, ERRORS, DeviceContract, build, data_image, legal_steps
 from e2e.drawing import any_layer, generator, where
 
 from tilewright.host.common.errors import DeviceError
@@ -25,6 +24,14 @@ from tilewright.sim.verilator.cxxrtl_build import build_cxxrtl
 from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode
+from tilewright.testing.device_contract import (
+    COUNTED,
+    ERRORS,
+    DeviceContract,
+    build,
+    data_image,
+    legal_steps,
+)
 
 pytestmark = pytest.mark.slow
 

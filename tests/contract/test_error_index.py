@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import build, data_image, legal_steps
 from mutation.regression import HALVES, ODD, WIDE
 from support.bus_faults import beats_of, decode, index_of_failure
 from support.corner_programs import DATA, loads, stores, stream
@@ -21,6 +20,7 @@ from tilewright.host.machine.registers import ErrorCode, ErrorUnit
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 TINY = load_hwconfig("tiny-4x4")
 LATE = replace(IDEAL, name="late", read_latency=200, write_latency=200, max_reads=16, max_writes=16)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract.device_contract import ERRORS, DeviceContract, build, data_image, legal_steps
 from e2e.drawing import generator, sample, where
 from e2e.test_random_programs import any_memory, damage
 
@@ -33,6 +32,13 @@ from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED, geometry
 from tilewright.sim.verilator.library import Simulation, SimulationError
+from tilewright.testing.device_contract import (
+    ERRORS,
+    DeviceContract,
+    build,
+    data_image,
+    legal_steps,
+)
 
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from contract.device_contract import DeviceContract, build, data_image, legal_steps
 from support.randomness import fresh_rng
 from support.rtl import IDEAL, ROUGH
 
@@ -33,6 +32,7 @@ from tilewright.sim.verilator.pynq_simulation import (
     SimulatedLogic,
     simulated_device,
 )
+from tilewright.testing.device_contract import DeviceContract, build, data_image, legal_steps
 
 pynq = pytest.importorskip("pynq")
 

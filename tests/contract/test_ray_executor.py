@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 from contract.executor_contract import ExecutorContract, by_id
-from support.analytic import BOARD, MEMORY, Silent
 from support.jobs import node_after, own_pid
 
 from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
@@ -23,6 +22,7 @@ from tilewright.host.network.workload import conv2d
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.ray_executor import RayExecutor
 from tilewright.sim.executor.worker import WorkerPool
+from tilewright.testing.analytic import BOARD, MEMORY, Silent
 from tilewright.tuner.measure.oracle import DeviceOracle, rtl_identity
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.store.store import Store

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from contract.device_contract import DeviceContract
-
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.testing.device_contract import DeviceContract
 
 
 class TestReferenceDevice(DeviceContract):

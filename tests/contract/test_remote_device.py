@@ -6,8 +6,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from contract.device_contract import DeviceContract
-from contract.residue import dirt, residue
 from support.rtl import IDEAL
 
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -18,6 +16,8 @@ from tilewright.host.runtime.agent.tls import Identity, make_identity
 from tilewright.host.runtime.device import Device
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.testing.device_contract import DeviceContract
+from tilewright.testing.residue import dirt, residue
 
 TOKEN = b"a secret of the tests"
 

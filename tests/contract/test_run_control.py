@@ -7,15 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import (
-    LONG,
-    LONG_CYCLES,
-    PADS_ALONE,
-    build,
-    data_image,
-    legal_steps,
-    tokens_that_nobody_takes,
-)
 from e2e.drawing import generator
 from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
@@ -37,6 +28,15 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
+from tilewright.testing.device_contract import (
+    LONG,
+    LONG_CYCLES,
+    PADS_ALONE,
+    build,
+    data_image,
+    legal_steps,
+    tokens_that_nobody_takes,
+)
 
 TINY = load_hwconfig("tiny-4x4")
 TRICKLE = replace(IDEAL, name="trickle", write_bytes_per_cycle=0.25)

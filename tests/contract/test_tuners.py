@@ -3,56 +3,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
-from contract.tuner_contract import (
-    Log,
+from e2e.drawing import generator
+
+from tilewright.testing.tuner_contract import (
     TunerContract,
     assert_valid_and_new,
     drive,
     full_space,
     schedule_cost,
 )
-from e2e.drawing import generator
-
 from tilewright.tuner.search import TUNERS, make_tuner
-
-_REPLAY = """
-import json, sys
-from contract.tuner_contract import drive_course
-for line in sys.stdin:
-    print(json.dumps(drive_course(*json.loads(line))), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def elsewhere() -> Iterator[Callable[..., Log]]:
-    """Drives courses in another process; one for all tuners, so that it imports torch once."""
-    tests = str(Path(__file__).resolve().parents[1])
-    paths = os.pathsep.join((tests, os.environ.get("PYTHONPATH", "")))
-    with subprocess.Popen(
-        [sys.executable, "-c", _REPLAY],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "99"},
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def drive_there(*arguments: Any) -> Log:
-            print(json.dumps(arguments), file=process.stdin, flush=True)
-            return [(tuple(index), value) for index, value in json.loads(process.stdout.readline())]
-
-        yield drive_there
-        process.stdin.close()
 
 
 class TestRandom(TunerContract):

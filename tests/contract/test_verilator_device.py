@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import DeviceContract
-from contract.residue import dirt, residue
 from e2e.drawing import generator, sample, where
 from support.rtl import IDEAL, ROUGH
 
@@ -28,6 +26,8 @@ from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode, Simulation, SimulationError
+from tilewright.testing.device_contract import DeviceContract
+from tilewright.testing.residue import dirt, residue
 
 TINY = load_hwconfig("tiny-4x4")
 

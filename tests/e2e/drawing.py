@@ -8,11 +8,6 @@ assertions show `SEED` through `where`.
 
 from __future__ import annotations
 
-import os
-import secrets
-import zlib
-
-import numpy as np
 import pytest
 
 from tilewright.host.common.errors import WorkloadError
@@ -21,26 +16,23 @@ from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.hwconfig import RULES, HwConfig
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload
+from tilewright.testing.randomness import SEED, generator
 
+__all__ = [
+    "SEED",
+    "any_layer",
+    "any_schedule",
+    "any_workload",
+    "broken_rules",
+    "generator",
+    "holds",
+    "sample",
+    "where",
+]
 
-def _seed() -> int:
-    if own := os.environ.get("TILEWRIGHT_SEED"):
-        return int(own)
-    if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):  # one seed for all workers of a run
-        return zlib.crc32(run.encode())
-    return secrets.randbits(32)
-
-
-SEED = _seed()
 
 MAX_MACS = 400_000
 """Work of a random layer: keeps a run on the smallest array below a second."""
-
-
-def generator(name: str) -> np.random.Generator:
-    """The generator of a test; prints how to get it again (pytest shows it on failure)."""
-    print(f"TILEWRIGHT_SEED={SEED}")  # noqa: T201  (pytest captures it)
-    return np.random.default_rng([SEED, zlib.crc32(name.encode())])
 
 
 def sample(fast: int, full: int) -> list:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contract.device_contract import COUNTED
 from e2e.drawing import any_layer, any_schedule, generator, sample, where
 
 from tilewright.host.lowering import default_schedule, legal, lower
@@ -22,6 +21,7 @@ from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.testing.device_contract import COUNTED
 
 IDEAL = load_memory("ideal")
 STALLING = MemoryModel(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.device_contract import COUNTED
 from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
 
@@ -24,6 +23,7 @@ from tilewright.sim.twin.first_difference import first_divergence
 from tilewright.sim.verify.hazards import check_races
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.testing.device_contract import COUNTED
 
 BOARD = load_memory("pynq-z2")
 NAMES = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from contract.device_contract import build, data_image, legal_steps
 from mutation.regression import Model, expect, judged
 from support.corner_programs import loads, stores, stream, wide_pads
 from support.rtl import IDEAL, MAX_CYCLES
 
 from tilewright.host.machine.isa import Opcode
 from tilewright.host.machine.registers import ErrorCode
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 _LONG: Final = 66_000
 """Instructions: more than 16 bits count."""

@@ -15,17 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from contract.device_contract import (
-    ERRORS,
-    LONG,
-    LONG_CYCLES,
-    PADS_ALONE,
-    Step,
-    build,
-    data_image,
-    legal_steps,
-    tokens_that_nobody_takes,
-)
 from support.bus_faults import index_of_failure
 from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
@@ -50,6 +39,17 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode
+from tilewright.testing.device_contract import (
+    ERRORS,
+    LONG,
+    LONG_CYCLES,
+    PADS_ALONE,
+    Step,
+    build,
+    data_image,
+    legal_steps,
+    tokens_that_nobody_takes,
+)
 
 PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
 

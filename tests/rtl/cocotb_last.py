@@ -11,11 +11,11 @@ from axi import MEM_BASE
 from bench import generator, start_clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
-from contract.device_contract import build, data_image, legal_steps
 
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import REGISTERS, Ctrl, ErrorCode, ErrorUnit, Status
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 _OFFSET = {register.name: register.offset for register in REGISTERS}
 _TINY = load_hwconfig("tiny-4x4")

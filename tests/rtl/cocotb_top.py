@@ -14,7 +14,6 @@ import numpy as np
 from axi import Accelerator
 from bench import KNOBS, Knob, generator
 from cocotb.triggers import RisingEdge
-from contract.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
 from support.bus_faults import decode, index_of_failure
 
 from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
@@ -34,6 +33,7 @@ from tilewright.host.machine.status import DeviceStatusError
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verify.randprog import random_program
+from tilewright.testing.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
 
 _EXACT = (
     "macs_tiles",

@@ -8,7 +8,6 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
-from contract.device_contract import build, data_image, legal_steps
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -20,6 +19,7 @@ from tilewright.host.runtime.agent.protocol import ConnectionLostError
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 TINY = load_hwconfig("tiny-4x4")
 TOKEN = b"0123456789abcdef"

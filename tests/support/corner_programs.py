@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from contract.device_contract import Step, build, data_image, legal_steps
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
@@ -15,6 +14,7 @@ from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.network.layout import pack_params
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.runtime.device import Bytes
+from tilewright.testing.device_contract import Step, build, data_image, legal_steps
 
 DATA: Final = 4096
 """Offset of the data region of `build`."""

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
 from support.postgres import new_database
 from typer.testing import CliRunner
 
 from tilewright.cli import app
 from tilewright.host.network import golden
 from tilewright.sim.executor import ray_executor
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.measure import oracle
 from tilewright.tuner.schedule import rules

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from contract.device_contract import build
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from tilewright.host.machine.registers import (
 )
 from tilewright.host.machine.status import DeviceStatusError, decode_status
 from tilewright.host.runtime.driver import WINDOW_BYTES, Driver
+from tilewright.testing.device_contract import build
 
 TINY = load_hwconfig("tiny-4x4")
 OFFSET = {register.name: register.offset for register in REGISTERS}

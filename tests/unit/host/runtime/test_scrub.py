@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.residue import dirt
 from e2e.drawing import generator, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
@@ -14,6 +13,7 @@ from tilewright.host.runtime.scrub import scrub, scrub_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.hazards import check_races
 from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.testing.residue import dirt
 
 
 class Filled(ReferenceDevice):

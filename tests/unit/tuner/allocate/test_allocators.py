@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.allocator_contract import arms_of, curves, drive, make, read
-from support.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
 
+from tilewright.testing.allocator_contract import arms_of, curves, drive, make, read
+from tilewright.testing.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
 from tilewright.tuner.allocate import (
     Arm,
     Course,

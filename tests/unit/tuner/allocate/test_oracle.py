@@ -7,9 +7,9 @@ import itertools
 
 import numpy as np
 import pytest
-from contract.allocator_contract import arms_of, curves, make, read
 from support.randomness import fresh_rng
 
+from tilewright.testing.allocator_contract import arms_of, curves, make, read
 from tilewright.tuner.allocate import ALLOCATORS, run_slots
 from tilewright.tuner.allocate.oracle import Oracle
 from tilewright.tuner.search import TunerError

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.analytic import MEMORY
 from support.jobs import refuse_other
 
 from tilewright.host.common.errors import (
@@ -26,6 +25,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.host.runtime.device import Counters, RunResult
 from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.testing.analytic import MEMORY
 from tilewright.tuner.measure import backends
 from tilewright.tuner.measure import oracle as module
 from tilewright.tuner.measure.measurement import Measurement, Request, Status

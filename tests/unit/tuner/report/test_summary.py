@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from e2e.drawing import generator
 from rich.console import Console
-from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
 from support.results import Found as StudyResult
 from support.results import load_result, network_curve, task_curve
 from typer.testing import CliRunner
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
 from tilewright.tuner.report.figures import SHOWN_RATIO, race_figure
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto

@@ -55,7 +55,7 @@ def test_tasks_are_weighted_by_their_counts() -> None:
 
 
 def test_without_a_prior_of_schedules_there_is_none() -> None:
-    from support.analytic import RULES as ANALYTIC  # noqa: PLC0415  (beside its only use)
+    from tilewright.testing.analytic import RULES as ANALYTIC  # noqa: PLC0415  (beside its only use)
 
     assert network_prior(TASKS, BOARD.memory, ANALYTIC, "full") is None
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from contract.tuner_contract import drive, full_space, schedule_cost
 
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search.black_box import REPEATS, BlackBoxTuner, repair
 from tilewright.tuner.search.space import Index
 

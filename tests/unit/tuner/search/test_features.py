@@ -2,8 +2,8 @@
 """Feature vectors of points."""
 
 import numpy as np
-from contract.tuner_contract import full_space
 
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.space import Knob, Space
 

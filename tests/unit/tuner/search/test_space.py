@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.analytic import BASE, BOARD, RULES, SMALL, TASKS, fits, legal
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
+from tilewright.testing.analytic import BASE, BOARD, RULES, SMALL, TASKS, fits, legal
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import shortlist
 from tilewright.tuner.schedule.spaces import (

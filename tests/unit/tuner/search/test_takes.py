@@ -6,8 +6,8 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from support.analytic import BASE, RULES, TASKS
 
+from tilewright.testing.analytic import BASE, RULES, TASKS
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import TUNERS, Offer, Tuner, TunerError, make_tuner
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from support.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
 
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
 from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, Status
 from tilewright.tuner.study.objective import Objective, ObjectiveName, Part, area_share

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from support.analytic import AnalyticOracle
 from support.analytic_study import BUDGET, course, make, run
 from support.results import load_result
 
+from tilewright.testing.analytic import AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module

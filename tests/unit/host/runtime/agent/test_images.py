@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-from contract.device_contract import build, legal_steps
 from hypothesis import given
 from hypothesis import strategies as st
 from support.randomness import fresh_rng
@@ -26,6 +25,7 @@ from tilewright.host.runtime.agent.images import (
 )
 from tilewright.host.runtime.agent.limits import Limits
 from tilewright.host.runtime.agent.protocol import Message, ProtocolError
+from tilewright.testing.device_contract import build, legal_steps
 
 TINY = load_hwconfig("tiny-4x4")
 LIMITS = Limits()

@@ -13,7 +13,6 @@ import time
 
 import numpy as np
 import pytest
-from contract.device_contract import build, data_image, legal_steps
 from support.agents import (
     EXPECTED,
     IMAGE,
@@ -43,6 +42,7 @@ from tilewright.host.runtime.agent.limits import Limits
 from tilewright.host.runtime.agent.protocol import ConnectionLostError, ProtocolError, pack
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 # -- the secret -----------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
-from support.analytic import BASE, TASKS, cycles_of
 
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -17,6 +15,8 @@ from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.testing.analytic import BASE, TASKS, cycles_of
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace

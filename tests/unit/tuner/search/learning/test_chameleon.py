@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
 
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import make_tuner
 from tilewright.tuner.search.model_based.planned_search import Leaders
 
@@ -23,7 +23,7 @@ from tilewright.tuner.search.learning.exploration import AdaptiveExploration
 REPLAY = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from contract.tuner_contract import drive, full_space, schedule_cost
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import make_tuner
 for name in ("chameleon", "chameleon-code"):
     print(drive(make_tuner(name, full_space(), seed=5, plan=16), schedule_cost, batches=[8] * 4))

@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
-from support.analytic import BASE, BOARD, RULES, TASKS, cycles_of
 
+from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS, cycles_of
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace, ScheduleSpace
 from tilewright.tuner.search import TunerError, make_tuner
 from tilewright.tuner.search.learning.dcoc import DcocTuner

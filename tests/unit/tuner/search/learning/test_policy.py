@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 import torch
-from contract.tuner_contract import full_space
-from support.analytic import BASE, BOARD, RULES, TASKS
 
+from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.policy import (

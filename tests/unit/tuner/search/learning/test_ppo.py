@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from contract.tuner_contract import full_space
 
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.ippo import IppoTuner
 from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings, ValueNorm

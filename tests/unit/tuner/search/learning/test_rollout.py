@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 import torch
-from contract.tuner_contract import full_space
 
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.policy import Moves, Team, View, divide_knobs
 from tilewright.tuner.search.learning.rollout import PENALTY, Legality, Walkers

@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from contract.tuner_contract import full_space, schedule_cost
 from scipy.stats import spearmanr
 
+from tilewright.testing.tuner_contract import full_space, schedule_cost
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.surrogate import FAILED_MARGIN, Surrogate, scores_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive
 from support.grid import Grid
 
+from tilewright.testing.tuner_contract import drive
 from tilewright.tuner.search import make_tuner
 
 pytest.importorskip("nevergrad")

@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive
 from support.grid import Grid
 
+from tilewright.testing.tuner_contract import drive
 from tilewright.tuner.search import make_tuner
 
 pytest.importorskip("optuna")

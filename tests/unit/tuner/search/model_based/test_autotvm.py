@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
-from support.analytic import BASE, RULES, TASKS, cycles_of
 
+from tilewright.testing.analytic import BASE, RULES, TASKS, cycles_of
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, TunerError, make_tuner
 from tilewright.tuner.search.experience import Experience
@@ -23,7 +23,7 @@ pytest.importorskip("xgboost")
 REPLAY = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from contract.tuner_contract import drive, full_space, schedule_cost
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import make_tuner
 print(drive(make_tuner("autotvm", full_space(), seed=5, plan=8), schedule_cost, batches=[8] * 5))
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.tuner_contract import full_space
 
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search import Result, TunerError
 from tilewright.tuner.search.experience import Experience, costs_of
 from tilewright.tuner.search.features import FeatureEncoder

@@ -11,10 +11,10 @@ import threading
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
 from e2e.drawing import generator
 from support.grid import Grid
 
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import TunerError, make_tuner
 from tilewright.tuner.search.black_box import repair
 from tilewright.tuner.search.features import FeatureEncoder

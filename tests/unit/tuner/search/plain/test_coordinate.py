@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract.tuner_contract import drive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grid import Grid
 
+from tilewright.testing.tuner_contract import drive
 from tilewright.tuner.search.plain.coordinate import CoordinateTuner
 from tilewright.tuner.search.plain.random import RandomTuner
 from tilewright.tuner.search.space import Index

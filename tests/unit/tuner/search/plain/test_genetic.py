@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from contract.tuner_contract import drive, full_space, schedule_cost
 
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search.plain.genetic import POPULATION, GeneticTuner
 from tilewright.tuner.search.plain.random import RandomTuner
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from contract.tuner_contract import drive, full_space, schedule_cost
-from support.analytic import BASE, TASKS, cycles_of
 
 from tilewright.host.network.schedule import Schedule
+from tilewright.testing.analytic import BASE, TASKS, cycles_of
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import make_tuner
 from tilewright.tuner.search.plain.guided import EXPLORE_EVERY, GuidedTuner
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random search ignores results."""
 
-from contract.tuner_contract import full_space
-
+from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search import Result, make_tuner
 
 

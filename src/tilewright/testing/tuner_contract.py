@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from e2e.drawing import generator
-from support.analytic import BASE, RULES, TASKS, cycles_of
 
 from tilewright.host.network.workload import conv2d
+from tilewright.testing.analytic import BASE, RULES, TASKS, cycles_of
+from tilewright.testing.elsewhere import elsewhere
+from tilewright.testing.randomness import generator
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
 from tilewright.tuner.search import Result, Tuner, TunerError, make_tuner
 from tilewright.tuner.search.space import Index
@@ -85,10 +86,10 @@ class TunerContract:
     """Subclass and set `name`.
 
     Attributes:
-        name: key of the tuner in `TUNERS`.
+        name: of the tuner: as on the command line, or ``package.module:Class``.
         options: settings, as JSON has them, under which a course holds a few plans of the tuner at
             little cost: smaller plans for one that is random before its first, fewer walkers for
-            one whose plans are long. The tuner as shipped is driven in `test_tuners`.
+            one whose plans are long. Settings that users get are worth a test of their own.
     """
 
     name: str
@@ -108,10 +109,9 @@ class TunerContract:
         tuner = make_tuner(cls.name, small_space(), seed=SEED, **cls.options)
         return tuner, drive(tuner, small_cost, batches=[16] * (len(small_truth()) // 16 + 2))
 
-    def test_equal_seeds_propose_the_same_in_another_process(
-        self, course: Log, elsewhere: Callable[..., Log]
-    ) -> None:
-        assert elsewhere(self.name, self.options) == course
+    def test_equal_seeds_propose_the_same_in_another_process(self, course: Log) -> None:
+        again = elsewhere(__name__, "drive_course", self.name, self.options)
+        assert [(tuple(index), value) for index, value in again] == course
 
     def test_other_seeds_propose_something_else(self, course: Log) -> None:
         other = drive(self.make(full_space(), seed=8), schedule_cost, batches=COURSE[:3])
@@ -146,7 +146,8 @@ class TunerContract:
 
     def test_initial_points_come_first_without_invalid_or_repeated_ones(self) -> None:
         space = full_space()
-        valid = [space.sample(np.random.default_rng(s)) for s in range(3)]
+        drawn = [space.sample(np.random.default_rng(s)) for s in range(3)]
+        valid = [index for index in drawn if index is not None]
         huge = tuple(len(k) - 1 for k in space.knobs)
         assert not space.valid(huge)
         tuner = self.make(space, initial=(valid[0], huge, valid[1], valid[0], valid[2]))

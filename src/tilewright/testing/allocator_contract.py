@@ -3,26 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tilewright.testing.elsewhere import elsewhere
 from tilewright.tuner.allocate import Allocator, Arm, Slot, make_allocator
 from tilewright.tuner.allocate.belief import Belief, fit_belief
 from tilewright.tuner.search import TunerError
-
-_REPLAY = """
-import json, sys
-from contract.allocator_contract import curves, drive, make
-allocator = make(sys.argv[1], curves(5), seed=7)
-json.dump(drive(allocator, curves(5), slots=30), sys.stdout)
-"""
 
 ARMS = 5
 TRIALS = 400
@@ -100,23 +89,18 @@ def drive(allocator: Allocator, found: Curves, *, slots: int) -> list[int]:
     return chosen
 
 
+def drive_replay(name: str) -> list[int]:
+    """The choices of an allocator on curves of its own."""
+    return drive(make(name, curves(5)), curves(5), slots=30)
+
+
 class AllocatorContract:
-    """Subclass and set `name`."""
+    """Subclass and set `name`: as on the command line, or ``package.module:Class``."""
 
     name: str
 
     def test_equal_seeds_choose_the_same_in_another_process(self) -> None:
-        here = drive(make(self.name, curves(5)), curves(5), slots=30)
-        tests = str(Path(__file__).resolve().parents[1])
-        paths = os.pathsep.join((tests, os.environ.get("PYTHONPATH", "")))
-        done = subprocess.run(
-            [sys.executable, "-c", _REPLAY, self.name],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "99"},
-        )
-        assert json.loads(done.stdout) == here
+        assert elsewhere(__name__, "drive_replay", self.name) == drive_replay(self.name)
 
     def test_every_arm_gets_a_slot_in_time(self) -> None:
         """Also the one that promises least: the arms' searches end, so all come to their turn."""

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import pytest
-from contract.residue import dirt, residue
 
 from tilewright.host.common.errors import DeviceError, ProgramError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
@@ -21,6 +20,7 @@ from tilewright.host.runtime.device import Bytes, Device
 from tilewright.host.runtime.scrub import scrub
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randprog import random_program
+from tilewright.testing.residue import dirt, residue
 
 TINY: Final = "tiny-4x4"
 COUNTED: Final = (

@@ -18,6 +18,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload, conv2d
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.study.session import Proposal
 
 MEMORY = MemoryModel(
     name="test", read_latency=10, write_latency=10, read_bytes_per_cycle=8, write_bytes_per_cycle=8
@@ -54,6 +55,8 @@ TASKS = (
 
 @dataclass(frozen=True)
 class Verdict:
+    """Whether a schedule lowers."""
+
     ok: bool
     rule: str = ""
     detail: str = ""
@@ -61,12 +64,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bound:
+    """Least cycles of a workload."""
+
     cycles: int
     limiter: str = "mac"
 
 
 @dataclass(frozen=True)
 class Area:
+    """Resources of a configuration."""
+
     lut: int
     ff: int
     bram36: int
@@ -75,6 +82,8 @@ class Area:
 
 @dataclass(frozen=True)
 class Fit:
+    """Whether a configuration fits a board."""
+
     ok: bool
     text: str
 
@@ -242,7 +251,9 @@ class Silent:
         self.known = 0
         self.trials: list[tuple[int, str, bool]] = []
 
-    def trial(self, sequence, proposal, measurement, *, replayed) -> None:
+    def trial(
+        self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
+    ) -> None:
         self.trials.append((sequence, proposal.task.name, replayed))
 
     def note(self, text: str) -> None:
