@@ -1,13 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tuning tasks of a compiled network: its distinct workloads, as its programs compute them."""
+"""The tuning tasks of a network: its distinct workloads, however the network is given."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
-from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.read.float_model import is_torch_file
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.board import Board
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network import zoo
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
+
+
+def load_network(model: str | Path) -> NetworkTable:
+    """The layers of a network that the accelerator can run, each with its count.
+
+    Args:
+        model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path
+            of an ONNX file or of a compiled network (``.tw``). An ONNX file is read by shape
+            inference: it needs no extra.
+
+    Raises:
+        WorkloadError: there is no such network or file, it has no layer for the accelerator, or
+            it is a file of PyTorch, whose layers only the compiler finds.
+
+    Example:
+        >>> import tilewright as tw
+        >>> layer = tw.load_network("vta-resnet18")["C8"]
+        >>> layer.input_shape, layer.output_shape, layer.count
+        ((1, 256, 14, 14), (1, 256, 14, 14), 3)
+    """
+    name = str(model)
+    if is_torch_file(Path(name)):
+        raise WorkloadError(
+            "is a file of PyTorch: its layers are those of its compiled graph",
+            field="model",
+            value=name,
+            remedy="take its compiled graph (--compiled), or export it to ONNX",
+        )
+    if name.lower().endswith(".tw"):
+        return network_table(load(Path(name)))
+    if name.lower().endswith(".onnx"):
+        from tilewright.host.network.onnx_layers import load_onnx  # noqa: PLC0415  (imports onnx)
+
+        return load_onnx(Path(name))
+    return zoo.load_network(name)
+
+
+def load_compiled_graph(
+    model: str | Path, hw: HwConfig, board: Board, *, trust_model: bool = False
+) -> NetworkTable:
+    """The layers of an ONNX or PyTorch model as a configuration's compiled graph has them.
+
+    They are fused, with pooling and residual adds. Scales do not matter to a schedule, so a float
+    model is quantised with one random input.
+
+    Args:
+        model: path of an ONNX or ``.pt2`` file.
+        hw: the configuration to compile for.
+        board: decides what stays on the CPU.
+        trust_model: see `ImportOptions`.
+
+    Raises:
+        WorkloadError: it is compiled already, no file, or no usable model.
+        ToolError: a package of the extra ``network`` is missing.
+    """
+    path = Path(model)
+    if path.suffix.lower() == ".tw":
+        raise WorkloadError(
+            "is compiled already", field="compiled", value=str(model), remedy="leave it out"
+        )
+    if not path.is_file():
+        raise WorkloadError(
+            "needs the path of an ONNX or .pt2 file",
+            field="compiled",
+            value=str(model),
+            remedy="check the path; a built-in network has no file: leave it out",
+        )
+    from tilewright.host.compiler.compiled import compile_network  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.frontend import (  # noqa: PLC0415  (heavy)
+        ImportOptions,
+        import_network,
+    )
+    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415  (heavy)
+
+    network = import_network(
+        path,
+        calibration=Calibration(random_samples=1),
+        options=ImportOptions(trust_model=trust_model),
+    )
+    compiled, _ = compile_network(network, hw, board, lambda w: default_schedule(hw, w))
+    return network_table(compiled)
 
 
 def network_table(network: CompiledNetwork) -> NetworkTable:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -79,6 +79,22 @@ class NetworkTable:
             value=name,
             remedy=choices(name, [w.name for w in self.workloads]),
         )
+
+    def select(self, names: Sequence[str]) -> tuple[Workload, ...]:
+        """The named workloads, in the order of the names; none named: all of them.
+
+        Raises:
+            WorkloadError: a name is empty or unknown.
+        """
+        wanted = [name.strip() for name in names]
+        if not all(wanted):
+            raise WorkloadError(
+                "must name layers",
+                field="layers",
+                value=",".join(names),
+                remedy=f"layers: {', '.join(workload.name for workload in self.workloads)}",
+            )
+        return tuple(self[name] for name in dict.fromkeys(wanted)) or self.workloads
 
 
 def collect(layers: Iterable[Workload]) -> tuple[Workload, ...]:

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilewright.cli.application import UsageError
+from tilewright.host.common.errors import fields_named
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
-    from tilewright.host.machine.hwconfig import HwConfig
-    from tilewright.host.network.workload import Workload
     from tilewright.host.network.zoo import NetworkTable
 
 STORE_FILE: Final = "studies.sqlite"
 DEFAULT_RUNS: Final = Path("runs")
+
+MODEL_FIELDS: Final = {
+    "model": "MODEL",
+    "layers": "--layers",
+    "compiled": "--compiled",
+    "trust_model": "--trust-model",
+}
+"""What the options that name a model are called in errors from below."""
 
 
 class SpaceName(StrEnum):
@@ -71,70 +78,11 @@ def require_readable(path: Path, field: str) -> None:
 
 
 def read_network(name: str) -> NetworkTable:
-    """A built-in network, or the network of an ONNX file or of a compiled one (.tw).
+    """See `host.compiler.tasks.load_network`."""
+    from tilewright.host.compiler.tasks import load_network
 
-    Raises:
-        WorkloadError: there is no such network or file.
-        UsageError: a file of PyTorch, whose layers only the compiler finds.
-    """
-    from tilewright.host.compiler.read.float_model import is_torch_file
-
-    if is_torch_file(Path(name)):
-        raise UsageError(
-            "is a file of PyTorch: its layers are those of its compiled graph",
-            field="MODEL",
-            value=name,
-            remedy="add --compiled, or export it to ONNX",
-        )
-    if name.lower().endswith(".tw"):
-        from tilewright.host.compiler.pack.artefact import load
-        from tilewright.host.compiler.tasks import network_table
-
-        return network_table(load(Path(name)))
-    if name.lower().endswith(".onnx"):
-        from tilewright.host.network.onnx_layers import load_onnx
-
-        return load_onnx(Path(name))
-    from tilewright.host.network.zoo import load_network
-
-    return load_network(name)
-
-
-def read_compiled_graph(
-    model: str, hw: HwConfig, board: Board, *, trust_model: bool = False
-) -> NetworkTable:
-    """The layers of an ONNX or PyTorch model as a configuration's compiled graph has them.
-
-    Scales do not matter to a schedule, so a float model is quantised with one random input.
-
-    Raises:
-        UsageError: it is compiled already, or no file.
-        WorkloadError: it is no usable model.
-    """
-    if model.lower().endswith(".tw"):
-        raise UsageError(
-            "is compiled already", field="--compiled", value=model, remedy="leave --compiled out"
-        )
-    if not Path(model).is_file():
-        raise UsageError(
-            "needs the path of an ONNX or .pt2 file",
-            field="--compiled",
-            value=model,
-            remedy="check the path; a built-in network has no file: leave --compiled out",
-        )
-    from tilewright.host.compiler.compiled import compile_network
-    from tilewright.host.compiler.frontend import ImportOptions, import_network
-    from tilewright.host.compiler.read.calibration import Calibration
-    from tilewright.host.compiler.tasks import network_table
-    from tilewright.host.lowering import default_schedule
-
-    network = import_network(
-        Path(model),
-        calibration=Calibration(random_samples=1),
-        options=ImportOptions(trust_model=trust_model),
-    )
-    compiled, _ = compile_network(network, hw, board, lambda w: default_schedule(hw, w))
-    return network_table(compiled)
+    with fields_named(MODEL_FIELDS):
+        return load_network(name)
 
 
 def read_board(name: str) -> Board:
@@ -153,19 +101,9 @@ def read_memory(name: str, board: str) -> MemoryModel:
     return load_memory(name)
 
 
-def read_layers(table: NetworkTable, layers: str) -> tuple[Workload, ...]:
-    """The named layers of a network, separated by commas; none named: all of them."""
-    if not layers:
-        return table.workloads
-    wanted = [part.strip() for part in layers.split(",")]
-    if not all(wanted):
-        raise UsageError(
-            "must name layers, separated by commas",
-            field="--layers",
-            value=layers,
-            remedy=f"layers: {', '.join(workload.name for workload in table.workloads)}",
-        )
-    return tuple(table[layer] for layer in dict.fromkeys(wanted))
+def split_layers(layers: str) -> tuple[str, ...]:
+    """The names of ``--layers``, which commas separate."""
+    return tuple(layers.split(",")) if layers else ()
 
 
 def store_location(location: str, runs: Path) -> Path | str:

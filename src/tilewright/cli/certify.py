@@ -11,13 +11,14 @@ import typer
 
 from tilewright.cli.application import app, open_console
 from tilewright.cli.arguments import (
+    MODEL_FIELDS,
     SpaceName,
     read_board,
-    read_layers,
     read_memory,
     read_network,
+    split_layers,
 )
-from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 
 
@@ -52,8 +53,10 @@ def certify(
     from tilewright.tuner.schedule.rules import host_rules
 
     table, target = read_network(network), read_board(board)
+    with fields_named(MODEL_FIELDS):
+        tasks = table.select(split_layers(layers))
     certificate = Certifier(
-        read_layers(table, layers),
+        tasks,
         board=target,
         memory=target.memory if memory == "board" else read_memory(memory, board),
         base=load_hwconfig(base),

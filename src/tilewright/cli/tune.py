@@ -5,36 +5,30 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import UsageError, app, open_console
+from tilewright.cli.application import app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
+    MODEL_FIELDS,
     RunsOption,
     SpaceName,
     StoreOption,
     TrustModelOption,
-    read_board,
-    read_compiled_graph,
-    read_layers,
-    read_memory,
-    read_network,
+    split_layers,
     store_location,
 )
-from tilewright.cli.report import show_report
-from tilewright.host.common.errors import TilewrightError
+from tilewright.cli.report import open_to_read, show_report
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
-    from tilewright.sim.executor.protocol import Executor
     from tilewright.tuner.study.settings import StudySettings
-    from tilewright.tuner.study.warm_start import WarmStart
 
 
 class ModeName(StrEnum):
@@ -66,14 +60,6 @@ class FidelityName(StrEnum):
     DPI = Fidelity.DPI
     TIMING = Fidelity.TIMING
     TWIN = Fidelity.TWIN
-
-
-LONGEST_NAME: Final = 200
-"""Bytes of a study's name, which its report has as file name."""
-
-
-class IncompleteStudyError(TilewrightError):
-    """A study ended before every layer had a valid measurement."""
 
 
 @app.command()
@@ -192,53 +178,33 @@ def tune(
     name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
 ) -> None:
     """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
-    from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.tuner.study.objective import ObjectiveName
-    from tilewright.tuner.study.settings import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode, StudySettings
+    from tilewright.tuner.study.prepare import prepare_settings
 
-    screened = screen is ScreenName.TWIN and fidelity is not FidelityName.TWIN
-    start = load_hwconfig(base if hw is None else hw)
-    if trust_model and not compiled:
-        raise UsageError("needs --compiled", field="--trust-model", remedy="add --compiled")
-    table = (
-        read_compiled_graph(model, start, read_board(board), trust_model=trust_model)
-        if compiled
-        else read_network(model)
-    )
-    target = read_board(board)
-    settings = StudySettings(
-        model=table.name,
-        tasks=read_layers(table, layers),
-        cpu_operators=table.cpu_operators,
-        cpu_macs=table.cpu_macs,
-        board=target,
-        memory=target.memory if memory == "board" else read_memory(memory, board),
-        mode=Mode(mode.value),
-        tuner=tuner,
-        allocator=allocator,
-        objective=ObjectiveName(objective.value),
-        space=space.value,
-        budget=DEFAULT_BUDGET if budget is None else budget,
-        seed=seed,
-        base=start,
-        configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
-        screen="twin" if screened else "none",
-        without=tuple(without or ()),
-    )
-    if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
-        raise UsageError(
-            f"must be printable text of at most {LONGEST_NAME} bytes", field="--name", value=name
-        )
-    if hw is not None and configs is not None and configs > 1:
-        raise UsageError(
-            "--hw fixes the hardware, so there is one configuration",
-            field="--configs",
-            value=configs,
-            remedy="leave one of both out; --base names where a choice of hardware starts",
+    with fields_named({**MODEL_FIELDS, "configs": "--configs"}):
+        settings = prepare_settings(
+            model,
+            board=board,
+            memory=memory,
+            layers=split_layers(layers),
+            compiled=compiled,
+            trust_model=trust_model,
+            hw=hw,
+            base=base,
+            configs=configs,
+            mode=mode.value,
+            tuner=tuner,
+            allocator=allocator,
+            objective=objective.value,
+            space=space.value,
+            budget=budget,
+            seed=seed,
+            screen=screen is ScreenName.TWIN,
+            fidelity=fidelity.value,
+            without=without or (),
         )
     run_tune(
         settings,
-        name or settings.default_name(fidelity=fidelity.value, warm_start=warm_start),
+        name,
         runs,
         store_location(store, runs),
         warm_start=warm_start,
@@ -247,21 +213,6 @@ def tune(
         ray=ray,
         workers=workers,
     )
-
-
-def open_executor(ray: str, workers: int | None) -> Executor:
-    """Processes of this machine, or a cluster whose machines must run the same sources."""
-    from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, rtl_identity
-
-    if ray:
-        from tilewright.sim.executor.ray_executor import RayExecutor
-
-        return RayExecutor(
-            ray, workers, wall_limit_s=WALL_LIMIT_S, retries=RETRIES, fingerprint=rtl_identity
-        )
-    from tilewright.sim.executor.worker import WorkerPool
-
-    return WorkerPool(workers or os.cpu_count() or 1, wall_limit_s=WALL_LIMIT_S, retries=RETRIES)
 
 
 def run_tune(
@@ -276,14 +227,11 @@ def run_tune(
     ray: str,
     workers: int | None,
 ) -> None:
-    """Run a study on real devices, with a progress display, and report it.
-
-    Raises:
-        IncompleteStudyError: the study ended without a network.
+    """Conduct a study with a progress display, and report it.
 
     Args:
         settings: of the study, the warm start left out.
-        name: of the study.
+        name: of the study; empty: made from the settings.
         runs: folder of the report.
         location: of the store.
         warm_start: STORE[:STUDY] to begin with; empty: none.
@@ -291,88 +239,43 @@ def run_tune(
         fidelity: what measures or confirms.
         ray: address of a cluster; empty: this machine.
         workers: worker processes; None: one a core.
-    """
-    from tilewright.host.common.printable import printable
-    from tilewright.tuner.measure.oracle import DeviceOracle
-    from tilewright.tuner.measure.twin_oracle import TwinOracle
-    from tilewright.tuner.report.progress import ProgressDisplay
-    from tilewright.tuner.report.tuned_share import share_lines
-    from tilewright.tuner.schedule.rules import host_rules
-    from tilewright.tuner.store.store import Store
-    from tilewright.tuner.study.study import run_study
-
-    console = open_console()
-    if fidelity != FidelityName.TWIN and not ray:
-        _require_tools()  # the search may take an hour: it must not end in a missing tool
-    if warm_start:
-        settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
-    with Store(
-        location, waiting=lambda text: console.print(text, highlight=False, markup=False)
-    ) as store:
-        screen = TwinOracle(workers) if settings.screen == "twin" else None
-        oracle = DeviceOracle(fidelity, open_executor(ray, workers))
-        for line in filter(None, share_lines(settings.to_mapping())):
-            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
-        how = f"search on twin, confirmed on {fidelity}" if screen else f"every trial on {fidelity}"
-        console.print(
-            f"tuner {settings.tuner}, allocator {settings.allocator}, {how}", highlight=False
-        )
-        try:
-            with ProgressDisplay(settings, console) as display:
-                study = run_study(
-                    name,
-                    settings,
-                    store=store,
-                    oracle=oracle,
-                    rules=host_rules(),
-                    listener=display,
-                    screen=screen,
-                    seconds=seconds,
-                )
-        except KeyboardInterrupt:
-            console.print(
-                f"stopped; every finished trial is stored. The same command resumes study {name}.",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
-            raise
-        finally:
-            oracle.close()
-            if screen is not None:
-                screen.close()
-        if not show_report(store, study.name, None, runs):
-            raise IncompleteStudyError(
-                "no configuration has a valid measurement of every layer",
-                field=study.name,
-                remedy="its report tells why trials failed; raise --budget or --seconds, or run "
-                "the same command again if it was stopped",
-            )
-
-
-def _require_tools() -> None:
-    """Fail now, as a build would later.
 
     Raises:
-        ToolError: Verilator or the C++ compiler is missing.
+        IncompleteStudyError: the study ended without a network.
     """
-    from tilewright.sim.tools.toolchain import find_compiler, find_verilator
+    from tilewright.tuner.report.progress import ProgressDisplay
+    from tilewright.tuner.report.tuned_share import share_lines
+    from tilewright.tuner.study.conduct import conduct, incomplete, study_name
 
-    find_verilator()
-    find_compiler()
+    console = open_console()
 
+    def say(text: str) -> None:
+        console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
-def _warm_start(source: str, location: Path | str, name: str, settings: StudySettings) -> WarmStart:
-    """The trials to begin with: those that the study began with, when it is taken up again."""
-    from tilewright.tuner.store.store import Store
-    from tilewright.tuner.study.confirmation import screening_name
-    from tilewright.tuner.study.warm_start import read_warm_start
-
-    wanted = screening_name(name) if settings.screen != "none" else name
-    earlier = None
-    if "://" in str(location) or Path(location).exists():
-        with Store(location) as store:
-            for study in store.studies():
-                if study.name == wanted:
-                    earlier = study.settings.get("warm_start")
-    return read_warm_start(source, name=name, earlier=earlier)
+    with fields_named({"name": "--name"}):
+        name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
+    for line in filter(None, share_lines(settings.to_mapping())):
+        say(line)
+    screened = settings.screen == "twin"
+    how = f"search on twin, confirmed on {fidelity}" if screened else f"every trial on {fidelity}"
+    say(f"tuner {settings.tuner}, allocator {settings.allocator}, {how}")
+    try:
+        with ProgressDisplay(settings, console) as display:
+            found = conduct(
+                settings,
+                name,
+                location,
+                fidelity=fidelity,
+                listener=display,
+                workers=workers,
+                cluster=ray,
+                seconds=seconds,
+                warm_start=warm_start,
+                waiting=say,
+            )
+    except KeyboardInterrupt:
+        say(f"stopped; every finished trial is stored. The same command resumes study {name}.")
+        raise
+    with open_to_read(location) as store:
+        if not show_report(store, found, None, runs):
+            raise incomplete(found)

@@ -20,10 +20,9 @@ from tilewright.host.network import golden
 from tilewright.sim.executor import ray_executor
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
-from tilewright.tuner.measure import oracle
-from tilewright.tuner.schedule import rules
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.store.store import Store
+from tilewright.tuner.study import conduct
 from tilewright.tuner.study.settings import StudySettings
 
 TINY_LAYERS = [
@@ -52,8 +51,8 @@ def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         made["oracle"] = made.get("next") or AnalyticOracle()
         return made["oracle"]
 
-    monkeypatch.setattr(oracle, "DeviceOracle", make)
-    monkeypatch.setattr(rules, "host_rules", lambda: RULES)
+    monkeypatch.setattr(conduct, "DeviceOracle", make)
+    monkeypatch.setattr(conduct, "host_rules", lambda: RULES)
     return made
 
 
@@ -413,7 +412,7 @@ def test_ray_goes_to_the_cluster_of_its_address(
     assert result.exit_code == 0, result.output
     ((words, limits),) = asked
     assert words == ("head:6379", 9)
-    assert limits["fingerprint"]() == oracle.rtl_identity()
+    assert limits["fingerprint"]() == conduct.rtl_identity()
 
 
 def test_ray_that_is_not_installed_is_named_with_its_extra(

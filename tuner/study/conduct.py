@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conduct a study on real devices: its store, its warm start, its oracles and their workers.
+
+`study.run_study` brings a study to its end on oracles that it is given; this is where the oracles
+of this machine, or of a cluster, come from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.sim.executor.protocol import Executor
+from tilewright.sim.executor.worker import WorkerPool
+from tilewright.sim.tools.toolchain import find_compiler, find_verilator
+from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
+from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.confirmation import screening_name
+from tilewright.tuner.study.session import Listener, StudyError
+from tilewright.tuner.study.settings import StudySettings
+from tilewright.tuner.study.study import run_study
+from tilewright.tuner.study.warm_start import WarmStart, read_warm_start
+
+LONGEST_NAME: Final = 200
+"""Bytes of a study's name, which its report has as file name."""
+
+
+class IncompleteStudyError(TilewrightError):
+    """A study ended before every layer had a valid measurement."""
+
+
+def conduct(
+    settings: StudySettings,
+    name: str,
+    location: Path | str,
+    *,
+    fidelity: str,
+    listener: Listener,
+    workers: int | None = None,
+    cluster: str = "",
+    seconds: float | None = None,
+    warm_start: str = "",
+    waiting: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Run a study to the end of its budget, or take it up where it was left.
+
+    Args:
+        settings: of the study, the warm start left out.
+        name: of the study; empty: made from the settings.
+        location: of the store: the path of a SQLite file or a URL.
+        fidelity: what measures or confirms.
+        listener: who is told.
+        workers: worker processes; None: one per core.
+        cluster: address of a Ray cluster to measure on; empty: this machine.
+        seconds: start no new trial of the search after so long; None: no limit.
+        warm_start: STORE[:STUDY] to begin with; empty: none.
+        waiting: told when the store is locked or does not answer.
+
+    Returns:
+        The name of the study that holds the result: that of a stopped screening is its own.
+
+    Raises:
+        StudyError: the name cannot be used, or see `run_study`.
+        ToolError: Verilator or the C++ compiler is missing.
+        StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
+    """
+    name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
+    if fidelity != "twin" and not cluster:  # the search may take an hour: it must not end here
+        find_verilator()
+        find_compiler()
+    if warm_start:
+        settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
+    with Store(location, waiting=waiting) as store:
+        screen = TwinOracle(workers) if settings.screen == "twin" else None
+        oracle = DeviceOracle(fidelity, open_executor(cluster, workers))
+        try:
+            study = run_study(
+                name,
+                settings,
+                store=store,
+                oracle=oracle,
+                rules=host_rules(),
+                listener=listener,
+                screen=screen,
+                seconds=seconds,
+            )
+        finally:
+            oracle.close()
+            if screen is not None:
+                screen.close()
+    return study.name
+
+
+def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start: str) -> str:
+    """The name that a user gave a study, or the one that follows from its settings.
+
+    Raises:
+        StudyError: it cannot be the name of a report's file.
+    """
+    if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+        raise StudyError(
+            f"must be printable text of at most {LONGEST_NAME} bytes", field="name", value=name
+        )
+    return name or settings.default_name(fidelity=fidelity, warm_start=warm_start)
+
+
+def open_executor(cluster: str, workers: int | None) -> Executor:
+    """Processes of this machine, or a cluster whose machines must run the same sources."""
+    if cluster:
+        from tilewright.sim.executor.ray_executor import RayExecutor  # noqa: PLC0415  (optional)
+
+        return RayExecutor(
+            cluster, workers, wall_limit_s=WALL_LIMIT_S, retries=RETRIES, fingerprint=rtl_identity
+        )
+    return WorkerPool(workers or os.cpu_count() or 1, wall_limit_s=WALL_LIMIT_S, retries=RETRIES)
+
+
+def incomplete(name: str) -> IncompleteStudyError:
+    """What is said of a study without a network."""
+    return IncompleteStudyError(
+        "no configuration has a valid measurement of every layer",
+        field=name,
+        remedy="its report tells why trials failed; raise --budget or --seconds, or run the same "
+        "command again if it was stopped",
+    )
+
+
+def _warm_start(source: str, location: Path | str, name: str, settings: StudySettings) -> WarmStart:
+    """The trials to begin with: those that the study began with, when it is taken up again."""
+    wanted = screening_name(name) if settings.screen != "none" else name
+    earlier = None
+    if "://" in str(location) or Path(location).exists():
+        with Store(location) as store:
+            for study in store.studies():
+                if study.name == wanted:
+                    earlier = study.settings.get("warm_start")
+    return read_warm_start(source, name=name, earlier=earlier)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's settings from what a user names: networks, boards, memories, configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tilewright.host.compiler.tasks import load_compiled_graph, load_network
+from tilewright.host.machine.board import Board, MemoryModel, load_board, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.network_table import NetworkTable
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.settings import (
+    DEFAULT_ALLOCATOR,
+    DEFAULT_BUDGET,
+    DEFAULT_CONFIGS,
+    DEFAULT_TUNER,
+    Mode,
+    SettingsError,
+    StudySettings,
+)
+
+DEFAULT_BASE = "pynq-16x16"
+"""Configuration that a study starts from unless another one is named."""
+
+
+def prepare_settings(
+    model: str | Path | NetworkTable | Workload,
+    *,
+    board: str | Path | Board = "pynq-z2",
+    memory: str | Path | MemoryModel = "board",
+    layers: Sequence[str] = (),
+    compiled: bool = False,
+    trust_model: bool = False,
+    hw: str | Path | HwConfig | None = None,
+    base: str | Path | HwConfig = DEFAULT_BASE,
+    configs: int | None = None,
+    mode: str = Mode.SHARED,
+    tuner: str = DEFAULT_TUNER,
+    allocator: str = DEFAULT_ALLOCATOR,
+    objective: str = ObjectiveName.LATENCY,
+    space: str = "full",
+    budget: int | None = None,
+    seed: int = 0,
+    screen: bool = True,
+    fidelity: str = "rtl",
+    without: Iterable[str] = (),
+) -> StudySettings:
+    """Look up what is named, and put a study's settings together.
+
+    Args:
+        model: a network by name or path, one that is loaded, or a single layer.
+        board: by name or path, or one that is loaded.
+        memory: ``board``: the board's; or a memory by name or path, or one that is loaded.
+        layers: the network's layers to tune; none: all.
+        compiled: take the layers of the compiled graph of a model file.
+        trust_model: read any PyTorch file; needs ``compiled``.
+        hw: the only configuration; None: configurations are searched.
+        base: configuration that the search starts from; ``hw`` takes its place.
+        configs: configurations that are measured at most; None: `DEFAULT_CONFIGS`.
+        mode: ``shared`` or ``per-layer``.
+        tuner: name of the search algorithm.
+        allocator: who decides which task gets the next measurements.
+        objective: what is minimised: ``latency``, ``edp`` or ``area``.
+        space: kind of schedule space.
+        budget: measurements; None: `DEFAULT_BUDGET`.
+        seed: of every random choice.
+        screen: search on the twin and confirm on ``fidelity``.
+        fidelity: what measures or confirms; on the twin itself nothing is screened.
+        without: parts of the default tuner that are switched off.
+
+    Raises:
+        TilewrightError: something named does not exist, or two settings contradict each other.
+    """
+    if trust_model and not compiled:
+        raise SettingsError(
+            "needs the compiled graph", field="trust_model", remedy="add --compiled"
+        )
+    if hw is not None and configs is not None and configs > 1:
+        raise SettingsError(
+            "--hw fixes the hardware, so there is one configuration",
+            field="configs",
+            value=configs,
+            remedy="leave one of both out; --base names where a choice of hardware starts",
+        )
+    target = board if isinstance(board, Board) else load_board(board)
+    named = base if hw is None else hw
+    start = named if isinstance(named, HwConfig) else load_hwconfig(named)
+    table = _table(model, start, target, compiled=compiled, trust_model=trust_model)
+    return StudySettings(
+        model=table.name,
+        tasks=table.select(layers),
+        cpu_operators=table.cpu_operators,
+        cpu_macs=table.cpu_macs,
+        board=target,
+        memory=memory_of(target, memory),
+        mode=Mode(mode),
+        tuner=tuner,
+        allocator=allocator,
+        objective=ObjectiveName(objective),
+        space=space,
+        budget=DEFAULT_BUDGET if budget is None else budget,
+        seed=seed,
+        base=start,
+        configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
+        screen="twin" if screen and fidelity != "twin" else "none",
+        without=tuple(without),
+    )
+
+
+def memory_of(board: Board, memory: str | Path | MemoryModel) -> MemoryModel:
+    """A memory by name, ``board``: that of the board.
+
+    Raises:
+        ConfigError: there is no such memory.
+    """
+    if isinstance(memory, MemoryModel):
+        return memory
+    return board.memory if str(memory) == "board" else load_memory(memory)
+
+
+def _table(
+    model: str | Path | NetworkTable | Workload,
+    hw: HwConfig,
+    board: Board,
+    *,
+    compiled: bool,
+    trust_model: bool,
+) -> NetworkTable:
+    if isinstance(model, NetworkTable):
+        return model
+    if isinstance(model, Workload):
+        return NetworkTable(name=model.name, workloads=(model,))
+    if compiled:
+        return load_compiled_graph(model, hw, board, trust_model=trust_model)
+    return load_network(model)
