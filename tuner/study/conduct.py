@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
@@ -71,13 +72,13 @@ def conduct(
         StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
     """
     name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
-    if fidelity != "twin" and not cluster:  # the search may take an hour: it must not end here
+    if fidelity != Fidelity.TWIN and not cluster:  # a search of an hour must not end here
         find_verilator()
         find_compiler()
     if warm_start:
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
     with Store(location, waiting=waiting) as store:
-        screen = TwinOracle(workers) if settings.screen == "twin" else None
+        screen = TwinOracle(workers) if settings.screen == Fidelity.TWIN else None
         oracle = DeviceOracle(fidelity, open_executor(cluster, workers))
         try:
             study = run_study(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tilewright.host.compiler.tasks import load_compiled_graph, load_network
 from tilewright.host.machine.board import Board, MemoryModel, load_board, load_memory
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
@@ -45,7 +46,7 @@ def prepare_settings(
     budget: int | None = None,
     seed: int = 0,
     screen: bool = True,
-    fidelity: str = "rtl",
+    fidelity: str = Fidelity.RTL,
     without: Iterable[str] = (),
 ) -> StudySettings:
     """Look up what is named, and put a study's settings together.
@@ -105,7 +106,7 @@ def prepare_settings(
         seed=seed,
         base=start,
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
-        screen="twin" if screen and fidelity != "twin" else "none",
+        screen=Fidelity.TWIN.value if screen and fidelity != Fidelity.TWIN else "none",
         without=tuple(without),
     )
 
