@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/results/tuners-study.md from the JSON of `bench/tuners.py`: no figure is typed by hand.
+"""docs/results/tuners-study-tables.md from the JSON of `bench/tuners.py`.
 
-python -m tilewright.bench.arena.document build/bench/tuners.json docs/results/tuners-study.md
+No figure is typed by hand:
+
+    python -m tilewright.bench.arena.document build/bench/tuners.json \
+        docs/results/tuners-study-tables.md
 
 Several JSON files (other tuners, tasks, seeds or arms) make one page.
 """
@@ -23,8 +26,9 @@ from tilewright.bench.arena.sections import Study
 from tilewright.host.common.errors import ConfigError
 
 _ORIGIN: Final = (
-    "Written by `python -m tilewright.bench.arena.document` from the JSON of `bench/tuners.py`; "
-    "edit neither figure nor text here. To repeat it:"
+    "The answer of this study is on [its own page](tuners-study.md). This page holds every table "
+    "behind it. `python -m tilewright.bench.arena.document` writes it from the JSON files of "
+    "`bench/tuners.py`; edit neither figures nor text here."
 )
 
 
@@ -59,6 +63,8 @@ def document(study: Study) -> str:
         sections.confirmations_section(study),
         sections.published_section(study),
         sections.rules_section(study),
+        _commands(parts := study["conditions"]["parts"]),
+        _planning(parts),
     )
     return "\n\n".join(text for text in parts if text) + "\n"
 
@@ -68,21 +74,9 @@ def _opening(study: Study) -> str:
     parts = conditions["parts"]
     missing = sum(part["runs_missing"] for part in parts)
     failures = list(dict.fromkeys(text for part in parts for text in part["failures"]))
-    files = _files(parts)
-    commands = [
-        f"$ python bench/tuners.py {_arguments(part)} --json {file}"
-        for part, file in zip(parts, files, strict=True)
-    ]
     lines = [
-        "# Tuners, judged by the exhaustive optimum",
+        "# Study of tuners: all tables",
         _ORIGIN,
-        (
-            "```console\n"
-            + "\n".join(commands)
-            + "\n$ python -m tilewright.bench.arena.document "
-            + " ".join(files)
-            + " docs/results/tuners-study.md --html build/bench/tuners.html\n```"
-        ),
         (
             f"Track *{conditions['track']}*: {_track(conditions)} Space `{conditions['space']}`, "
             f"{conditions['memory']}, asks of {conditions['batch']}, the same "
@@ -95,11 +89,28 @@ def _opening(study: Study) -> str:
             f"**Incomplete**: {missing:,} runs of the plan were not made in the time given. Every "
             "figure is of the runs that were; the tables say how many."
         )
-    if notes := [part["note"] for part in parts if part.get("note")]:
-        lines.append("How this study came about:\n\n" + bullets(notes))
     if failures:
         lines.append("Runs that ended with an error:\n\n" + bullets(failures))
     return "\n\n".join(lines)
+
+
+def _commands(parts: Sequence[Mapping[str, Any]]) -> str:
+    files = _files(parts)
+    runs = [
+        f"$ python bench/tuners.py {_arguments(part)} --json {file}"
+        for part, file in zip(parts, files, strict=True)
+    ]
+    page = (
+        f"$ python -m tilewright.bench.arena.document {' '.join(files)} "
+        "docs/results/tuners-study-tables.md --html build/bench/tuners.html"
+    )
+    return "## How to repeat\n\n```console\n" + "\n".join([*runs, page]) + "\n```"
+
+
+def _planning(parts: Sequence[Mapping[str, Any]]) -> str:
+    """What decided which runs were made; empty when nothing was noted."""
+    notes = [part["note"] for part in parts if part.get("note")]
+    return f"## How the runs were planned\n\n{bullets(notes)}" if notes else ""
 
 
 def _files(parts: Sequence[Mapping[str, Any]]) -> list[str]:

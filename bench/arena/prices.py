@@ -38,19 +38,19 @@ PRICES: Final[Mapping[str, Price]] = {
         seconds_per_cycle=1 / 736_872,
         source="docs/explanation/measurement.md: full RTL, assertions off, 736,872 cycles per CPU "
         "second; docs/how-to/scaling.md: median of lowering, image, transfer and comparison. "
-        "Builds of the simulators (seconds a configuration, shared by all tuners) are not included",
+        "Builds of the simulators (seconds per configuration, shared by all) are not included",
     ),
     "twin": Price(
         seconds_per_trial=1 / 200,
         seconds_per_cycle=0.0,
-        source="measured with native lowering on the memory of pynq-z2: 95 to 1,000 schedules a "
+        source="measured with native lowering on the memory of pynq-z2: 95 to 1,000 schedules per "
         "CPU second, about 200 on the layers that take most of the time",
     ),
     "board": Price(
         seconds_per_trial=0.5,
         seconds_per_cycle=10e-9,
-        source="assumed, no board was at hand: half a second of upload, reset and read-back a "
-        "trial, 100 MHz; bitstreams (hours a configuration) are not included",
+        source="assumed, no board was at hand: half a second of upload, reset and read-back "
+        "per trial, 100 MHz; bitstreams (hours per configuration) are not included",
     ),
 }
 """Core-seconds, or board-seconds, of one measurement."""
@@ -59,7 +59,7 @@ PRICES: Final[Mapping[str, Price]] = {
 def break_even(
     overhead: float, trials: float, other_overhead: float, other_trials: float
 ) -> float | None:
-    """Seconds a trial above which a tuner with fewer trials and more overhead is the cheaper one.
+    """Seconds per trial above which a tuner with fewer trials and more overhead is the cheaper one.
 
     Args:
         overhead: core-seconds of the tuner to the target.

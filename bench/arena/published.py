@@ -27,8 +27,8 @@ class Published:
 
 
 _DCO = (
-    "VTA++ simulator, 1,000 measurements (not said whether a task or a network), mean and best of "
-    "AlexNet, VGG-11/13/16/19, ResNet-18/34; from slides and abstract"
+    "VTA++ simulator, 1,000 measurements (not said whether per task or per network), mean and best "
+    "of AlexNet, VGG-11/13/16/19, ResNet-18/34; from slides and abstract"
 )
 
 PUBLISHED: Final = (

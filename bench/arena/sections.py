@@ -299,7 +299,7 @@ def tests_section(study: Study) -> str:
         "## Paired tests\n\nWilcoxon's signed-rank test (Pratt) on measurements to 1 %; runs "
         "without the target count as one more than the smaller budget. *Runs* pairs by task and "
         "seed, which share the first points: it speaks of seeds on these tasks. *Task medians* has "
-        "one pair a task: it speaks of tasks like these. Holm's correction over all "
+        "one pair per task: it speaks of tasks like these. Holm's correction over all "
         f"{len(tests)} pairs of tuners, of which {ties} are ties by runs and {ties_of_tasks} by "
         f"task medians at {100 * SIGNIFICANCE:g} %. A cell of a test: pairs in which the tuner of "
         "the heading needs fewer, more; corrected p; verdict on it. The ratios say how many times "
@@ -368,8 +368,8 @@ def costs_section(study: Study) -> str:
         + _costs(study["summary"])
         + "\n\nPrices of a measurement:\n\n"
         + bullets(
-            f"*{name}*: {p['seconds_per_trial']:g} s a trial and {p['seconds_per_cycle']:.3g} s a "
-            f"cycle; {p['source']}"
+            f"*{name}*: {p['seconds_per_trial']:g} s per trial and "
+            f"{p['seconds_per_cycle']:.3g} s per cycle; {p['source']}"
             for name, p in prices.items()
         )
     )
@@ -406,7 +406,7 @@ def networks_section(study: Study) -> str:
         "below 100 % a figure is of those layers and not of the network; networks below "
         f"{LEAST_COVERAGE} % are left out. Compile time runs until "
         "a layer is within 1 % of its optimum, or to the end of the budget. All are compared "
-        f"after {summary['network_budget']} measurements a layer{' and again' if full else ''}"
+        f"after {summary['network_budget']} measurements per layer{' and again' if full else ''}"
         f"{at_full}; tuners of smaller budgets are left out.\n\n" + "\n\n".join(parts)
     )
 
@@ -512,7 +512,7 @@ def arms_section(study: Study) -> str:
             row.append(f"{or_more(figures[name]['trials_to_1pct'])}{note}")
         rows.append(row)
     return (
-        "## Arms and noise\n\nMedian measurements to 1 % on hard tasks; a row is of the tasks and "
+        "## Arms and noise\n\nMedian measurements to 1 % on hard tasks; a row holds the tasks and "
         "seeds that the tuner ran under all its conditions, up to its smallest budget there. "
         "*As-published*: every point may be proposed, illegal ones are charged and answered with "
         "nothing. *Noise*: standard deviation of a measurement's logarithm, the same error for "
@@ -607,7 +607,8 @@ def _readings(study: Study) -> str:
     if not summary["readings"]:
         return ""
     header = (
-        "network", "layers run", "of its MACs", "seeds", "1,000 a layer, %", "1,000 a network, %",
+        "network", "layers run", "of its MACs", "seeds",
+        "1,000 per layer, %", "1,000 per network, %",
     )  # fmt: skip
     return (
         "\n\n### DCOC at 1,000 measurements, both readings\n\nThroughput of `dcoc` over `autotvm` "
@@ -634,7 +635,7 @@ def _ours(summary: Mapping[str, Any], published: Published) -> str:
         pairs = [
             f"`{t}` {or_more(figures[key][t])}" for t in (tuner, REFERENCE) if t in figures[key]
         ]
-        return ", ".join(pairs) + " measurements a task to 1 %" if pairs else "-"
+        return ", ".join(pairs) + " measurements per task to 1 %" if pairs else "-"
     sign = -1 if key == "compile_time_reduction_pct" else 1  # published as a change, not a saving
     values = {n: sign * tuners[tuner] for n, tuners in figures[key].items() if tuner in tuners}
     found = ", ".join(f"{n} {signed(value)} %" for n, value in values.items())
