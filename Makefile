@@ -55,6 +55,16 @@ $(DEV_READY): $(RUN_READY) $(LOCKS)/dev.txt $(LOCKS)/bare-dev.txt $(LOCKS)/torch
 	@$(LOCKED) --no-build-isolation --ignore-requires-python -r $(LOCKS)/bare-dev.txt
 	@touch $@
 
+DOCS_READY := $(VENV)/.docs-ready
+$(DOCS_READY): $(RUN_READY) $(LOCKS)/docs.txt
+	@$(LOCKED) --no-build-isolation -r $(LOCKS)/docs.txt
+	@touch $@
+
+# NO_MKDOCS_2_WARNING: Material tells of a release of MkDocs that is not the locked one.
+docs: $(DOCS_READY) ## build the site into build/site (index.html opens without a server)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
+	@echo 'site: build/site/index.html'
+
 doctor: $(RUN_READY) ## check the tools and say how to get what is missing
 	@$(TW) doctor
 
@@ -157,4 +167,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate lock release clean

