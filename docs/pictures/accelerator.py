@@ -2,7 +2,8 @@
 """Block diagram of the accelerator, held against the RTL.
 
 Where a block stands is written here. That it exists, and that an arrow stands for a signal that one
-instance drives and the other reads, is read from the sources: an arrow without a signal is an error.
+instance drives and the other reads, is read from the sources: an arrow without a signal is an
+error.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ BLOCKS: Final = {
     "u_param": (510, 436, 90, 46, "PARAM", "scale, bias"),
     "u_res": (610, 436, 90, 46, "RES", "residuals"),
     "u_out": (710, 436, 90, 46, "OUT", "int8 results"),
-    "u_read": (210, 140, 290, 62, "AXI read", "fetch before load, data in order,", "several bursts in flight"),
+    "u_read": (210, 140, 290, 62, "AXI read", "fetch before load,", "data in order"),
 }  # fmt: skip
 UNITS: Final = ("u_load", "u_gemm", "u_vector", "u_store")
 MEMORIES: Final = ("u_uop", "u_inp", "u_wgt", "u_param", "u_res", "u_acc", "u_out")
 
 # From, to: what flows. Drawn below by hand; each is looked for in the RTL.
 FLOWS: Final = (
-    ("u_regs", "u_control"), ("u_control", "u_fetch"), ("u_read", "u_fetch"), ("u_fetch", "u_queue"),
-    ("u_read", "u_load"), *(("u_queue", unit) for unit in UNITS),
+    ("u_regs", "u_control"), ("u_control", "u_fetch"), ("u_read", "u_fetch"),
+    ("u_fetch", "u_queue"), ("u_read", "u_load"), *(("u_queue", unit) for unit in UNITS),
     *((unit, "u_tokens") for unit in UNITS), *(("u_tokens", unit) for unit in UNITS),
     *(("u_load", memory) for memory in ("u_uop", "u_inp", "u_wgt", "u_param", "u_res", "u_acc")),
     ("u_uop", "u_gemm"), ("u_inp", "u_gemm"), ("u_wgt", "u_gemm"), ("u_gemm", "u_acc"),

@@ -34,7 +34,7 @@ def draw(theme: str) -> str:
         raise ValueError(f"no folder {', '.join(gone)}: change docs/pictures/loop.py")
     art = Drawing(
         width=825, height=346, theme=theme,
-        title="The closed loop: tuner, legality, lowering, RTL in Verilator, counters, store, report",
+        title="The closed loop: tuner, legality, lowering, the RTL, counters, store, report",
     )  # fmt: skip
     art.text(30, 36, "The closed loop", size=16, bold=True)
     art.text(30, 58, "A point is a configuration of the RTL and a schedule for each layer.",
@@ -48,5 +48,7 @@ def draw(theme: str) -> str:
     art.line([(630, 270), (595, 270)], width=1.5, arrow=True)
     art.line([(430, 270), (395, 270)], width=1.5, arrow=True)
     art.line([(512, 232), (512, 200), (112, 200), (112, 160)], colour="blue", width=1.5, arrow=True)
-    art.text(300, 193, "tells the tuner: cycles of this point", size=12, colour="blue", anchor="middle")
+    art.text(
+        300, 193, "tells the tuner: cycles of this point", size=12, colour="blue", anchor="middle"
+    )
     return art.svg()

@@ -22,8 +22,8 @@ _HEAD: Final = """# Command line
 Every command, as `tilewright COMMAND --help` tells it. This page is generated from the application.
 
 An error that you can mend is one line on standard error: the rule, the field, the value, the
-remedy; all of them are in [error messages](errors.md). The exit code is 0 when all went well, 1 when
-a check failed, 2 when something that you gave cannot be used.
+remedy; all of them are in [error messages](errors.md). The exit code is 0 when all went well, 1
+when a check failed, 2 when something that you gave cannot be used.
 """
 
 
@@ -67,8 +67,7 @@ def _table(command: Any) -> Iterator[str]:
     rows = [
         (_names(parameter), _values(parameter), _default(parameter), _text(parameter.help))
         for parameter in command.params
-        if not getattr(parameter, "hidden", False)
-        and not parameter.name.endswith("_completion")
+        if not getattr(parameter, "hidden", False) and not parameter.name.endswith("_completion")
     ]
     if rows:
         yield "| | values | default | meaning |\n|---|---|---|---|"

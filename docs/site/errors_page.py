@@ -24,9 +24,9 @@ SHORTEST_REMEDY: Final = 3
 
 _HEAD: Final = """# Error messages
 
-Every error that Tilewright raises on purpose has one form: *field: rule, not value; remedy*. All are
-subclasses of `TilewrightError`. This page is generated from the sources: `...` stands for what a
-message says about the case at hand. Rules of a configuration are in
+Every error that Tilewright raises on purpose has one form: *field: rule, not value; remedy*. All
+are subclasses of `TilewrightError`. This page is generated from the sources: `...` stands for what
+a message says about the case at hand. Rules of a configuration are in
 [configuration](configuration.md), errors that the accelerator itself reports in
 [registers](registers.md).
 """
@@ -137,7 +137,14 @@ def _remedy(text: str) -> str:
 
 def _cell(text: str) -> str:
     one_line = " ".join(text.split())
-    for sign, shown in (("\\", "&#92;"), ("|", "&#124;"), ("<", "&lt;"), ("*", "&#42;"), ("_", "&#95;"), ("[", "&#91;")):
+    for sign, shown in (
+        ("\\", "&#92;"),
+        ("|", "&#124;"),
+        ("<", "&lt;"),
+        ("*", "&#42;"),
+        ("_", "&#95;"),
+        ("[", "&#91;"),
+    ):
         one_line = one_line.replace(sign, shown)
     return one_line
 

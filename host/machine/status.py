@@ -14,7 +14,7 @@ from tilewright.host.machine.registers import (
     WaitState,
 )
 
-_REMEDY: Final = {
+REMEDIES: Final = {
     ErrorCode.ILLEGAL_OPCODE: "check that the instruction region was not overwritten",
     ErrorCode.SRAM_RANGE: "use smaller tiles or larger buffers",
     ErrorCode.DRAM_RANGE: "check offsets, strides and the size of the memory image",
@@ -65,7 +65,7 @@ class DeviceStatusError(DeviceError):
         super().__init__(
             rule,
             field=f"{unit.name.lower()}, instruction {instruction}",
-            remedy=_REMEDY.get(code, ""),
+            remedy=REMEDIES.get(code, ""),
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site of the documents builds strictly, is complete, and needs no network to be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from tilewright.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+
+import errors_page  # noqa: E402  (a file of the documents)
+import root_pages  # noqa: E402  (see above)
+
+LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?([^\"'\s>]+)")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def pages(site: Path) -> dict[str, str]:
+    return {
+        path.relative_to(site).as_posix(): path.read_text(encoding="utf-8")
+        for path in site.rglob("*.html")
+    }
+
+
+def test_every_page_is_built(site):
+    built = set(pages(site))
+    wanted = {
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        for path in (ROOT / "docs").rglob("*.md")
+    }
+    generated = {"reference/cli.html", "reference/errors.html", "CONTRIBUTING.html"}
+    assert wanted | generated <= built
+
+
+def test_no_page_loads_anything_from_elsewhere(site):
+    told = {
+        (name, target)
+        for name, text in pages(site).items()
+        for target in LOADED.findall(text)
+        if re.match(r"(https?:)?//", target) and "canonical" not in target
+    }
+    assert not told
+    styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
+    assert not re.search(r"url\([\"']?https?:", styles)
+
+
+def test_every_command_and_option_is_in_the_reference(site):
+    text = pages(site)["reference/cli.html"]
+    for name, command in typer.main.get_command(app).commands.items():
+        assert f"<code>tilewright {name}</code>" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or f"<code>{option}</code>" in text, option
+
+
+def test_every_class_of_errors_and_its_messages_are_in_the_reference(site):
+    text = pages(site)["reference/errors.html"]
+    kinds = errors_page.error_kinds()
+    assert {"TilewrightError", "ConfigError", "DeviceStatusError", "UsageError"} <= set(kinds)
+    assert all(f"<code>{name}</code>" in text for name in kinds)
+    assert "a trace needs a device with time" in text
+    assert "leave out --device reference" in text
+
+
+def test_links_out_of_the_documents_lead_to_the_pages_of_the_site():
+    mended = root_pages.linked
+    assert mended("[a](../../SECURITY.md)", "docs/how-to/x.md") == "[a](../SECURITY.md)"
+    assert mended("[a](docs/how-to/x.md#b)", "CHANGELOG.md") == "[a](how-to/x.md#b)"
+    assert mended("[a](../results/x.md)", "docs/how-to/x.md") == "[a](../results/x.md)"
+    assert mended("[a](../../Makefile)", "docs/how-to/x.md") == "`Makefile`"
+    assert mended("[a](../../gone.md)", "docs/how-to/x.md") == "[a](../../gone.md)"
+    assert mended("[a](https://x.org/y.md)", "docs/x.md") == "[a](https://x.org/y.md)"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_the_search_works_in_pages_that_are_opened_as_files(site, tmp_path):
+    words = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    done = subprocess.run(
+        [
+            "chromium", *words, "--virtual-time-budget=20000", "--dump-dom",
+            f"file://{site}/index.html?q=watchdog",
+        ],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert "matching documents" in done.stdout
+    assert "reference/registers.html" in done.stdout.split("md-search-result__meta")[1]
