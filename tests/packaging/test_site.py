@@ -88,12 +88,14 @@ def test_every_class_of_errors_and_its_messages_are_in_the_reference(site):
 
 def test_links_out_of_the_documents_lead_to_the_pages_of_the_site():
     mended = root_pages.linked
-    assert mended("[a](../../SECURITY.md)", "docs/how-to/x.md") == "[a](../SECURITY.md)"
-    assert mended("[a](docs/how-to/x.md#b)", "CHANGELOG.md") == "[a](how-to/x.md#b)"
-    assert mended("[a](../results/x.md)", "docs/how-to/x.md") == "[a](../results/x.md)"
-    assert mended("[a](../../Makefile)", "docs/how-to/x.md") == "`Makefile`"
-    assert mended("[a](../../gone.md)", "docs/how-to/x.md") == "[a](../../gone.md)"
-    assert mended("[a](https://x.org/y.md)", "docs/x.md") == "[a](https://x.org/y.md)"
+    assert mended("[a](../../SECURITY.md)", "docs/how-to/tuning.md") == "[a](../SECURITY.md)"
+    assert mended("[a](docs/how-to/tuning.md#b)", "CHANGELOG.md") == "[a](how-to/tuning.md#b)"
+    assert mended("[a](../results/x.md)", "docs/how-to/tuning.md") == "[a](../results/x.md)"
+    assert mended("[a](../../Makefile)", "docs/how-to/tuning.md") == "`Makefile`"
+    assert mended("[a](../../gone.md)", "docs/how-to/tuning.md") == "[a](../../gone.md)"
+    assert (
+        mended("[a](https://x.org/y.md)", "docs/results/synthesis.md") == "[a](https://x.org/y.md)"
+    )
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
