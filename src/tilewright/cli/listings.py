@@ -101,11 +101,11 @@ def _print_registry(registry: Registry[Any], summary: str, **columns: Callable[[
     for name in registry:
         try:
             entry, about = registry.find(name), registry.summary(name)
-            cells = [*(cell(name) for cell in columns.values()), ", ".join(entry.packages) or "-"]
-            about += f" (plug-in of {entry.source})" if entry.source else ""
+            packages = entry.source or ", ".join(entry.packages) or "-"
+            cells = [*(cell(name) for cell in columns.values()), packages]
         except TilewrightError as error:
             cells, about = ["-"] * (len(columns) + 1), f"BROKEN: {error}"
-        table.add_row(escape(name), *cells, escape(about))
+        table.add_row(*map(escape, (name, *cells, about)))
     console = open_console()
     print_table(table, console)
     for line in registry.hidden():
