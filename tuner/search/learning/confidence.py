@@ -4,7 +4,7 @@
 Confidence sampling (DCO-Comp): draw candidates with the softmax of the critic's value, keep those
 at or above a dynamic threshold, the median of the drawn, replace the others by the per-knob mode
 of the kept ones, and drop what was measured before. Its code is not public: who is a candidate,
-the temperature, the median and the filling of empty places are ours (docs/results/dcoc.md).
+the temperature, the median and the filling of empty places are ours (docs/explanation/dcoc.md).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def confidence_sampling(
     The synthesised mode is one point, measured once: the places that it leaves are filled with
     draws of the softmax of the whole pool, whatever their confidence, so that the surrogate is
     corrected elsewhere too. (Confident points alone are one corner of the space:
-    docs/results/dcoc.md.)
+    docs/explanation/dcoc.md.)
     """
     leaders = pool.leaders(LEADERS * count)
     drawn = softmax_order(leaders.values, rng)[:count]

@@ -2,7 +2,7 @@
 """DCOC: three agents co-design hardware and schedule; confidence sampling picks measurements.
 
 Source: DCO-Comp (also ARCO), Fayyazi, Kamal and Pedram, ASP-DAC 2025 (arXiv 2407.08192): this is a
-re-implementation from its slides and abstract, not from the paper's text; docs/results/dcoc.md
+re-implementation from its slides and abstract, not from the paper's text; docs/explanation/dcoc.md
 names every choice that had to be made.
 
 - Agents: *scheduling* owns the threadings (and loop order and fusion), *mapping* the spatial
