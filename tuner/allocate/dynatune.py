@@ -25,7 +25,7 @@ from tilewright.tuner.allocate.expectation import Expectation
 from tilewright.tuner.search import TunerError
 
 EXPLORATION: Final = 1e-6
-"""C for rewards that are shares of the network's latency (chosen in docs/explanation/dynatune.md)."""
+"""C for rewards that are shares of the latency; docs/explanation/dynatune.md says how chosen."""
 
 REWARDS: Final = ("ms", "share")
 
