@@ -33,17 +33,13 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
-from tilewright.host.compiler.compiled import compile_network
-from tilewright.host.compiler.frontend import (
-    ImportOptions,
-    QuantiseOptions,
-    import_network,
-)
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.pipeline import compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.fidelity import Fidelity
@@ -51,7 +47,7 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.device import Device
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.synthesis import rtl_digest
-from tilewright.sim.twin.network_timing import time_layers
+from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
@@ -238,9 +234,10 @@ def measure(
         ),
     )
     book = ScheduleBook(hw, board.memory, budget=given.search)
-    compiled, graphs = compile_network(network, hw, board, book)
+    compilation = compile_network(network, hw, board, book)
+    compiled, graphs = compilation.network, compilation.layers
     book.close()
-    cycles = sum(time_layers(program, board.memory)[0].cycles for program in compiled.programs)
+    cycles = time_network(compiled, board.memory).cycles
     accelerator = Accelerator(compiled, graphs)
     outputs = [accelerator.run(image[None]) for image in subject.images]
     cpu_seconds = statistics.median(accelerator.cpu_seconds)

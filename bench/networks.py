@@ -17,7 +17,6 @@ import argparse
 import json
 import resource
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,21 +30,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 from networks import NETWORKS, build
 from networks.digits import accuracy, load_digits, train
 
-from tilewright.host.compiler.compiled import compile_network
-from tilewright.host.compiler.frontend import (
-    ImportedNetwork,
-    ImportOptions,
-    import_network,
-)
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.runtime import NetworkRunner
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.synthesis import rtl_digest
-from tilewright.sim.twin.network_timing import time_layers
+from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.study.schedule_lookup import ScheduleBook
 
@@ -80,12 +75,11 @@ def measure(
         options=ImportOptions(name=name, example_inputs=[samples[:1]]),
     )
     book = ScheduleBook(hw, board.memory, budget=search)
-    started = time.perf_counter()
-    compiled, graphs = compile_network(network, hw, board, book, keep_rounding=keep_rounding)
-    compile_seconds = time.perf_counter() - started
+    compilation = compile_network(network, hw, board, book, keep_rounding=keep_rounding)
     book.close()
-    layers = [row for p in compiled.programs for row in time_layers(p, board.memory)[1]]
-    cycles = sum(time_layers(p, board.memory)[0].cycles for p in compiled.programs)
+    compiled = compilation.network
+    timing = time_network(compiled, board.memory)
+    cycles = timing.cycles
     image = {compiled.inputs[0].name: samples[:1]}
     device = VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))
     try:
@@ -99,22 +93,21 @@ def measure(
         raise SystemExit(
             f"{name}: bit-exact {exact}; {fidelity} {run.cycles} cycles, twin {cycles}"
         )
-    bounds = sum(row.bound for row in layers)
     placed = compiled.placements
     return {
         "network": name,
-        "layers": len(layers),
-        "regions": len(graphs),
+        "layers": len(timing.layers),
+        "regions": len(compiled.regions),
         "operators": len(placed),
         "accelerated": sum(p.where == "accelerator" for p in placed),
         "cycles": cycles,
         "milliseconds": cycles / board.clock_mhz / 1e3,
-        "of_bound": bounds / cycles if cycles else 0.0,
-        "macs": sum(row.workload.macs for row in layers),
+        "of_bound": timing.utilisation,
+        "macs": sum(layer.workload.macs for layer in timing.layers),
         "memory_bytes": max((p.program.memory_bytes for p in compiled.programs), default=0),
         "cpu_milliseconds_here": 1e3 * run.cpu_seconds,
         "simulation_seconds": sum(r.host_seconds for r in run.results),
-        "compile_seconds": compile_seconds,
+        "compile_seconds": compilation.seconds,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         **{f"seconds_{k.replace(' ', '_')}": v for k, v in network.seconds.items()},
         **agreement(network, run.outputs, image),

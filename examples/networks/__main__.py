@@ -14,13 +14,9 @@ from collections import Counter
 import numpy as np
 
 from networks import NETWORKS, build
-from tilewright.host.compiler.frontend import (
-    Calibration,
-    ImportedNetwork,
-    ImportOptions,
-    import_network,
-    partition,
-)
+from tilewright.host.compiler.pipeline import ImportedNetwork, import_network, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.relax_host import HostProgram
 
 

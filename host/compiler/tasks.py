@@ -8,8 +8,10 @@ from pathlib import Path
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
-from tilewright.host.lowering import default_schedule
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network import zoo
@@ -82,20 +84,14 @@ def load_compiled_graph(
             value=str(model),
             remedy="check the path; a built-in network has no file: leave it out",
         )
-    from tilewright.host.compiler.compiled import compile_network  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.frontend import (  # noqa: PLC0415  (heavy)
-        ImportOptions,
-        import_network,
-    )
-    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415  (heavy)
-
-    network = import_network(
+    compilation = compile_model(
         path,
+        hw,
+        board,
         calibration=Calibration(random_samples=1),
         options=ImportOptions(trust_model=trust_model),
     )
-    compiled, _ = compile_network(network, hw, board, lambda w: default_schedule(hw, w))
-    return network_table(compiled)
+    return network_table(compilation.network)
 
 
 def network_table(network: CompiledNetwork) -> NetworkTable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tilewright.host.compiler.lower.region import RegionProgram
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.network.workload import Workload
@@ -44,6 +45,42 @@ class LayerTiming:
     def utilisation(self) -> float:
         """Bound over cycles."""
         return self.bound / self.cycles if self.cycles else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTiming:
+    """A network's programs, one after another.
+
+    Attributes:
+        layers: of all programs.
+        cycles: of all programs.
+    """
+
+    layers: tuple[LayerTiming, ...]
+    cycles: int
+
+    @property
+    def bound(self) -> int:
+        """The sum of the layers' bounds in cycles."""
+        return sum(layer.bound for layer in self.layers)
+
+    @property
+    def utilisation(self) -> float:
+        """Bound over cycles."""
+        return self.bound / self.cycles if self.cycles else 0.0
+
+
+def time_network(network: CompiledNetwork, memory: MemoryModel) -> NetworkTiming:
+    """Cycles of a compiled network on the twin.
+
+    Raises:
+        ConfigError, DeviceError, DeviceTimeoutError: see `time_layers`.
+    """
+    timed = [time_layers(program, memory) for program in network.programs]
+    return NetworkTiming(
+        layers=tuple(layer for _, layers in timed for layer in layers),
+        cycles=sum(counters.cycles for counters, _ in timed),
+    )
 
 
 def time_layers(code: RegionProgram, memory: MemoryModel) -> tuple[Counters, list[LayerTiming]]:

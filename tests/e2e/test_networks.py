@@ -12,13 +12,10 @@ from support.qdq_runs import operator_errors, quantised_names, region_errors, ru
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.frontend import (
-    Calibration,
-    ImportOptions,
-    import_network,
-    partition,
-)
 from tilewright.host.compiler.lower.qgraph import QMatmul, QPool
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.relax_host import HostProgram
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))

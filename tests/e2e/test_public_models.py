@@ -15,13 +15,12 @@ from support.randomness import fresh_rng
 
 from tilewright.bench import accuracy_data
 from tilewright.host.common.errors import ToolError
-from tilewright.host.compiler.compiled import compile_network
-from tilewright.host.compiler.frontend import ImportOptions, import_network
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.pipeline import compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
-from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -69,9 +68,8 @@ class Classifier:
             calibration=Calibration(arrays={"x": np.concatenate([*known, *map(turned, known)])}),
             options=ImportOptions(name="angle"),
         )
-        self.compiled, self.graphs = compile_network(
-            network, HW, BOARD, lambda workload: default_schedule(HW, workload)
-        )
+        compilation = compile_network(network, HW, BOARD)
+        self.compiled, self.graphs = compilation.network, compilation.layers
         self.host = HostProgram(module=HostModule.from_json(self.compiled.host))
 
     def run(self, image: np.ndarray, device: Device) -> int:

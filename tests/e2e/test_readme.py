@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from e2e.command import tilewright
 
-from tilewright.cli.networks import read_inputs
 from tilewright.host.compiler.pack.artefact import load
+from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import NetworkRunner
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -58,6 +58,6 @@ def test_all_images_are_recognised(folder) -> None:
     assert len(files) == 10
     with NetworkRunner(network, ReferenceDevice(network.hw), trusted=True) as runner:
         for file in files:
-            inputs = read_inputs(network, file, random_input=False, seed=0, mean="0", std="1")
+            inputs = next(Calibration(path=file).batches(network.inputs))
             (logits,) = runner.run(inputs).outputs.values()
             assert int(np.argmax(logits)) == int(file.stem)

@@ -34,8 +34,7 @@ from tilewright.sim.verify.randconfig import any_hwconfig
 
 def layers_of(graph, hw, *, keep_rounding=False):
     fused = fuse(graph, keep_rounding=keep_rounding)
-    square = hw.block_in == hw.block_out and hw.batch == 1
-    return fused, layer_graph(fused, alignment=output_block(hw), square=square)
+    return fused, layer_graph(fused, hw)
 
 
 ROUNDING = 0.2

@@ -11,16 +11,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from support.qdq_runs import operator_errors, quantised_names, region_errors, run_all
 
-from tilewright.host.compiler.frontend import (
+from tilewright.host.compiler.lower.qgraph import QOperator
+from tilewright.host.compiler.pipeline import (
     ImportedNetwork,
-    ImportOptions,
     PartitionedNetwork,
-    QuantiseOptions,
     import_network,
     partition,
 )
-from tilewright.host.compiler.lower.qgraph import QOperator
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 
 TIES = 3
 """Elements of a tensor that may differ by one step, however small it is: a rare tie is no fault."""

@@ -118,6 +118,12 @@ class ScheduleBook:
             self._oracle.close()
             self._oracle = None
 
+    def __enter__(self) -> ScheduleBook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _find(self, workload: Workload) -> Entry:
         for stored in (
             self._by_key.get(workload.key),

@@ -20,7 +20,6 @@ from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import output_block
 
 MOVED_ELEMENTS: Final = 2
 """A tensor that crosses is read and written once: quantised or packed."""
@@ -90,11 +89,7 @@ class CostModel:
             outputs=(operator.output,),
         )
         try:
-            layers = layer_graph(
-                alone,
-                alignment=output_block(hw),
-                square=hw.batch == 1 and hw.block_in == hw.block_out,
-            ).layers
+            layers = layer_graph(alone, hw).layers
             for layer in layers:
                 default_schedule(hw, layer.workload)
         except TilewrightError as error:

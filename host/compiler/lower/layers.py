@@ -44,6 +44,8 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.compiler.lower.transposed import phases
 from tilewright.host.lowering.outputs import Spread
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import output_block
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind, Workload
 
@@ -122,36 +124,20 @@ class LayerGraph:
         return tensor
 
 
-def layer_graph(graph: QGraph, *, alignment: int, square: bool = True) -> LayerGraph:
+def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     """Turn a fused graph into layers.
 
     Args:
         graph: fused (`host.compiler.lower.fuse`).
-        alignment: channels of a memory block: parts of tensors begin at its multiples.
-        square: the configuration reads a tensor's block as a weight tile (block_in == block_out).
+        hw: parts of tensors begin at multiples of its memory block; whether it reads a tensor's
+            block as a weight tile decides which products of two tensors it takes.
 
     Raises:
         WorkloadError: an operator that the accelerator does not compute in this form; its text
             says why, and the operator belongs on the CPU.
     """
-    return _Layers(graph, alignment, square).build()
-
-
-def refusal(operator: QOperator, graph: QGraph, *, alignment: int, square: bool = True) -> str:
-    """Why an operator cannot be a layer; empty when it can."""
-    names = {*operator.inputs, operator.output}
-    alone = QGraph(
-        name=graph.name,
-        tensors={name: graph.tensors[name] for name in names},
-        operators=(operator,),
-        inputs=tuple(dict.fromkeys(operator.inputs)),
-        outputs=(operator.output,),
-    )
-    try:
-        layer_graph(alone, alignment=alignment, square=square)
-    except WorkloadError as error:
-        return str(error)
-    return ""
+    square = hw.batch == 1 and hw.block_in == hw.block_out
+    return _Layers(graph, output_block(hw), square).build()
 
 
 class _Layers:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`QGraph`: a region of a quantised network, operator by operator, with real scales.
 
-The front end (`host.compiler.frontend`) produces it from a model; `host.compiler.lower.fuse`
+`host.compiler.divide` produces it from a model; `host.compiler.lower.fuse`
 rewrites it; `host.compiler.lower.layers` turns it into workloads with integer parameters. Tensors
 are int8 and four-dimensional. The real value of an element is ``scale * (q - zero_point)``.
 

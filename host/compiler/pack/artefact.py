@@ -25,7 +25,9 @@ from tilewright.host.compiler.lower.executable import RegionExecutable, Step, Wi
 from tilewright.host.compiler.lower.qgraph import QTensor
 from tilewright.host.compiler.lower.region import Buffer, Folding, LayerCode, RegionProgram
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST, check_region
+from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.lowering.outputs import Spread
+from tilewright.host.machine.board import Board, load_board, named_boards
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.program import Program, Region
 from tilewright.host.network.schedule import Schedule
@@ -44,21 +46,6 @@ RATIO_FREE_BYTES: Final = 1 << 24
 """A file may swell to so much, whatever the ratio: zeros compress well."""
 
 _MEMBERS: Final = ("insn", "weights", "uop")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Port:
-    """An input or output of the model.
-
-    Attributes:
-        name: as the model calls it.
-        shape: static.
-        dtype: NumPy's name.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +76,8 @@ class CompiledNetwork:
     hw: HwConfig
     host: str
     regions: tuple[RegionExecutable, ...]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
     placements: tuple[Placed, ...]
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,6 +85,24 @@ class CompiledNetwork:
     def programs(self) -> list[RegionProgram]:
         """All programs, in the order in which a run meets them."""
         return [step.program for region in self.regions for step in region.steps]
+
+    def target_board(self) -> Board:
+        """The built-in board that the network was compiled for.
+
+        The file says a name. It comes from anybody, so it is looked up and never opened as a path.
+
+        Raises:
+            ProgramError: no built-in board has that name.
+        """
+        name = str(self.conditions.get("board", "pynq-z2"))
+        if name not in named_boards():
+            raise ProgramError(
+                "the network was compiled for a board that is not built in",
+                field="board",
+                value=name,
+                remedy="give the YAML file of that board, or one of " + ", ".join(named_boards()),
+            )
+        return load_board(name)
 
 
 def save(network: CompiledNetwork, path: Path) -> None:
@@ -285,15 +290,15 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
         hw=hw,
         host=_member(archive, "host.json", MAX_MEMBER_BYTES).decode(),
         regions=tuple(regions),
-        inputs=tuple(_port(values) for values in manifest["inputs"]),
-        outputs=tuple(_port(values) for values in manifest["outputs"]),
+        inputs=tuple(_argument(values) for values in manifest["inputs"]),
+        outputs=tuple(_argument(values) for values in manifest["outputs"]),
         placements=tuple(Placed(**values) for values in manifest["placements"]),
         conditions=manifest["conditions"],
     )
 
 
-def _port(values: Mapping[str, Any]) -> Port:
-    return Port(**{**values, "shape": tuple(values["shape"])})
+def _argument(values: Mapping[str, Any]) -> Argument:
+    return Argument(**{**values, "shape": tuple(values["shape"])})
 
 
 def _tensor(values: Mapping[str, Any]) -> QTensor:

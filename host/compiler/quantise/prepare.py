@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -17,14 +18,14 @@ from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
-from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.model_file import inferred
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.network.onnx_reader import malformed, short
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
     """A model in canonical QDQ form.
 
@@ -64,6 +65,38 @@ def prepare(
         raise
     except Exception as error:  # libraries raise kinds of their own
         raise malformed(origin, error) from error
+
+
+def prepare_object(
+    source: Any, name: str, calibration: Calibration | None, options: ImportOptions
+) -> Prepared:
+    """`prepare` for an object in memory, which is trusted.
+
+    Args:
+        source: an ONNX model, an ``nn.Module`` or an ``ExportedProgram``.
+        name: of the network, for messages.
+        calibration: see `prepare`; one sample of its arrays is a module's example input.
+        options: of the import.
+
+    Raises:
+        WorkloadError: see `prepare`; or PyTorch cannot export the module.
+        ToolError: a package is missing.
+    """
+    origin = Path(name)
+    exported: dict[str, float] = {}
+    model = source
+    if not isinstance(source, onnx.ModelProto):
+        started = time.perf_counter()
+        from tilewright.host.compiler.read.torch_export import export_module  # noqa: PLC0415  (heavy)
+
+        examples = options.example_inputs
+        if not examples and calibration is not None and calibration.arrays is not None:
+            examples = [array[:1] for array in calibration.arrays.values()]
+        model = export_module(source, examples)
+        exported["export"] = time.perf_counter() - started
+    model = normalised(model, origin, options.input_shapes)
+    prepared = prepare(model, origin, calibration, options.quantise)
+    return replace(prepared, seconds=exported | prepared.seconds)
 
 
 def _prepared(

@@ -28,7 +28,7 @@ from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.compiler.quantise.prepare import Prepared, prepare
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
-from tilewright.host.compiler.read.import_options import Limits, QuantiseOptions
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.model_file import normalised, read_model
 
 _REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
@@ -41,37 +41,31 @@ _KINDS: Final = {"ToolError": ToolError, "WorkloadError": WorkloadError}
 
 def prepare_file(
     path: Path,
-    input_shapes: Mapping[str, tuple[int, ...]],
     calibration: Calibration | None,
-    options: QuantiseOptions,
-    limits: Limits,
+    options: ImportOptions,
     meanwhile: Callable[[], None] = lambda: None,
-    *,
-    trust_model: bool = False,
 ) -> Prepared:
     """`prepare` for an ONNX or ``.pt2`` file, in a child process.
 
     Args:
         path: of the model.
-        input_shapes: see `model_file.read_model`.
         calibration: see `prepare.prepare`.
-        options: see `prepare.prepare`.
-        limits: of the child.
+        options: of the import, with the limits of the child.
         meanwhile: called while the child works, once it has read the file.
-        trust_model: see `ImportOptions`.
 
     Raises:
         WorkloadError: the file is no usable model, or reading it crashed or took too long.
     """
+    seconds = options.limits.seconds
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         request = {
             "path": str(path.absolute()),
             "named": str(path),
-            "input_shapes": dict(input_shapes),
-            "options": asdict(options),
-            "memory_bytes": limits.memory_bytes,
-            "trust_model": trust_model,
+            "input_shapes": dict(options.input_shapes),
+            "options": asdict(options.quantise),
+            "memory_bytes": options.limits.memory_bytes,
+            "trust_model": options.trust_model,
         }
         _write_request(folder, request, calibration)
         with (folder / "messages").open("wb+") as messages:
@@ -83,13 +77,13 @@ def prepare_file(
                 env=_environment(),
             )
             try:
-                _await_reading(child, folder, limits.seconds)
+                _await_reading(child, folder, seconds)
                 if (folder / _READ).exists():
                     meanwhile()
-                code = child.wait(limits.seconds)
+                code = child.wait(seconds)
             except subprocess.TimeoutExpired as error:
                 raise WorkloadError(
-                    f"must be readable in {limits.seconds:g} s",
+                    f"must be readable in {seconds:g} s",
                     field=str(path),
                     remedy="raise options.limits.seconds, or use fewer calibration data",
                 ) from error

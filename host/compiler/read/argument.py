@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """An input or output of a network: its name in the model, shape and element type."""
+    """An input or output of a network.
+
+    Attributes:
+        name: as the model calls it.
+        shape: static.
+        dtype: NumPy's name.
+    """
 
     name: str
     shape: tuple[int, ...]

@@ -65,6 +65,13 @@ class Calibration:
                 "must be finite and above 0", field="calibration.std", value=self.std
             )
 
+    @property
+    def origin(self) -> str:
+        """Where the data come from, in words."""
+        if self.path is not None:
+            return str(self.path)
+        return "arrays" if self.arrays is not None else f"{self.random_samples} random inputs"
+
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.
 

@@ -7,14 +7,19 @@ unknown hands; a network that this process compiled can run in it.
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.format import write_array
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.whole_file import write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess
@@ -158,6 +163,76 @@ class NetworkRunner:
             cpu_seconds=self._host.times.cpu,
             region_seconds=self._host.times.regions,
         )
+
+
+def run_network(
+    network: CompiledNetwork,
+    device: Device,
+    inputs: Mapping[str, Array],
+    *,
+    trusted: bool = False,
+    limits: HostLimits | None = None,
+) -> NetworkRun:
+    """Run a compiled network once; `NetworkRunner` runs it many times.
+
+    Example::
+
+        network = load(Path("resnet18.tw"))
+        inputs = {"x": image}  # float32 (1, 3, 224, 224), as `network.inputs` states
+        run = run_network(network, ReferenceDevice(network.hw), inputs)
+        logits = run.outputs["y"]
+
+    Args:
+        network: compiled for the device's configuration.
+        device: runs the regions; it stays the caller's to close.
+        inputs: by name, in the model's shapes and types (`CompiledNetwork.inputs`).
+        trusted: run the CPU's part in this process, without limits.
+        limits: of the process that runs the CPU's part.
+
+    Raises:
+        ProgramError: the device has another configuration, or the network's parts do not fit.
+        WorkloadError: an input is missing, unknown, or has another shape or type; or the CPU's
+            part cannot be compiled on this machine.
+        DeviceError, DeviceTimeoutError: the device or the CPU's part fails or takes too long.
+    """
+    with NetworkRunner(network, device, trusted=trusted, limits=limits) as runner:
+        return runner.run(inputs)
+
+
+def differing_elements(run: NetworkRun, expected: NetworkRun) -> dict[str, int]:
+    """How many elements of each output differ from those of another run of the same network."""
+    return {
+        name: int(np.count_nonzero(array != expected.outputs[name]))
+        for name, array in run.outputs.items()
+    }
+
+
+def save_outputs(outputs: Mapping[str, Array], path: Path) -> None:
+    """Write outputs as an .npz file of exactly this name, whole or not at all.
+
+    Characters of a name that are no letters, digits, ``_``, ``-`` or ``.`` become ``_``.
+
+    Raises:
+        ProgramError: it cannot be written.
+    """
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:  # np.savez takes no output called "file"
+        for name, array in outputs.items():
+            with archive.open(f"{_key(name)}.npy", "w", force_zip64=True) as member:
+                write_array(member, np.asarray(array), allow_pickle=False)
+    try:
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        raise ProgramError(
+            f"the outputs cannot be written ({error.strerror or error})",
+            field="output",
+            value=str(path),
+            remedy="name a file in a folder that can be written",
+        ) from error
+
+
+def _key(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-." else "_" for c in name) or "output"
 
 
 def _in_this_process(module: str) -> _Host:

@@ -13,7 +13,7 @@ from support.small_models import Model, imported
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_import import operator_index, to_relax
-from tilewright.host.compiler.frontend import partition
+from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 
 

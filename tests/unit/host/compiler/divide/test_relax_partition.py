@@ -20,7 +20,6 @@ from support.small_models import (
 )
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.frontend import import_network, partition
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
@@ -30,6 +29,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
 )
+from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.run.relax_host import HostProgram
 
 

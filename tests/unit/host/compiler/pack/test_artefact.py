@@ -17,7 +17,8 @@ from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.lower.executable import make_executable
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, Port, load, save
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, load, save
+from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.tasks import network_table
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -29,15 +30,15 @@ def made():
     rng = generator("artefact")
     hw = load_hwconfig("tiny-4x4")
     graph, inputs = draw_cnn(rng, 4)
-    layers = layer_graph(fuse(graph), alignment=4)
+    layers = layer_graph(fuse(graph), hw)
     region = make_executable(graph, layers, hw, lambda w: default_schedule(hw, w))
     network = CompiledNetwork(
         name="drawn",
         hw=hw,
         host="{}",
         regions=(region,),
-        inputs=(Port(name="x", shape=(1, 3, 8, 8), dtype="float32"),),
-        outputs=(Port(name="y", shape=(1, 5), dtype="float32"),),
+        inputs=(Argument(name="x", shape=(1, 3, 8, 8), dtype="float32"),),
+        outputs=(Argument(name="y", shape=(1, 5), dtype="float32"),),
         placements=(Placed(name="s", kind="Softmax", where="cpu", reason="not int8"),),
         conditions={"board": "pynq-z2"},
     )

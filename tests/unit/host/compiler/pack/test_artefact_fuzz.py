@@ -25,13 +25,12 @@ from tilewright.host.common.errors import (
     TilewrightError,
     WorkloadError,
 )
-from tilewright.host.compiler.compiled import compile_network
 from tilewright.host.compiler.pack import relax_saved
 from tilewright.host.compiler.pack.artefact import load, save
+from tilewright.host.compiler.pipeline import compile_network
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.compiler.run.runtime import NetworkRunner
 from tilewright.host.compiler.tasks import network_table
-from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
@@ -74,9 +73,7 @@ def files(tmp_path_factory) -> list[bytes]:
     hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
     found = []
     for index, model in enumerate((positions_network(), image_network())):
-        network, _ = compile_network(
-            imported(model), hw, board, lambda w: default_schedule(hw, w), offload_all=True
-        )
+        network = compile_network(imported(model), hw, board, offload_all=True).network
         assert network.regions
         save(network, folder / f"{index}.tw")
         found.append((folder / f"{index}.tw").read_bytes())

@@ -13,11 +13,11 @@ from support.randomness import fresh_rng
 from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.quantise import prepare_process
 from tilewright.host.compiler.quantise.prepare import prepare
 from tilewright.host.compiler.quantise.prepare_process import prepare_file
-from tilewright.host.compiler.quantise.quantise import prepare_process as import_process
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import Limits, QuantiseOptions
+from tilewright.host.compiler.read.import_options import ImportOptions, Limits, QuantiseOptions
 from tilewright.host.compiler.read.model_file import read_model
 from tilewright.host.network.onnx_layers import load_onnx
 
@@ -32,7 +32,7 @@ def model_path(tmp_path) -> Path:
 
 
 def in_child(path, calibration, limits=Limits(seconds=120)):  # noqa: B008  (immutable)
-    return prepare_file(path, {}, calibration, QuantiseOptions(), limits)
+    return prepare_file(path, calibration, ImportOptions(limits=limits))
 
 
 @pytest.mark.parametrize("kind", ["arrays", "path", "random"])
@@ -71,9 +71,11 @@ def test_only_a_file_that_could_be_read_is_worth_loading_more(model_path, damage
     called: list[bool] = []
     with pytest.raises(WorkloadError, match="must be an ONNX model" if damaged else "calibration"):
         prepare_file(
-            model_path, {}, None, QuantiseOptions(), Limits(seconds=120),
+            model_path,
+            None,
+            ImportOptions(limits=Limits(seconds=120)),
             lambda: called.append(True),
-        )  # fmt: skip
+        )
     assert len(called) == calls
 
 
@@ -106,6 +108,6 @@ def test_a_child_that_crashes_is_an_error(model_path, monkeypatch) -> None:
         script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
         return real([command[0], "-c", script], **options)
 
-    monkeypatch.setattr(import_process.subprocess, "Popen", crashing)
+    monkeypatch.setattr(prepare_process.subprocess, "Popen", crashing)
     with pytest.raises(WorkloadError, match=r"without a crash \(killed by SIGSEGV\)"):
         in_child(model_path, Calibration(random_samples=1))

@@ -12,7 +12,7 @@ from support.randomness import fresh_rng
 from support.small_models import Model, assert_regions_agree
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.frontend import import_network, partition
+from tilewright.host.compiler.pipeline import import_network, partition
 
 
 class Data(quantization.CalibrationDataReader):

@@ -14,7 +14,7 @@ from support.randomness import fresh_rng
 from support.small_models import Model, imported, noise
 
 from tilewright.host.common.errors import DeviceError, ProgramError, WorkloadError
-from tilewright.host.compiler.frontend import partition
+from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.run import host_process
 from tilewright.host.compiler.run.host_channel import ChannelError, receive, send
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess

@@ -16,7 +16,7 @@ from support.small_models import Model, imported, noise
 from tvm import relax
 
 from tilewright.host.common.errors import ProgramError, WorkloadError
-from tilewright.host.compiler.frontend import partition
+from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 

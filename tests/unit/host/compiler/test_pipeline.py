@@ -19,15 +19,11 @@ from support.small_models import Model
 from torch import nn
 
 from tilewright.host.common.errors import ToolError, WorkloadError
-from tilewright.host.compiler import frontend
-from tilewright.host.compiler.frontend import (
-    Calibration,
-    ImportOptions,
-    QuantiseOptions,
-    import_network,
-    partition,
-)
 from tilewright.host.compiler.lower.qgraph import QConv
+from tilewright.host.compiler.pipeline import ImportedNetwork, import_network, partition
+from tilewright.host.compiler.quantise import prepare_process
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostProgram
 
 
@@ -42,7 +38,7 @@ def images(count: int) -> np.ndarray:
     return fresh_rng().normal(size=(count, 3, 8, 8)).astype(np.float32)
 
 
-def assert_close_to(module: nn.Module, network: frontend.ImportedNetwork, data: np.ndarray) -> None:
+def assert_close_to(module: nn.Module, network: ImportedNetwork, data: np.ndarray) -> None:
     """The int8 network, run as a whole, approximates the float module."""
     parts = partition(network)
     assert len(parts.regions) == 1
@@ -99,7 +95,7 @@ def test_missing_calibration_is_said_before_anything_is_loaded(tmp_path, monkeyp
     def read(*_: object) -> None:
         raise AssertionError("the file is read in full")
 
-    monkeypatch.setattr(frontend, "_read", read)
+    monkeypatch.setattr(prepare_process, "prepare_file", read)
     for name in ("float.onnx", "float.pt2"):
         with pytest.raises(WorkloadError, match=rf"{name}: a float model needs calibration data"):
             import_network(tmp_path / name)
@@ -202,7 +198,7 @@ def test_a_missing_package_is_named(monkeypatch) -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     script = (
-        "import sys; import tilewright.host.compiler.frontend;"
+        "import sys; import tilewright.host.compiler.pipeline;"
         "import tilewright.host.compiler.lower.qgraph;"
         "heavy = {'tvm', 'torch', 'onnxruntime', 'onnx_ir', 'onnxscript', 'PIL', 'networkx'};"
         "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"

@@ -15,7 +15,7 @@ from support.small_models import Model, imported
 from tilewright.host.common.errors import DeviceError, WorkloadError
 from tilewright.host.compiler.divide.relax_import import to_relax
 from tilewright.host.compiler.divide.relax_partition import divide
-from tilewright.host.compiler.frontend import import_network, partition
+from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.quantise.prepare import arguments_of, prepare
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import QuantiseOptions

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler from top to bottom: a model goes in, a file for one configuration comes out.
+
+    read       a file as untrusted data, in a process of its own               `read`
+    quantise   a float model to int8, with calibration data                    `quantise`
+    import     the quantised model into TVM Relax                              `divide.relax_import`
+    divide     find what the accelerator can take                              `divide`
+    decide     which of that costs less on the accelerator than on the CPU     `divide.cost`
+    fuse       rescaling and activations into the operators in front of them   `lower.fuse`
+    lower      layers to instructions, with a schedule for each layer          `lower`
+    pack       programs, weights and the CPU's part as one network             `pack`
+    save       the network as a `.tw` file                                     `pack.artefact`
+
+`compile_model` does all of it. `import_network`, `partition` and `compile_network` are its parts.
+TVM, ONNX Runtime and PyTorch are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.host.common.errors import ToolError
+from tilewright.host.common.extras import EXTRAS, install_line
+from tilewright.host.compiler.lower.executable import make_executable
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
+from tilewright.host.compiler.lower.qgraph import QGraph
+from tilewright.host.compiler.lower.region import ScheduleOf
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
+from tilewright.host.compiler.pack.limits import check_limits
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.float_model import require_quantised
+from tilewright.host.compiler.read.import_options import ImportOptions
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.board import Board
+from tilewright.host.machine.hwconfig import HwConfig
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tilewright.host.compiler.divide.placement import Choose, OperatorPlacement
+    from tilewright.host.compiler.divide.relax_import import RelaxModel
+    from tilewright.host.compiler.run.relax_host import HostModule
+
+__all__ = [
+    "Compilation",
+    "ImportedNetwork",
+    "PartitionedNetwork",
+    "compile_model",
+    "compile_network",
+    "import_network",
+    "partition",
+]
+
+Progress = Callable[[str], None]
+"""Told in a line what is done."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImportedNetwork:
+    """A quantised network.
+
+    Attributes:
+        name: of the network.
+        qdq: the model in canonical QDQ form; runs in ONNX Runtime.
+        relax: the same in TVM Relax.
+        inputs, outputs: in order.
+        was_quantised: the model came quantised.
+        seconds: what the stages of the import took.
+    """
+
+    name: str
+    qdq: onnx.ModelProto
+    relax: RelaxModel
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    was_quantised: bool
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartitionedNetwork:
+    """A network divided between accelerator and CPU.
+
+    Attributes:
+        regions: what runs on the accelerator; region i is number i in the host module.
+        host: the rest.
+        placements: of the (quantised) model's operators, in order.
+    """
+
+    regions: tuple[QGraph, ...]
+    host: HostModule
+    placements: tuple[OperatorPlacement, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compilation:
+    """What compiling a network gives.
+
+    Attributes:
+        network: ready to be saved (`pack.artefact.save`) and run (`run.runtime.run_network`).
+        layers: the layers of each region; their integer arithmetic (`lower.integer.evaluate`) is
+            what every device is compared with.
+        imported: the quantised network that it was made from.
+        seconds: from the imported network to the compiled one, saved if a file was asked for.
+    """
+
+    network: CompiledNetwork
+    layers: tuple[LayerGraph, ...]
+    imported: ImportedNetwork
+    seconds: float
+
+
+def compile_model(
+    model: str | os.PathLike[str] | onnx.ModelProto | Any,
+    hw: HwConfig,
+    board: Board,
+    *,
+    calibration: Calibration | None = None,
+    options: ImportOptions | None = None,
+    schedule_of: ScheduleOf | None = None,
+    keep_rounding: bool = False,
+    offload_all: bool = False,
+    output: Path | None = None,
+    progress: Progress = lambda _: None,
+) -> Compilation:
+    """Compile a model for one configuration of the accelerator and one board.
+
+    Example::
+
+        hw, board = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
+        compilation = compile_model(
+            "resnet18.onnx", hw, board, calibration=Calibration(path=Path("photos")),
+            output=Path("resnet18.tw"),
+        )
+        inputs = {"x": image}  # float32 (1, 3, 224, 224)
+        run = run_network(compilation.network, ReferenceDevice(hw), inputs)
+
+    Args:
+        model: an ONNX file, a ``.pt2`` file of ``torch.export.save``, an ONNX model, an
+            ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is trusted.
+        hw: the configuration that the programs are for.
+        board: its clock, memory timing and CPU decide what is offloaded; its memory in bytes
+            limits the programs.
+        calibration: what the inputs of a float model look like, in the model's shapes; None for a
+            model that is quantised.
+        options: how the model is read and quantised.
+        schedule_of: a legal schedule for each workload; None: the untuned default. A
+            `tuner.study.schedule_lookup.ScheduleBook` finds tuned ones.
+        keep_rounding: keep every quantisation of the model instead of fusing it away.
+        offload_all: offload whatever the accelerator can compute, whatever it costs.
+        output: the ``.tw`` file to write; None: nothing is written.
+        progress: told in a line what is done.
+
+    Raises:
+        WorkloadError: the model cannot be read or compiled; or calibration data are missing or do
+            not fit; or a ``.pt2`` file that is not trusted holds what could run code.
+        ScheduleError: a layer without a legal schedule.
+        ProgramError: the programs exceed the address space or the board's memory; or the file
+            cannot be written.
+        ToolError: a package of the extra ``network`` is missing.
+    """
+    options = options or ImportOptions()
+    imported = import_network(model, calibration=calibration, options=options)
+    started = time.perf_counter()
+    compilation = compile_network(
+        imported,
+        hw,
+        board,
+        schedule_of,
+        keep_rounding=keep_rounding,
+        offload_all=offload_all,
+        conditions={
+            "model": Path(model).name if isinstance(model, str | os.PathLike) else imported.name,
+            "board": board.name,
+            "memory": board.memory.name,
+            "clock_mhz": board.clock_mhz,
+            "was_quantised": imported.was_quantised,
+            "calibration": "0 random inputs" if calibration is None else calibration.origin,
+            "asymmetric": options.quantise.asymmetric,
+            "calibration_method": options.quantise.method,
+            "equalisation": options.quantise.equalisation,
+            "bias_correction": options.quantise.bias_correction,
+            "keep_rounding": keep_rounding,
+        },
+        progress=progress,
+    )
+    if output is not None:
+        save(compilation.network, output)
+    return replace(compilation, seconds=time.perf_counter() - started)
+
+
+def import_network(
+    model: str | os.PathLike[str] | onnx.ModelProto | Any,
+    *,
+    calibration: Calibration | None = None,
+    options: ImportOptions | None = None,
+) -> ImportedNetwork:
+    """Read, quantise (unless the model is quantised) and import a model.
+
+    Args:
+        model: see `compile_model`.
+        calibration: see `compile_model`.
+        options: see `compile_model`.
+
+    Raises:
+        WorkloadError: the network is malformed, of dynamic shape, or has an operator that TVM does
+            not know; or calibration data are missing or do not fit; or
+            a ``.pt2`` file that is not trusted holds what could run code.
+        ToolError: a package of the extra ``network`` is missing.
+    """
+    _require_packages()
+    file = Path(model) if isinstance(model, str | os.PathLike) else None
+    if calibration is None and file is not None:
+        require_quantised(file)
+    from tilewright.host.compiler.quantise import prepare, prepare_process  # noqa: PLC0415  (heavy)
+
+    options = options or ImportOptions()
+    started = time.perf_counter()
+    name = options.name or (type(model).__name__ if file is None else file.stem)
+    if file is None:
+        prepared = prepare.prepare_object(model, name, calibration, options)
+    else:
+        prepared = prepare_process.prepare_file(file, calibration, options, meanwhile=_load_tvm)
+    before_tvm = time.perf_counter()
+    from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
+
+    loaded = time.perf_counter()
+    relax = to_relax(prepared.model)
+    finished = time.perf_counter()
+    inputs, outputs = prepare.arguments_of(prepared.model)
+    return ImportedNetwork(
+        name=name,
+        qdq=prepared.model,
+        relax=relax,
+        inputs=inputs,
+        outputs=outputs,
+        was_quantised=prepared.was_quantised,
+        seconds={
+            **prepared.seconds,
+            "load TVM": loaded - before_tvm,
+            "import into Relax": finished - loaded,
+            "total": finished - started,
+        },
+    )
+
+
+def partition(network: ImportedNetwork, choose: Choose | None = None) -> PartitionedNetwork:
+    """Divide a network between accelerator and CPU.
+
+    Args:
+        network: what to divide.
+        choose: decides which candidates go to the accelerator (see `divide.placement`); without it
+            all.
+
+    Raises:
+        WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
+    """
+    _require_packages()
+    from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
+
+    division = divide(network.relax, choose)
+    return PartitionedNetwork(
+        regions=tuple(region.graph for region in division.regions),
+        host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
+        placements=division.placements,
+    )
+
+
+def compile_network(
+    imported: ImportedNetwork,
+    hw: HwConfig,
+    board: Board,
+    schedule_of: ScheduleOf | None = None,
+    *,
+    keep_rounding: bool = False,
+    offload_all: bool = False,
+    conditions: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _: None,
+) -> Compilation:
+    """Divide, decide, fuse, lower and pack an imported network.
+
+    Args:
+        imported: what to compile.
+        hw: see `compile_model`, as are the arguments that are not named here.
+        board: see there.
+        schedule_of: see there.
+        keep_rounding: see there.
+        offload_all: see there.
+        conditions: recorded in the network; plain values.
+        progress: see there.
+
+    Raises:
+        WorkloadError: a model that cannot be compiled.
+        ScheduleError: a layer without a legal schedule.
+        ProgramError: a program that exceeds the address space or the board's memory.
+    """
+    from tilewright.host.compiler.divide.cost import CostModel  # noqa: PLC0415  (heavy)
+
+    started = time.perf_counter()
+    schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
+    parts = partition(imported, CostModel(hw, board, offload_all=offload_all).choose)
+    count = len(parts.regions)
+    progress(f"{count} region{'s' * (count != 1)} on the accelerator")
+    layers, executables = [], []
+    for region in parts.regions:
+        graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)
+        progress(f"{region.name}: {len(graph.layers)} layers")
+        layers.append(graph)
+        executables.append(make_executable(region, graph, hw, schedule_of))
+    network = CompiledNetwork(
+        name=imported.name,
+        hw=hw,
+        host=parts.host.to_json(),
+        regions=tuple(executables),
+        inputs=imported.inputs,
+        outputs=imported.outputs,
+        placements=tuple(
+            Placed(name=p.name, kind=p.kind, where=p.place, reason=p.reason)
+            for p in parts.placements
+        ),
+        conditions=dict(conditions or {}),
+    )
+    check_limits(network, board)
+    return Compilation(
+        network=network,
+        layers=tuple(layers),
+        imported=imported,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _load_tvm() -> None:
+    import tvm  # noqa: F401, PLC0415  (heavy)
+
+
+def _require_packages() -> None:
+    missing = EXTRAS["network"].missing("networkx", "onnx_ir", "onnxruntime", "tvm")
+    if missing:
+        raise ToolError(
+            f"networks need the packages {', '.join(missing)}",
+            remedy=install_line("network"),
+        )

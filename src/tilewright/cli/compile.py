@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright compile`: a model becomes one file for one configuration."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import UsageError, app, open_console
+from tilewright.cli.arguments import (
+    TrustModelOption,
+    read_board,
+    require_readable,
+    store_location,
+)
+from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
+from tilewright.cli.network_tables import print_layers, print_placements
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+
+class CalibrationMethod(StrEnum):
+    """How ranges of activations follow from calibration data (`QuantiseOptions.method`)."""
+
+    MSE = "mse"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+
+
+@app.command("compile")
+def compile_command(
+    model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    board: Annotated[str, typer.Option(help="Board: clock, memory and CPU.")] = "pynq-z2",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; default: MODEL.tw.")
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="Inputs of a float model: folder of images, .npy, or .npz with an array an input."
+        ),
+    ] = None,
+    random_calibration: Annotated[
+        int, typer.Option(min=0, help="Calibrate with N random inputs (timing, not accuracy).")
+    ] = 0,
+    mean: MeanOption = "0",
+    std: StdOption = "1",
+    asymmetric: Annotated[
+        bool, typer.Option(help="Activations with a zero point (uint8).")
+    ] = False,
+    calibration_method: Annotated[
+        CalibrationMethod,
+        typer.Option(
+            help="Ranges of activations: least square error, all that occurs, or a percentile."
+        ),
+    ] = CalibrationMethod.MSE,
+    percentile: Annotated[
+        float, typer.Option(help="Of --calibration-method percentile: within the range.")
+    ] = 99.99,
+    equalisation: Annotated[
+        bool, typer.Option(help="Scale channels of activations to similar ranges.")
+    ] = True,
+    bias_correction: Annotated[
+        bool, typer.Option(help="Correct biases by the mean error of each layer.")
+    ] = True,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="Size of an input that the model leaves open: NAME=1,3,224,224."),
+    ] = None,
+    store: Annotated[
+        str,
+        typer.Option(metavar="PATH|URL", help="Trials of 'tune' whose schedules are used."),
+    ] = "",
+    search: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Measurements on the twin for a layer that the store does not know."
+        ),
+    ] = 16,
+    keep_rounding: Annotated[
+        bool, typer.Option(help="Keep every quantisation of the model: one rounding more a fusion.")
+    ] = False,
+    offload_all: Annotated[
+        bool, typer.Option(help="Offload whatever can run on the accelerator, at any cost.")
+    ] = False,
+    trust_model: TrustModelOption = False,
+) -> None:
+    """Compile a network into one file: programs of the accelerator and what the CPU runs."""
+    from tilewright.host.machine.hwconfig import load_hwconfig
+
+    if model.suffix.lower() == ".tw":
+        raise UsageError(
+            "is compiled already",
+            field="MODEL",
+            value=str(model),
+            remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
+        )
+    require_readable(model, "MODEL")
+    if calibration is not None:
+        require_readable(calibration, "--calibration")
+    config, target = load_hwconfig(hw), read_board(board)
+    shapes = read_shapes(shape or [])
+
+    from tilewright.host.compiler.pipeline import compile_model
+    from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+    from tilewright.tuner.store.store import Store
+    from tilewright.tuner.study.schedule_lookup import ScheduleBook
+
+    started = time.perf_counter()
+    path = output or model.with_suffix(".tw")
+    source = "--calibration" if calibration else "--random-calibration"
+    with ExitStack() as stack:
+        trials = (
+            stack.enter_context(Store(store_location(store, Path()), must_exist=True))
+            if store
+            else None
+        )
+        book = stack.enter_context(ScheduleBook(config, target.memory, budget=search, store=trials))
+        stack.enter_context(fields_named({"percentile": "--percentile", **data_fields(source)}))
+        if calibration is not None and random_calibration:
+            raise UsageError(
+                "leaves no use for random inputs", field="--calibration", remedy="give one of them"
+            )
+        data = None
+        if calibration is not None or random_calibration:
+            data = Calibration(
+                path=calibration,
+                random_samples=random_calibration or None,
+                mean=read_numbers("--mean", mean),
+                std=read_numbers("--std", std),
+            )
+        compilation = compile_model(
+            model,
+            config,
+            target,
+            calibration=data,
+            options=ImportOptions(
+                quantise=QuantiseOptions(
+                    asymmetric=asymmetric,
+                    method=calibration_method.value,
+                    percentile=percentile,
+                    equalisation=equalisation,
+                    bias_correction=bias_correction,
+                ),
+                input_shapes=shapes,
+                trust_model=trust_model,
+            ),
+            schedule_of=book,
+            keep_rounding=keep_rounding,
+            offload_all=offload_all,
+            output=path,
+            progress=lambda text: print(printable(text), file=sys.stderr),  # noqa: T201  (progress)
+        )
+    finished = time.perf_counter()
+    print_layers(compilation.network, target.memory, target, book)
+    print_placements(compilation.network)
+    console = open_console()
+    seconds = compilation.imported.seconds
+    stages = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    console.print(f"import: {stages}", highlight=False, soft_wrap=True)
+    console.print(
+        f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s", highlight=False
+    )
+    console.print(
+        f"saved {path} ({path.stat().st_size:,} bytes)",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    """Input sizes of the form NAME=1,3,224,224."""
+    shapes = {}
+    for text in texts:
+        name, sign, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(part) for part in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not (name and sign and shape and min(shape) > 0):
+            raise UsageError("must look like NAME=1,3,224,224", field="--shape", value=text)
+        shapes[name] = shape
+    return shapes

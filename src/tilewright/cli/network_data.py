@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that state data for the inputs of a network: images, arrays or noise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import UsageError
+
+MeanOption = Annotated[str, typer.Option(help="Of image channels in 0..1, comma-separated.")]
+StdOption = Annotated[str, typer.Option(help="Of image channels, comma-separated.")]
+
+
+def read_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Comma-separated numbers."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError("must be numbers separated by commas", field=option, value=text) from error
+
+
+def data_fields(source: str) -> dict[str, str]:
+    """The fields of a `Calibration` to the options that state them.
+
+    Args:
+        source: the option that states where the data come from.
+    """
+    return {"calibration.mean": "--mean", "calibration.std": "--std", "calibration": source}

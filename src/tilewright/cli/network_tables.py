@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of a compiled network: its layers on the twin, and what runs on the CPU."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tilewright.cli.application import open_console
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.tuner.study.schedule_lookup import ScheduleBook
+
+
+def print_layers(
+    compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleBook | None
+) -> None:
+    """Print what each layer takes on the twin, and the sums."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import print_table
+    from tilewright.sim.twin.network_timing import time_network
+
+    console = open_console()
+    table = Table(
+        "layer", "kind", "output", "cycles", "bound", "utilisation", "limit",
+        box=box.SIMPLE, pad_edge=False,
+    )  # fmt: skip
+    for column in table.columns[3:6]:
+        column.justify = "right"
+    timing = time_network(compiled, memory)
+    for layer in timing.layers:
+        _, channels, height, width = layer.workload.output_shape
+        table.add_row(
+            Text(printable(layer.name, limit=40)),
+            layer.workload.kind.value,
+            f"{channels}x{height}x{width}",
+            f"{layer.cycles:,}",
+            f"{layer.bound:,}",
+            f"{100 * layer.utilisation:.1f} %",
+            layer.limiter,
+        )
+    print_table(table, console)
+    console.print(
+        f"{timing.cycles:,} cycles on the twin, memory {memory.name}: "
+        f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; "
+        f"{100 * timing.utilisation:.1f} % of the sum of bounds",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    alone = 0
+    if book is not None:
+        alone = sum(book.entry(layer.workload).cycles or 0 for layer in timing.layers)
+    if alone:
+        console.print(
+            f"sum of the layers measured alone: {alone:,}; chained they take "
+            f"{100 * (timing.cycles / alone - 1):+.2f} %",
+            highlight=False,
+        )
+    for program in compiled.programs:
+        sizes = {name: region.nbytes for name, region in program.program.regions.items()}
+        console.print(
+            f"{program.name}: {program.program.instruction_count:,} instructions, activations "
+            f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
+            f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    if book is not None:
+        origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
+        console.print(f"schedules: {origins}", highlight=False)
+
+
+def print_placements(compiled: CompiledNetwork) -> None:
+    """Print which operators run on the CPU, and why."""
+    console = open_console()
+    placed = compiled.placements
+    taken = sum(p.where == "accelerator" for p in placed)
+    console.print(f"{taken} of {len(placed)} operators on the accelerator", highlight=False)
+    reasons = Counter((p.kind, p.reason) for p in placed if p.where != "accelerator")
+    for (kind, reason), count in reasons.items():
+        console.print(
+            f"  CPU: {count} x {kind}: {reason}", highlight=False, markup=False, soft_wrap=True
+        )

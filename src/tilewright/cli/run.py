@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright run`: a compiled network on a simulator or a board."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.arguments import read_board, read_memory, require_readable
+from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
+from tilewright.cli.network_tables import print_layers
+from tilewright.host.common.errors import fields_named
+from tilewright.host.machine.fidelity import Fidelity
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.run.runtime import NetworkRun
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.runtime.device import Device
+
+
+class NetworkDevice(StrEnum):
+    """What `run` runs on."""
+
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    REFERENCE = "reference"
+    TWIN = Fidelity.TWIN
+    BOARD = Fidelity.BOARD
+
+
+@app.command("run")
+def run_command(
+    network: Annotated[Path, typer.Argument(help="File of 'tilewright compile'.")],
+    device: Annotated[
+        NetworkDevice,
+        typer.Option(
+            help="The RTL in Verilator (rtl), with its data in C++ (dpi), the NumPy reference, "
+            "the cycle-exact twin, or a board."
+        ),
+    ] = NetworkDevice.RTL,
+    data: Annotated[
+        Path | None,
+        typer.Option("--input", help="Image, .npy, or .npz with an array an input."),
+    ] = None,
+    random_input: Annotated[
+        bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
+    mean: MeanOption = "0",
+    std: StdOption = "1",
+    board: Annotated[
+        str,
+        typer.Option(
+            help="Board or YAML file: clock and memory; default: the board that the network was "
+            "compiled for."
+        ),
+    ] = "",
+    memory: Annotated[
+        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
+    ] = "board",
+    check: Annotated[
+        bool, typer.Option(help="Compare every output with the reference, bit by bit.")
+    ] = True,
+    cycles_only: Annotated[
+        bool, typer.Option(help="Count cycles without data; what --device twin does.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Board: where 'tilewright agent' serves it."),
+    ] = "",
+    token_file: Annotated[Path | None, typer.Option(help="Shared secret of the agent.")] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No TLS: the agent was started so, on this machine.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait while another client has the board.")
+    ] = 0,
+    bitstream: Annotated[
+        Path | None, typer.Option(help="Board: this one, with this file loaded.")
+    ] = None,
+    ip: Annotated[str, typer.Option(help="Name of the accelerator in the bitstream.")] = "",
+    trust_model: Annotated[
+        bool,
+        typer.Option(
+            "--trust-model",
+            help="Run the CPU's part in this process, without its limits of memory and time.",
+        ),
+    ] = False,
+) -> None:
+    """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
+    require_readable(network, "NETWORK")
+    if data is not None:
+        require_readable(data, "--input")
+    from tilewright.host.compiler.pack.artefact import load
+    from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
+
+    compiled = load(network)
+    with fields_named({"board": "--board"}):
+        target = read_board(board) if board else compiled.target_board()
+    timing = target.memory if memory == "board" else read_memory(memory, board)
+    if device is NetworkDevice.TWIN and not cycles_only:
+        raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
+    if cycles_only:
+        if device is not NetworkDevice.TWIN:
+            raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
+        print_layers(compiled, timing, target, None)
+        return
+    if device is not NetworkDevice.BOARD and (agent or bitstream):
+        raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
+    if (data is None) == (not random_input):
+        raise UsageError("give one of --input and --random", field="--input, --random")
+    with fields_named(data_fields("--random" if random_input else "--input")):
+        source = Calibration(
+            path=data,
+            random_samples=1 if random_input else None,
+            seed=seed,
+            mean=read_numbers("--mean", mean),
+            std=read_numbers("--std", std),
+        )
+        inputs = next(source.batches(compiled.inputs))
+    if device is NetworkDevice.BOARD:
+        opened = open_board_device(
+            compiled.hw, target, agent, token_file, wait, bitstream, ip, plain=plain
+        )
+        where, verb = f"board {agent or 'of this machine'}", "ran"
+    else:
+        opened = open_simulated(device, compiled.hw, timing)
+        where, verb = f"{device.value}, memory {timing.name}", "simulated"
+    with closing(opened):
+        run = run_network(compiled, opened, inputs, trusted=trust_model)
+    print_run(
+        run,
+        title=f"{compiled.name} on {compiled.hw.name}, {where}",
+        clock_mhz=target.clock_mhz,
+        verb=verb,
+    )
+    console = open_console()
+    if output is not None:
+        with fields_named({"output": "--output"}):
+            save_outputs(run.outputs, output)
+        console.print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
+    if check and device is not NetworkDevice.REFERENCE:
+        with closing(open_simulated(NetworkDevice.REFERENCE, compiled.hw, timing)) as reference:
+            expected = run_network(compiled, reference, inputs, trusted=trust_model)
+        wrong = differing_elements(run, expected)
+        if any(wrong.values()):
+            print(  # noqa: T201  (output)
+                f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
+                "of Tilewright: please report it with this command",
+                file=sys.stderr,
+            )
+            raise typer.Exit(EXIT_CHECK_FAILED)
+        console.print("outputs: bit-exact to the reference", highlight=False)
+
+
+def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> None:
+    """Print what a run took, and the largest elements of its outputs.
+
+    Args:
+        run: one inference.
+        title: what ran where.
+        clock_mhz: of the accelerator.
+        verb: "simulated" or "ran".
+    """
+    import numpy as np
+
+    console = open_console()
+    if run.cycles:
+        milliseconds = run.cycles / (clock_mhz * 1e3)
+        seconds = sum(result.host_seconds for result in run.results)
+        console.print(
+            f"{title}: {run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
+            f"{clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
+            f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    console.print(
+        f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; {len(run.results)} "
+        "programs of the accelerator",
+        highlight=False,
+    )
+    for name, array in run.outputs.items():
+        flat = np.asarray(array).reshape(-1)
+        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat, kind="stable")[:5])
+        console.print(
+            f"{name}: {array.dtype} {list(array.shape)}; largest {most}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def open_simulated(kind: NetworkDevice, hw: HwConfig, memory: MemoryModel) -> Device:
+    """The device of a kind that needs no board."""
+    from tilewright.cli.sim import DeviceKind, open_device
+
+    device: Device = open_device(DeviceKind(kind.value), hw, memory)
+    return device
+
+
+def open_board_device(
+    hw: HwConfig,
+    board: Board,
+    agent: str,
+    token_file: Path | None,
+    wait_seconds: float,
+    bitstream: Path | None,
+    ip: str,
+    *,
+    plain: bool,
+) -> Device:
+    """The board that an agent serves, or the one that this command runs on."""
+    if bool(agent) == (bitstream is not None):
+        raise UsageError("give one of --agent and --bitstream", field="--device board")
+    if bitstream is not None:
+        from tilewright.host.runtime.agent.serving import open_board
+
+        return open_board(hw, board, bitstream, ip=ip)
+    if token_file is None:
+        raise UsageError(
+            "needs the agent's secret", field="--agent", remedy="add --token-file FILE"
+        )
+    from tilewright.host.runtime.agent.authentication import read_token
+    from tilewright.host.runtime.agent.client import RemoteDevice
+
+    return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds, plain=plain)
