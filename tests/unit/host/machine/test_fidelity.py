@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from tilewright.cli.run import NetworkDevice
 
 from tilewright.cli.agent import ServedDevice
+from tilewright.cli.run import NetworkDevice
 from tilewright.cli.sim import DeviceKind
 from tilewright.cli.tune import FidelityName
 from tilewright.host.machine.fidelity import Fidelity
