@@ -90,19 +90,19 @@ cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top ove
 	@$(PYTEST) -n 2 tests/rtl $(ARGS)
 
 synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
-	@$(BIN)/python -m tilewright.sim.synth.synthesis $(HW) --board $(BOARD) $(ARGS)
+	@$(TW) synth $(HW) --board $(BOARD) $(ARGS)
 
 netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference (minutes; ARGS="--stage packed": less)
-	@$(BIN)/python -m tilewright.sim.verify.netlist $(HW) $(ARGS)
+	@$(TW) verify netlist $(HW) $(ARGS)
 
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
-	@$(BIN)/python -m tilewright.sim.verify.formal $(ARGS)
+	@$(TW) verify formal $(ARGS)
 
 cxxrtl: $(DEV_READY) ## compare a second simulator (Yosys CXXRTL) with Verilator and the reference
 	@$(PYTEST) tests/contract/test_cxxrtl_device.py $(ARGS)
 
 coverage: $(DEV_READY) ## measure line, branch, toggle and functional coverage of the RTL
-	@$(BIN)/python -m tilewright.sim.verify.coverage $(ARGS)
+	@$(TW) verify coverage $(ARGS)
 
 bench: $(DEV_READY) ## speed of every fidelity, lowering and execution, side by side (minutes)
 	@$(BIN)/python bench/simspeed.py --json build/bench/simspeed.json $(ARGS)
@@ -124,10 +124,10 @@ bench-accuracy: $(DEV_READY) ## int8 accuracy of trained networks on real images
 	@$(BIN)/python bench/accuracy.py --json build/bench/accuracy.json $(ARGS)
 
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
-	@$(BIN)/python -m tilewright.sim.synth.place_route $(HW) $(ARGS)
+	@$(TW) pnr $(HW) $(ARGS)
 
 mutate: $(DEV_READY) ## seed faults in copies of the RTL and report the share that the tests find
-	@$(BIN)/python tests/mutation/mutate.py $(ARGS)
+	@$(TW) verify mutate $(ARGS)
 
 pins: $(DEV_READY) ## record the pinned cycle counts after timing was changed on purpose
 	@$(BIN)/python tests/mutation/pins.py --write
@@ -140,7 +140,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h')
 	@$(BIN)/python -m tilewright.host.machine.codegen --check
 	@$(BIN)/python $(LOCKS)/lock.py --check
-	@$(BIN)/python -m tilewright.sim.verify.rtl_lint
+	@$(TW) verify lint
 
 format: $(DEV_READY) ## reformat Python and C++
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

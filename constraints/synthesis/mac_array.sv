@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MAC array under the name and parameters of the accelerator, to place and route it alone:
-// python -m tilewright.sim.synth.place_route edge-8x8 --manifest constraints/synthesis/mac_array.f
+// tilewright pnr edge-8x8 --manifest constraints/synthesis/mac_array.f
 module tilewright_top #(
     parameter int unsigned Batch            = 1,   // rows of the activation tile
     parameter int unsigned BlockIn          = 16,  // input channels of a tile

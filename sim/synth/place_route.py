@@ -8,7 +8,6 @@ everything that decides them. No open tool places 7-series devices: see docs/res
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import hashlib
 import importlib.metadata
@@ -20,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import BuildError, ConfigError, TilewrightError, ToolError
-from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig
+from tilewright.host.common.errors import BuildError, ConfigError, ToolError
+from tilewright.host.common.names import choices
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.synth.synthesis import ECP5_DEVICES, rtl_digest
 from tilewright.sim.synth.timing_report import (
     INSTANCE,
@@ -178,7 +178,13 @@ def wrapper(hw: HwConfig, top_source: str) -> str:
     )
 
 
-def netlist(hw: HwConfig, *, manifest: Path = MANIFEST) -> Path:
+def _silent(text: str) -> None:
+    del text
+
+
+def netlist(
+    hw: HwConfig, *, manifest: Path = MANIFEST, note: Callable[[str], object] = _silent
+) -> Path:
     """The ECP5 netlist of a configuration in its wrapper, as JSON of Yosys; made when missing.
 
     Raises:
@@ -202,7 +208,7 @@ def netlist(hw: HwConfig, *, manifest: Path = MANIFEST) -> Path:
     with result.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not result.exists():
-            _progress(f"{hw.name}: Yosys, synth_ecp5")
+            note(f"{hw.name}: Yosys, synth_ecp5")
             with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as name:
                 work = Path(name)
                 copy_sources(sources, work)
@@ -238,10 +244,6 @@ def _digest(recipe: object) -> str:
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
 
-def _progress(text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-
-
 # -- place and route ------------------------------------------------------------------------
 
 
@@ -264,6 +266,7 @@ def place(
     conditions: Conditions | None = None,
     manifest: Path = MANIFEST,
     use_cache: bool = True,
+    note: Callable[[str], object] = _silent,
 ) -> Placement:
     """Place and route one configuration with one seed.
 
@@ -273,6 +276,7 @@ def place(
         conditions: part, speed grade and clock to aim at; the defaults of `Conditions` when None.
         manifest: RTL file list.
         use_cache: take a result of earlier if nothing that decides it has changed.
+        note: gets a line for each stage that begins.
 
     Raises:
         BuildError: Yosys or nextpnr refuses the design (it does not fit, for one).
@@ -280,7 +284,7 @@ def place(
     """
     conditions = conditions or Conditions()
     tools = f"{yosys_version()}, {nextpnr_version()}"
-    design = netlist(hw, manifest=manifest)
+    design = netlist(hw, manifest=manifest, note=note)
     options = [
         *(f"--{conditions.device}", "--speed", str(conditions.speed), "--package", _PINS),
         *("--freq", f"{conditions.frequency_mhz:g}", "--seed", str(seed)),
@@ -292,13 +296,15 @@ def place(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if use_cache and (known := _read(result, hw.name)) is not None:
             return known
-        _progress(f"{hw.name}: nextpnr, seed {seed}")
+        note(f"{hw.name}: nextpnr, seed {seed}")
         with tempfile.TemporaryDirectory(prefix="work-", dir=_folder()) as name:
             work = Path(name)
             started = time.perf_counter()
             # The packaged nextpnr does not see the system's folder of temporary files.
             (work / "netlist.json").hardlink_to(design)
-            _run_nextpnr([*options, "--json", "netlist.json", "--report", "report.json"], work)
+            _run_nextpnr(
+                [*options, "--json", "netlist.json", "--report", "report.json"], work, note
+            )
             seconds = time.perf_counter() - started
             report = json.loads((work / "report.json").read_text(encoding="utf-8"))
             owners = Owners.of_netlist(json.loads(design.read_text(encoding="utf-8")))
@@ -327,7 +333,7 @@ def _read(result: Path, name: str) -> Placement | None:
         return None
 
 
-def _run_nextpnr(options: Sequence[str], work: Path) -> None:
+def _run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object]) -> None:
     """Run nextpnr in a folder of its own, which receives its report.
 
     Raises:
@@ -347,7 +353,7 @@ def _run_nextpnr(options: Sequence[str], work: Path) -> None:
             for line in tool.stdout or ():
                 said.append(line)
                 if _STAGE.search(line):
-                    _progress(" ".join(line.split()).removeprefix("Info: "))
+                    note(" ".join(line.split()).removeprefix("Info: "))
         except BaseException:
             tool.kill()
             raise
@@ -416,15 +422,27 @@ def describe(placements: Sequence[Placement]) -> str:
     return "\n".join(lines)
 
 
-# -- command --------------------------------------------------------------------------------
+def override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
+    """A configuration with parameters changed, under a name that tells them.
 
+    Args:
+        hw: to start from.
+        changes: ``PARAMETER=NUMBER`` each.
 
-def _override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
+    Raises:
+        ConfigError: one of them names no parameter or no number, or the result is illegal.
+    """
     values: dict[str, Any] = {}
     for change in changes:
         name, _, value = change.partition("=")
-        if name not in {p.name for p in PARAMETERS} or not value.isdecimal():
-            raise ConfigError("must be PARAMETER=NUMBER", field="--set", value=change)
+        known = [parameter.name for parameter in PARAMETERS]
+        if name not in known or not value.isdecimal():
+            raise ConfigError(
+                "must be PARAMETER=NUMBER",
+                field="--set",
+                value=change,
+                remedy=choices(name, known, "parameters") if name not in known else "",
+            )
         values[name] = int(value)
     if not values:
         return hw
@@ -432,80 +450,25 @@ def _override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
     return hw.with_(name=f"{hw.name},{label}", **values)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Place and route a configuration on ECP5, print clock and slowest path: 0 done, 2 error."""
-    parser = argparse.ArgumentParser(
-        prog="tilewright.sim.synth.place_route", description=main.__doc__
-    )
-    parser.add_argument("hw", help="name of a configuration or path of its YAML file")
-    parser.add_argument("--device", choices=ECP5_DEVICES, default="85k")
-    parser.add_argument("--speed", type=int, choices=SPEEDS, default=SPEEDS[-1])
-    parser.add_argument(
-        "--seed", type=int, action="append", help="repeat for several (default: 1, 2 and 3)"
-    )
-    parser.add_argument("--freq", type=float, default=DEFAULT_FREQUENCY_MHZ, help="MHz to aim at")
-    parser.add_argument("--router", choices=ROUTERS, default=Conditions.router)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PARAMETER=NUMBER",
-        help="change a parameter of the configuration, such as mac_pipeline=3",
-    )
-    parser.add_argument(
-        "--manifest", type=Path, default=MANIFEST, help="another file list (a part alone)"
-    )
-    parser.add_argument("--json", type=Path, help="also save the results here")
-    options = parser.parse_args(arguments)
-    try:
-        hw = _override(load_hwconfig(options.hw), options.set)
-        conditions = Conditions(
-            device=options.device,
-            speed=options.speed,
-            frequency_mhz=options.freq,
-            router=options.router,
-        )
-        seeds = tuple(dict.fromkeys(options.seed or DEFAULT_SEEDS))
-        placements = [
-            place(hw, seed=seed, conditions=conditions, manifest=options.manifest) for seed in seeds
-        ]
-        if options.json:
-            save(placements, options.json, manifest=options.manifest)
-    except TilewrightError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    sys.stdout.write(describe(placements) + "\n")
-    return 0
-
-
-def save(placements: Sequence[Placement], path: Path, *, manifest: Path = MANIFEST) -> None:
-    """Write records, summary and conditions as JSON; ``manifest`` is what was placed.
-
-    Raises:
-        BuildError: the file cannot be written.
-    """
-    clocks = [found.fmax_mhz for found in placements]
-    document = {
-        "records": [asdict(found) for found in placements],
-        "summary": {
-            "median_fmax_mhz": statistics.median(clocks),
-            "lowest_fmax_mhz": min(clocks),
-            "highest_fmax_mhz": max(clocks),
-        },
-        "conditions": {
-            "rtl": rtl_digest(manifest),
-            "tools": placements[0].tools,
-            "device": placements[0].device,
-            "speed": placements[0].speed,
-            "target_mhz": placements[0].target_mhz,
-            "wrapper": "all ports but clock and reset behind shift registers",
-        },
+def conditions_of(placements: Sequence[Placement], manifest: Path = MANIFEST) -> dict[str, Any]:
+    """What the seeds of one configuration hold under; ``manifest`` is what was placed."""
+    first = placements[0]
+    return {
+        "rtl": rtl_digest(manifest),
+        "hw": first.config,
+        "tools": first.tools,
+        "device": first.device,
+        "speed": first.speed,
+        "target_mhz": first.target_mhz,
+        "wrapper": "all ports but clock and reset behind shift registers",
     }
-    try:
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BuildError(f"must be writable ({error.strerror})", field=str(path)) from error
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def summary_of(placements: Sequence[Placement]) -> dict[str, float]:
+    """Median, lowest and highest clock of the seeds, in MHz."""
+    clocks = [found.fmax_mhz for found in placements]
+    return {
+        "median_fmax_mhz": statistics.median(clocks),
+        "lowest_fmax_mhz": min(clocks),
+        "highest_fmax_mhz": max(clocks),
+    }

@@ -126,7 +126,7 @@ def load_results(path: Path = RESULTS_FILE) -> Results:
         raise ConfigError(
             "must hold tool, family and results",
             field=str(path),
-            remedy="make it anew: python -m tilewright.sim.synth.results record",
+            remedy="make it anew: tilewright synth-record record",
         ) from error
 
 
@@ -174,6 +174,6 @@ def save_results(results: Results, path: Path = RESULTS_FILE) -> None:
             for row in results.rows
         },
     }
-    header = "# Written by `python -m tilewright.sim.synth.results record`.\n"
+    header = "# Written by `tilewright synth-record record`.\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(header + yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

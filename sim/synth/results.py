@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on the recorded syntheses.
-
-``python -m tilewright.sim.synth.results record [HW ...]`` synthesises the named configurations
-and adds or replaces their rows (all rows when none is named; ``--stale`` leaves out those that the
-present RTL made; ``--draw SEED`` adds random configurations that are never fitted);
-``--family ecp5`` records the ECP5 counts of rows instead. ``fit`` prints the
-coefficients for `host.machine.area`, ``heldout`` the error of the estimate on rows that the fit has
-not seen, ``write`` renews the tables in docs/results/synthesis.md and README.md.
-"""
+"""Make the record of syntheses and the tables of the pages: `tilewright synth-record`."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from tilewright.host.common.errors import ConfigError, TilewrightError
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
-from tilewright.sim.synth.fit import fit, held_out
 from tilewright.sim.synth.record import (
     HELDOUT_PREFIX,
     RESULTS_FILE,
@@ -37,7 +26,6 @@ from tilewright.sim.synth.synthesis import rtl_digest, synthesise
 from tilewright.sim.synth.tables import (
     DOCS_FILE,
     README_FILE,
-    held_out_table,
     renewed,
     renewed_readme,
 )
@@ -88,6 +76,7 @@ def record(
     *,
     family: str = "xc7",
     stale_only: bool = False,
+    note: Callable[[str], object] | None = None,
 ) -> Results:
     """Synthesise for the record and save after each synthesis.
 
@@ -96,6 +85,7 @@ def record(
         path: results file; made when it is missing.
         family: ``xc7`` makes rows, ``ecp5`` adds its counts to rows that exist.
         stale_only: leave out what sources as they are now have made.
+        note: gets a line for each synthesis.
 
     Raises:
         ConfigError: ECP5 counts for a configuration without a row, or a family without a record.
@@ -128,8 +118,8 @@ def record(
             rows[hw.name] = replace(row_of(hw, report, rtl), ecp5=kept)
         results = Results(tool=report.tool, family="xc7", rows=tuple(rows.values()))
         save_results(results, path)
-        sys.stdout.write(f"{hw.name}: {report.lut:,} LUT, {report.ff:,} FF ({family})\n")
-        sys.stdout.flush()
+        if note is not None:
+            note(f"{hw.name}: {report.lut:,} LUT, {report.ff:,} FF ({family})")
     return results
 
 
@@ -139,43 +129,13 @@ def _made_by(row: Row, family: str) -> str:
     return row.rtl
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Record syntheses, fit the area model and tell its error, or renew the tables of the pages."""
-    parser = argparse.ArgumentParser(prog="tilewright.sim.synth.results", description=main.__doc__)
-    parser.add_argument("action", choices=("record", "fit", "heldout", "write"))
-    parser.add_argument(
-        "hw", nargs="*", help="record: names or YAML files (default: those of the results file)"
-    )
-    parser.add_argument(
-        "--family", choices=("xc7", "ecp5"), default="xc7", help="record: default %(default)s"
-    )
-    parser.add_argument(
-        "--stale", action="store_true", help="record: leave out rows of the present RTL"
-    )
-    parser.add_argument(
-        "--draw",
-        type=int,
-        metavar="SEED",
-        help="record: add four random configurations that are never fitted",
-    )
-    options = parser.parse_args(arguments)
-    try:
-        if options.action == "record":
-            more = () if options.draw is None else draw(options.draw)
-            record([*options.hw, *more], family=options.family, stale_only=options.stale)
-        elif options.action == "fit":
-            sys.stdout.write(f"{fit([row for row in load_results().rows if row.fitted])}\n")
-        elif options.action == "heldout":
-            sys.stdout.write(held_out_table(held_out(load_results().rows)) + "\n")
-        else:
-            results = load_results()
-            for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
-                page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")
-    except TilewrightError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    return 0
+def write_tables() -> tuple[Path, ...]:
+    """Renew the tables of the pages from the record.
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Returns:
+        The pages.
+    """
+    results = load_results()
+    for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
+        page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return DOCS_FILE, README_FILE

@@ -8,12 +8,10 @@ result is cached by the content of everything that decides it.
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import hashlib
 import json
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import BuildError, ConfigError, TilewrightError
+from tilewright.host.common.errors import BuildError, ConfigError
 from tilewright.host.machine.area import fits
-from tilewright.host.machine.board import Board, load_board
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.board import Board
+from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.dsp_packing import check_packing, packing_commands
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
 from tilewright.sim.verilator.build import MANIFEST, TOP, cache_dir, read_manifest
@@ -304,17 +302,54 @@ def _memories(family: str, work: Path) -> tuple[MemoryUse, ...]:
     return tuple(sorted(found, key=lambda m: (-m.ramb36, -m.ramb18, -m.lutram, m.name)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """How much of one kind of resource a configuration takes.
+
+    Attributes:
+        resource: the device's word for it, such as ``LUT``.
+        used: by the configuration.
+        available: on the device.
+    """
+
+    resource: str
+    used: int
+    available: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the device has enough of it."""
+        return self.used <= self.available
+
+
+def resources(report: SynthesisReport, device: Board | Ecp5Device) -> tuple[Resource, ...]:
+    """What a configuration takes of a board, or of an ECP5 part."""
+    if isinstance(device, Ecp5Device):
+        pairs = (
+            ("LUT4", report.lut, device.lut),
+            ("FF", report.ff, device.lut),
+            ("DP16KD", report.ramb18, device.dp16kd),
+            ("MULT18", report.dsp, device.mult18),
+        )
+    else:
+        pairs = (
+            ("LUT", report.lut, device.lut),
+            ("FF", report.ff, device.ff),
+            ("BRAM36", report.bram36, device.bram36),
+            ("DSP", report.dsp, device.dsp),
+        )
+    return tuple(Resource(resource=n, used=used, available=most) for n, used, most in pairs)
+
+
 def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, bool]:
     """The report against a board as text, and whether the configuration fits.
 
     The port of the board (bus width, burst length) counts too.
     """
-    used = (report.lut, report.ff, report.bram36, report.dsp)
-    available = (board.lut, board.ff, board.bram36, board.dsp)
-    names = ("LUT", "FF", "BRAM36", "DSP")
+    found = resources(report, board)
     lines = [
         f"{report.config} on {board.name} ({board.part}), {_conditions(report)}",
-        *_shares(names, used, available),
+        *map(_share, found),
         (
             f"of which {report.lutram:,} LUT as memory; {report.ramb36} RAMB36 and "
             f"{report.ramb18} RAMB18"
@@ -326,7 +361,7 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
         for field in ("axi_data_bits", "axi_burst_beats")
         if getattr(hw, field) > getattr(board, field)
     ]
-    ok = not problems and all(n <= limit for n, limit in zip(used, available, strict=True))
+    ok = not problems and all(resource.fits for resource in found)
     lines += problems
     lines.append(f"{report.config} {'fits' if ok else 'does not fit'} {board.name}")
     estimate = fits(hw, board).area
@@ -339,13 +374,11 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
 
 def describe_ecp5(report: SynthesisReport, device: Ecp5Device) -> tuple[str, bool]:
     """The report against an ECP5 part as text, and whether the configuration fits."""
-    used = (report.lut, report.ff, report.ramb18, report.dsp)
-    available = (device.lut, device.lut, device.dp16kd, device.mult18)
-    names = ("LUT4", "FF", "DP16KD", "MULT18")
-    ok = all(n <= limit for n, limit in zip(used, available, strict=True))
+    found = resources(report, device)
+    ok = all(resource.fits for resource in found)
     lines = [
         f"{report.config} on {device.name}, {_conditions(report)}",
-        *_shares(names, used, available),
+        *map(_share, found),
         f"of which {report.lutram:,} LUT4 as memory",
         *_memory_lines(report, "DP16KD"),
         f"{report.config} {'fits' if ok else 'does not fit'} {device.name}",
@@ -360,11 +393,10 @@ def _conditions(report: SynthesisReport) -> str:
     )
 
 
-def _shares(names: Sequence[str], used: Sequence[int], available: Sequence[int]) -> list[str]:
-    return [
-        f"{name:<10}{n:>10,}{limit:>11,}{100 * n / limit:>8.1f}%{'  too many' if n > limit else ''}"
-        for name, n, limit in zip(names, used, available, strict=True)
-    ]
+def _share(resource: Resource) -> str:
+    name, used, limit = resource.resource, resource.used, resource.available
+    text = f"{name:<10}{used:>10,}{limit:>11,}{100 * used / limit:>8.1f}%"
+    return text if resource.fits else f"{text}  too many"
 
 
 def _memory_lines(report: SynthesisReport, half: str) -> list[str]:
@@ -377,34 +409,3 @@ def _memory_lines(report: SynthesisReport, half: str) -> list[str]:
         )
         lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
     return lines
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Synthesise a configuration and compare it with a board: 0 fits, 1 does not, 2 error."""
-    parser = argparse.ArgumentParser(
-        prog="tilewright.sim.synth.synthesis", description=main.__doc__
-    )
-    parser.add_argument("hw", help="name of a configuration or path of its YAML file")
-    parser.add_argument("--board", default="pynq-z2", help="name or path (default: %(default)s)")
-    parser.add_argument("--family", choices=FAMILIES, help="device family (default: the board's)")
-    parser.add_argument(
-        "--device", choices=ECP5_DEVICES, default="85k", help="ECP5 only (default: %(default)s)"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        hw = load_hwconfig(options.hw)
-        if options.family == "ecp5":
-            text, ok = describe_ecp5(synthesise(hw, family="ecp5"), ECP5_DEVICES[options.device])
-        else:
-            board = load_board(options.board)
-            family = options.family or family_of(board)
-            text, ok = describe(synthesise(hw, family=family), hw, board)
-    except TilewrightError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    sys.stdout.write(text + "\n")
-    return int(not ok)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

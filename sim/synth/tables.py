@@ -18,7 +18,7 @@ from tilewright.sim.synth.record import ECP5_DEVICE, Results
 DOCS_FILE: Final = ROOT / "docs" / "results" / "synthesis.md"
 README_FILE: Final = ROOT / "README.md"
 
-_COMMAND: Final = "python -m tilewright.sim.synth.results write"
+_COMMAND: Final = "tilewright synth-record write"
 TABLE_BEGIN: Final = f"<!-- table: begin ({_COMMAND}) -->"
 TABLE_END: Final = "<!-- table: end -->"
 HELDOUT_BEGIN: Final = f"<!-- heldout: begin ({_COMMAND}) -->"

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how much of the RTL the random and directed runs exercise.
 
-``python -m tilewright.sim.verify.coverage [--quick] [--seed N] [--programs N] [--json FILE]``
-builds models that count, runs `sim.verify.coverage_campaign` on them, merges the counts and prints
-line, branch and toggle coverage of every RTL file, what was not reached, and functional coverage.
-It fails when a share is below `REQUIRED_PERCENT`, or when the full campaign leaves a miss that
-``sim/verify/coverage_waivers.yaml`` does not justify.
+`tilewright verify coverage` builds models that count, runs `sim.verify.coverage_campaign` on them,
+merges the counts and prints line, branch and toggle coverage of every RTL file, what was not
+reached, and functional coverage. It fails when a share is below `REQUIRED_PERCENT`, or when the
+full campaign leaves a miss that ``sim/verify/coverage_waivers.yaml`` does not justify.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import tempfile
@@ -23,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Unit
 from tilewright.sim.verify.coverage_campaign import (
@@ -262,17 +258,26 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _complain(text: str) -> None:
-    sys.stderr.write(f"error: {text}\n")
-
-
 def _columns(lines: Share, branches: Share, toggles: Share) -> str:
     text = "".join(f"{s.hit:>5}/{s.total:<5}{s.percent:5.1f} %" for s in (lines, branches))
     return text + f"{toggles.hit:>7}/{toggles.total:<6}{toggles.percent:5.1f} %"
 
 
-def to_record(report: Report) -> dict[str, Any]:
-    """``records`` (one a file), ``summary``, ``conditions``."""
+def rows_of_files(report: Report) -> list[dict[str, Any]]:
+    """A row for each file of the RTL."""
+    return [
+        {
+            "file": file.file,
+            "line_percent": round(file.lines.percent, 2),
+            "branch_percent": round(file.branches.percent, 2),
+            "toggle_percent": round(file.toggles.percent, 2),
+        }
+        for file in report.files
+    ]
+
+
+def summary_of(report: Report) -> dict[str, Any]:
+    """Shares over all files, and what was missed."""
     totals = {
         "line": report.total(lambda file: file.lines),
         "branch": report.total(lambda file: file.branches),
@@ -280,66 +285,20 @@ def to_record(report: Report) -> dict[str, Any]:
     }
     functional = sum(map(report.functional.share, BINS), Share(hit=0, total=0))
     return {
-        "records": [
-            {
-                "file": file.file,
-                "line_percent": round(file.lines.percent, 2),
-                "branch_percent": round(file.branches.percent, 2),
-                "toggle_percent": round(file.toggles.percent, 2),
-            }
-            for file in report.files
-        ],
-        "summary": {
-            **{f"{name}_percent": round(share.percent, 2) for name, share in totals.items()},
-            "functional_hit": functional.hit,
-            "functional_total": functional.total,
-            "misses": len(report.misses),
-            "unjustified": len(report.open_misses),
-        },
-        "conditions": {
-            "seed": report.seed,
-            "quick": report.quick,
-            "programs_a_configuration": report.programs,
-            "configurations": [s.hw.name for s in SCENARIOS if s.quick or not report.quick],
-            "seconds": round(report.seconds, 1),
-        },
+        **{f"{name}_percent": round(share.percent, 2) for name, share in totals.items()},
+        "functional_hit": functional.hit,
+        "functional_total": functional.total,
+        "misses": len(report.misses),
+        "unjustified": len(report.open_misses),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a campaign; 0: passed, 1: coverage is missing, 2: it could not be measured."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tilewright.sim.verify.coverage", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer configurations and programs")
-    parser.add_argument("--seed", type=int, default=None, help="repeat a campaign")
-    parser.add_argument("--programs", type=int, default=None, help="random programs a scenario")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures to this file")
-    options = parser.parse_args(arguments)
-    seed = (
-        int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
-    )
-    programs = options.programs or (6 if options.quick else 32)
-    _say(f"seed {seed}, {programs} random programs a configuration")
-    try:
-        report = measure(
-            seed=seed,
-            quick=options.quick,
-            programs=programs,
-            note=_say,
-        )
-        if options.json is not None:
-            options.json.write_text(json.dumps(to_record(report), indent=2) + "\n", "utf-8")
-    except TilewrightError as error:
-        _complain(f"{error} (seed {seed})")
-        return 2
-    print_report(report)
-    problems = report.problems()
-    for problem in problems:
-        _complain(f"{problem} (seed {seed})")
-    _say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
-    return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def conditions_of(report: Report) -> dict[str, Any]:
+    """What a campaign was."""
+    return {
+        "seed": report.seed,
+        "quick": report.quick,
+        "programs_per_configuration": report.programs,
+        "configurations": [s.hw.name for s in SCENARIOS if s.quick or not report.quick],
+        "seconds": round(report.seconds, 1),
+    }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of RTL units with SymbiYosys: ``python -m tilewright.sim.verify.formal [name ...]``.
+"""Proofs of RTL units with SymbiYosys (`tilewright verify formal`).
 
 The properties are modules in ``tests/formal`` that hold a unit and immediate assertions about it.
 Inputs are free but for the assumptions that stand beside the assertions; the reset is free after
@@ -9,7 +9,6 @@ if all of them can be reached, or its assumptions could have made it empty.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
@@ -24,7 +23,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.errors import BuildError, ConfigError, TilewrightError, ToolError
+from tilewright.host.common.errors import BuildError, ConfigError, ToolError
+from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
 
@@ -342,35 +342,15 @@ def _environment(programs: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([folder, os.environ.get("PATH", "")])}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prove the named units, or all; the exit code says whether every proof holds."""
-    parser = argparse.ArgumentParser(prog="tilewright.sim.verify.formal", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(PROOFS)}")
-    options = parser.parse_args(arguments)
-    holds = True
-    try:
-        for name in options.names or PROOFS:
-            if name not in PROOFS:
-                raise ConfigError(
-                    "must be the name of a proof",
-                    field="name",
-                    value=name,
-                    remedy=f"choose from {', '.join(PROOFS)}",
-                )
-            verdict = prove(PROOFS[name])
-            holds &= verdict.holds
-            mark = "ok  " if verdict.holds else "FAIL"
-            sys.stdout.write(
-                f"{mark} {name:8} {verdict.seconds:6.1f} s  {verdict.text}; "
-                f"{verdict.proof.claims}\n"
+def named_proofs(names: Sequence[str]) -> list[Proof]:
+    """Proofs by name; none named: all of them.
+
+    Raises:
+        ConfigError: there is no proof of a name.
+    """
+    for name in names:
+        if name not in PROOFS:
+            raise ConfigError(
+                "no proof of that name", field="name", value=name, remedy=choices(name, PROOFS)
             )
-            sys.stdout.flush()
-    except TilewrightError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    return 0 if holds else 1
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the solvers end with this process
-    sys.exit(main())
+    return [PROOFS[name] for name in names or PROOFS]

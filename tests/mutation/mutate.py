@@ -8,7 +8,6 @@ stopped and resumed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import secrets
@@ -31,6 +30,7 @@ from mutation.quick_build import quick_model
 from mutation.stages import STAGES
 
 from tilewright.host.common.errors import BuildError, DeviceError, TilewrightError
+from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
 from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
 from tilewright.sim.verify.mutation import Mutation, sample
@@ -173,7 +173,7 @@ class Run:
                     "must be a module of rtl/",
                     field="--module",
                     value=module,
-                    remedy=f"choose from {', '.join(sorted(n[:-3] for n in self._sources))}",
+                    remedy=choices(module, sorted(n[:-3] for n in self._sources)),
                 )
 
     def permanent(self) -> list[Mutation]:
@@ -249,11 +249,10 @@ class Run:
         with self._log.open("a", encoding="utf-8") as log:
             log.write(json.dumps(whole) + "\n")
         verdict = record["killed_by"] or "SURVIVED"
-        sys.stdout.write(
+        _say(
             f"{viable + (verdict != 'stillborn'):>4}/{count} {mutation.file}:{mutation.line} "
-            f"{mutation.operator}: {verdict} ({record['seconds']:.0f} s)\n"
+            f"{mutation.operator}: {verdict} ({record['seconds']:.0f} s)"
         )
-        sys.stdout.flush()
 
 
 def load_permanent(sources: Mapping[str, str], path: Path = PERMANENT) -> list[Mutation]:
@@ -355,35 +354,41 @@ def describe(records: Sequence[Record], summary: Record, explained: Mapping[str,
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the mutation check: 0 when at least 95 % are killed, the rest is explained, and every
-    permanent fault is found."""
-    parser = argparse.ArgumentParser(prog="mutate", description=main.__doc__)
-    parser.add_argument("--count", type=int, default=100, help="mutants (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default: new)")
-    parser.add_argument("--module", default="", help="draw from these alone: tw_load,tw_rows")
-    parser.add_argument("--resume", action="store_true", help="go on with the last run")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--no-cocotb", action="store_true", help="leave the last stage out")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the results")
-    options = parser.parse_args(arguments)
-    modules = [name for name in options.module.split(",") if name]
-    try:
-        run = Run(options.output, resume=options.resume, seed=options.seed, modules=modules)
-        sys.stdout.write(f"seed {run.seed}, results in {options.output}\n")
-        with WorkerPool(options.jobs, wall_limit_s=WALL_LIMIT_S) as pool:
-            run.check_original(pool)
-            kept = run.permanent()
-            lasting = run.work_off(iter(kept), len(kept), pool, options.jobs, True)
-            records = run.work_off(
-                run.draw(), options.count, pool, options.jobs, not options.no_cocotb
-            )
-    except TilewrightError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; --resume goes on\n")
-        return 130
+def run_mutation(
+    output: Path = OUTPUT,
+    *,
+    count: int,
+    seed: int,
+    modules: Sequence[str],
+    resume: bool,
+    jobs: int,
+    cocotb: bool,
+) -> tuple[Record, bool]:
+    """Seed faults, print what became of each, and keep a report in ``output``.
+
+    Args:
+        output: folder of the results.
+        count: mutants that elaborate.
+        seed: of the draw; 0: a new one.
+        modules: draw from these alone; none: from all.
+        resume: go on with the run of ``output``.
+        jobs: processes.
+        cocotb: run the benches of the units as the last stage.
+
+    Returns:
+        Records, summary and conditions; and whether at least 95 % are killed, the rest is
+        explained, and every permanent fault is found.
+
+    Raises:
+        TilewrightError: the RTL as it is fails, or a module or a permanent fault is unknown.
+    """
+    run = Run(output, resume=resume, seed=seed, modules=modules)
+    _say(f"seed {run.seed}, results in {output}")
+    with WorkerPool(jobs, wall_limit_s=WALL_LIMIT_S) as pool:
+        run.check_original(pool)
+        kept = run.permanent()
+        lasting = run.work_off(iter(kept), len(kept), pool, jobs, True)
+        records = run.work_off(run.draw(), count, pool, jobs, cocotb)
     explained = load_explanations()
     summary = summarise(records, explained)
     report = {
@@ -396,14 +401,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "finished": time.strftime("%F %T"),
         },
     }
-    (options.output / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    sys.stdout.write(describe(records, summary, explained) + "\n")
+    (output / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    _say(describe(records, summary, explained))
     missed = [record["ident"] for record in lasting if record["killed_by"] in ("", "stillborn")]
-    sys.stdout.write(f"permanent faults: {len(lasting) - len(missed)} of {len(lasting)} found\n")
+    _say(f"permanent faults: {len(lasting) - len(missed)} of {len(lasting)} found")
     for name in missed:
-        sys.stdout.write(f"NOT FOUND: {name}\n")
-    return int(summary["share_killed"] < _GOAL or summary["unexplained"] > 0 or bool(missed))
+        _say(f"NOT FOUND: {name}")
+    return report, not (summary["share_killed"] < _GOAL or summary["unexplained"] or missed)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

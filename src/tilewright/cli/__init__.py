@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tilewright` command: one module a command, which imports what it needs when it runs.
+"""The `tilewright` command: one module per command, which imports what it needs when it runs.
+
+The tree, panel by panel of the help::
+
+    Measure    sim  exhaust  certify
+    Tune       tune  report  tuners  allocators
+    Networks   compile  run
+    Boards     configs  boards  agent  synth  pnr
+    Verify     verify lint | formal | coverage | mutate | netlist
+    Maintain   doctor  synth-record record | fit | heldout | write
+
+An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--network``, ``--seed``,
+``--quick``, ``--json`` (`cli.arguments`, `cli.json_output`). A name that does not exist is answered
+with the nearest; ``--json -`` leaves standard output to the document alone.
 
 This file imports nothing heavy, so that an interrupt finds someone who answers from the start.
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import UsageError, app
+from tilewright.cli.application import BOARDS, UsageError, app
 from tilewright.cli.arguments import read_board, read_memory
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -32,7 +32,7 @@ class ServedDevice(StrEnum):
     REFERENCE = "reference"
 
 
-@app.command()
+@app.command(rich_help_panel=BOARDS)
 def agent(
     token_file: Annotated[Path, typer.Option(help="Shared secret; only its owner may read it.")],
     hw: Annotated[

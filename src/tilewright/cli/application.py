@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,7 +19,7 @@ from tilewright.cli.ending import interrupt_behind, last_words
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import choices, nearest
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -35,8 +36,44 @@ class UsageError(TilewrightError):
     """An argument of the command line cannot be used."""
 
 
-class _Group(TyperGroup):
+WORDS: Final = "tilewright.words"
+"""Key of a context's ``meta``: the words of the command line."""
+
+MEASURE: Final = "Measure"
+TUNE: Final = "Tune"
+NETWORKS: Final = "Networks"
+BOARDS: Final = "Boards and configurations"
+VERIFY: Final = "Verify"
+MAINTAIN: Final = "Maintain"
+PANELS: Final = (MEASURE, TUNE, NETWORKS, BOARDS, VERIFY, MAINTAIN)
+"""Panels of the help, in its order."""
+
+_Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
+"""What the parser of command lines raises."""
+
+
+class Group(TyperGroup):
+    """Commands of which an unknown one is answered with the nearest."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; the nearest one is suggested."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UsageError(
+                "no such command", field=args[0], remedy=choices(args[0], self.list_commands(ctx))
+            )
+        return super().resolve_command(ctx, args)
+
+
+class _Root(Group):
     """Turns errors that users can act on into one line and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands, panel by panel."""
+        names: list[str] = super().list_commands(ctx)
+        panel = {
+            name: getattr(self.get_command(ctx, name), "rich_help_panel", "") for name in names
+        }
+        return sorted(names, key=lambda name: PANELS.index(panel[name]))
 
     def main(self, *words: Any, **options: Any) -> Any:
         """Run the command; a signal, which Typer ends in silence, is told in a line."""
@@ -54,16 +91,21 @@ class _Group(TyperGroup):
         """Take the command line apart, once it is known to be words."""
         try:
             check_words(args)
+            ctx.meta[WORDS] = list(args)
+            return super().parse_args(ctx, args)
         except TilewrightError as error:
             print_error(str(error))
-            ctx.exit(EXIT_USER_ERROR)
-        return super().parse_args(ctx, args)
+        except _Usage as error:
+            print_error(str(_explained(error)))
+        return ctx.exit(EXIT_USER_ERROR)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
             print_error(str(error))
+        except _Usage as error:
+            print_error(str(_explained(error)))
         except ModuleNotFoundError as error:
             known = extras.explained(error)
             if known is None:
@@ -77,13 +119,49 @@ class _Group(TyperGroup):
             print_system_error(error)
         return ctx.exit(EXIT_USER_ERROR)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; the nearest one is suggested."""
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            raise UsageError(
-                "no such command", field=args[0], remedy=choices(args[0], self.list_commands(ctx))
-            )
-        return super().resolve_command(ctx, args)
+
+def _explained(error: Exception) -> Exception:
+    """An error of the parser of command lines as one of ours, with the nearest word.
+
+    Raises:
+        Exception: it is no error: a command without arguments shows its help.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    context: Any = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "tilewright")
+    remedy = f"see '{command} --help'"
+    option = getattr(error, "option_name", "")
+    if option and hasattr(error, "possibilities"):
+        known = [
+            name
+            for parameter in getattr(getattr(context, "command", None), "params", ())
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("--")
+        ]
+        near = nearest(option, known)
+        return UsageError(
+            f"'{command}' has no such option",
+            field=option,
+            remedy=f"did you mean {near}? {remedy}" if near else remedy,
+        )
+    text = (
+        str(getattr(error, "message", "") or "must be given")
+        .removeprefix("Value error, ")
+        .rstrip(".")
+    )
+    parameter = getattr(error, "param", None)
+    field = getattr(error, "param_hint", None) or ("" if parameter is None else _name_of(parameter))
+    if match := re.fullmatch(r"'(.*)' is not one of (.*)", text):
+        remedy = choices(match[1], re.findall(r"'([^']*)'", match[2]))
+        return UsageError("no such choice", field=str(field), value=match[1], remedy=remedy)
+    return UsageError(text[:1].lower() + text[1:], field=str(field), remedy=remedy)
+
+
+def _name_of(parameter: Any) -> str:
+    """An option as it is typed; an argument by its name."""
+    typed = [name for name in parameter.opts if name.startswith("--")]
+    return typed[0] if typed else str(parameter.metavar or parameter.name).upper()
 
 
 _REMEDIES: Final = {
@@ -140,7 +218,7 @@ def _version(wanted: bool) -> None:
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,6 +17,7 @@ import typer
 
 from tilewright.cli.application import UsageError
 from tilewright.host.common.errors import fields_named
+from tilewright.host.common.names import choices
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
@@ -39,6 +42,22 @@ class SpaceName(StrEnum):
     VTA = "vta"
 
 
+HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
+HwOption = Annotated[str, typer.Option("--hw", help="Named configuration or YAML file.")]
+NetworkOption = Annotated[
+    str, typer.Option("--network", help="Built-in network or path of an ONNX file.")
+]
+BoardOption = Annotated[str, typer.Option("--board", help="Board or YAML file.")]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", help="'ideal', 'board', a board's name or a YAML file.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")]
+FreshSeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Seed of every random choice; default: a new one."),
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller run, in minutes.")]
+
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="Folder of the trial store and the reports.")
 ]
@@ -60,6 +79,23 @@ TrustModelOption = Annotated[
         "it: only for files from hands that you trust.",
     ),
 ]
+
+
+def one_of(name: str, known: Iterable[str], field: str) -> str:
+    """A name, when it is one of the known ones.
+
+    Raises:
+        UsageError: it is not; the nearest is suggested.
+    """
+    names = [str(each) for each in known]
+    if name not in names:
+        raise UsageError("no such choice", field=field, value=name, remedy=choices(name, names))
+    return name
+
+
+def fresh_seed(seed: int | None) -> int:
+    """A given seed, or a new one."""
+    return secrets.randbelow(2**31) if seed is None else seed
 
 
 def require_readable(path: Path, field: str) -> None:

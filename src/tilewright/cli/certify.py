@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import app, open_console
+from tilewright.cli.application import MEASURE, app, open_console
 from tilewright.cli.arguments import (
     MODEL_FIELDS,
     SpaceName,
@@ -26,7 +26,7 @@ class UncertifiedError(TilewrightError):
     """The search ended without a certificate."""
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def certify(
     network: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",

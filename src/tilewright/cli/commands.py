@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of `tilewright`, in the order of the help."""
 
-# ruff: noqa: F401, I001  (an import registers a command; their order is that of the help)
+# ruff: noqa: I001, F401  (each import registers commands; their order is that of the help)
 
 from __future__ import annotations
 
-from tilewright.cli import (
-    doctor,
-    listings,
-    sim,
-    compile,
-    run,
-    agent,
-    tune,
-    certify,
-    exhaust,
-    report,
-)
+from tilewright.cli import sim, exhaust, certify
+from tilewright.cli import tune, report, listings
+from tilewright.cli import compile, run
+from tilewright.cli import agent, synth
+from tilewright.cli import verify
+from tilewright.cli import doctor
 from tilewright.cli.application import app
 
 __all__ = ["app"]

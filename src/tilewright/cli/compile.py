@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import UsageError, app, open_console
+from tilewright.cli.application import NETWORKS, UsageError, app, open_console
 from tilewright.cli.arguments import (
     TrustModelOption,
     read_board,
@@ -35,7 +35,7 @@ class CalibrationMethod(StrEnum):
     PERCENTILE = "percentile"
 
 
-@app.command("compile")
+@app.command("compile", rich_help_panel=NETWORKS)
 def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
     hw: Annotated[

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, app, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, MAINTAIN, app, open_console
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def doctor() -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
     from rich.markup import escape

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import app, open_console
+from tilewright.cli.application import MEASURE, app, open_console
 from tilewright.cli.arguments import SpaceName, read_memory, read_network
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def exhaust(
     layers: Annotated[
         list[str] | None, typer.Argument(help="Layers of the network; none: all of them.")

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.application import app, open_console
+from tilewright.cli.application import BOARDS, TUNE, app, open_console
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
 
 
-@app.command()
+@app.command(rich_help_panel=BOARDS)
 def configs() -> None:
     """List the named hardware configurations with their area."""
     from rich import box
@@ -40,7 +40,7 @@ def configs() -> None:
     print_table(table, open_console())
 
 
-@app.command()
+@app.command(rich_help_panel=BOARDS)
 def boards() -> None:
     """List the known boards with their resources, clock and AXI port."""
     from rich import box
@@ -64,7 +64,7 @@ def boards() -> None:
     print_table(table, open_console())
 
 
-@app.command()
+@app.command(rich_help_panel=TUNE)
 def tuners() -> None:
     """List the search algorithms with what each one uses."""
     from tilewright.tuner.search import TUNERS, Offer, taken_by
@@ -75,7 +75,7 @@ def tuners() -> None:
     _print_registry(TUNERS, "what it does", track=track)
 
 
-@app.command()
+@app.command(rich_help_panel=TUNE)
 def allocators() -> None:
     """List who can get the next measurements of a study, with what each one uses."""
     from tilewright.tuner.allocate import ALLOCATORS

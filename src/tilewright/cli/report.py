@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
 from tilewright.host.common.errors import StoreError
 
@@ -24,7 +24,7 @@ CONFIG_SUFFIX = ".yaml"
 """Of the chosen configuration, which has the report's name otherwise."""
 
 
-@app.command()
+@app.command(rich_help_panel=TUNE)
 def report(
     run: Annotated[
         str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")

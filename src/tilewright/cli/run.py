@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, UsageError, app, open_console
 from tilewright.cli.arguments import read_board, read_memory, require_readable
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers
@@ -37,7 +37,7 @@ class NetworkDevice(StrEnum):
     BOARD = Fidelity.BOARD
 
 
-@app.command("run")
+@app.command("run", rich_help_panel=NETWORKS)
 def run_command(
     network: Annotated[Path, typer.Argument(help="File of 'tilewright compile'.")],
     device: Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, app, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, UsageError, app, open_console
 from tilewright.cli.arguments import read_memory, read_network
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
@@ -43,7 +43,7 @@ class DeviceKind(StrEnum):
     CXXRTL = "cxxrtl"
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def sim(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
     network: Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import app, open_console
+from tilewright.cli.application import TUNE, app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     MODEL_FIELDS,
@@ -62,7 +62,7 @@ class FidelityName(StrEnum):
     TWIN = Fidelity.TWIN
 
 
-@app.command()
+@app.command(rich_help_panel=TUNE)
 def tune(
     model: Annotated[
         str, typer.Argument(help="Built-in network, or path of an ONNX or compiled (.tw) file.")

@@ -12,7 +12,14 @@ from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.places import ROOT
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.synth import place_route
-from tilewright.sim.synth.place_route import Conditions, describe, main, place, wrapper
+from tilewright.sim.synth.place_route import (
+    Conditions,
+    describe,
+    override,
+    place,
+    summary_of,
+    wrapper,
+)
 from tilewright.sim.synth.timing_report import Owners, endpoints, register_name, timing_path
 from tilewright.sim.verilator.build import MANIFEST
 
@@ -109,7 +116,7 @@ def placed(cache, monkeypatch):
         runs["yosys"].append(commands)
         (work / "netlist.json").write_text(json.dumps(DESIGN))
 
-    def run_nextpnr(options, work):
+    def run_nextpnr(options, work, note):
         runs["nextpnr"].append(options)
         (work / "report.json").write_text(json.dumps(REPORT))
 
@@ -247,32 +254,17 @@ def says(text, code):
     return lambda command, **options: subprocess.Popen([command[0], "-c", script], **options)
 
 
-def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path, capsys):
+def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path):
+    said = []
     output = "Info: Packing IOs..\nWarning: no error yet\nERROR: Unable to place cell 'u_x'\n"
     monkeypatch.setattr(place_route, "_start", says(output, 1))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nERROR: Unable to place"):
-        place_route._run_nextpnr([], tmp_path)
-    assert "Packing IOs.." in capsys.readouterr().err  # its stages are progress
+        place_route._run_nextpnr([], tmp_path, said.append)
+    assert said == ["Packing IOs.."]  # its stages are progress
     # success without a report is a failure too
     monkeypatch.setattr(place_route, "_start", says("Info: Packing IOs..\n", 0))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nInfo: Packing"):
-        place_route._run_nextpnr([], tmp_path)
-
-
-def test_command_places_every_seed_and_saves_the_median(placed, tmp_path, capsys):
-    saved = tmp_path / "pnr.json"
-    command = ["tiny-4x4", "--seed", "1", "--seed", "2", "--set", "mac_pipeline=3"]
-    assert main([*command, "--json", str(saved)]) == 0
-    assert "tiny-4x4,mac_pipeline=3 on LFE5U-85F speed 8" in capsys.readouterr().out
-    document = json.loads(saved.read_text())
-    assert [record["seed"] for record in document["records"]] == [1, 2]
-    assert document["summary"]["median_fmax_mhz"] == 125.0
-    assert "localparam" not in placed["yosys"][0][0]
-
-
-def test_command_names_what_is_wrong(placed, capsys):
-    assert main(["tiny-4x4", "--set", "no_such=3"]) == 2
-    assert "must be PARAMETER=NUMBER" in capsys.readouterr().err
+        place_route._run_nextpnr([], tmp_path, said.append)
 
 
 @pytest.mark.slow
@@ -307,3 +299,16 @@ def test_a_small_design_is_placed_by_the_real_tools(cache, tmp_path):
     assert found.path.cells["MULT18X18D"] == 1
     assert found.path.total_ns == pytest.approx(1000 / found.fmax_mhz, rel=0.01)
     assert found.endpoints[0].arrival_ns == pytest.approx(found.path.total_ns, rel=0.01)
+
+
+def test_the_median_of_the_seeds_is_told_for_changed_parameters(placed):
+    hw = override(HwConfig(name="tiny"), ["mac_pipeline=3"])
+    assert hw.name == "tiny,mac_pipeline=3"
+    found = [place(hw, seed=seed) for seed in (1, 2)]
+    assert summary_of(found)["median_fmax_mhz"] == 125.0
+    assert "localparam" not in placed["yosys"][0][0]
+
+
+def test_a_parameter_that_does_not_exist_is_refused_with_the_nearest():
+    with pytest.raises(ConfigError, match=r"--set: must be PARAMETER=NUMBER.*mean mac_pipeline"):
+        override(HwConfig(), ["mac_pipelin=3"])

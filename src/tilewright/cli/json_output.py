@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--json FILE`: the rows of a table for programs, in the shape of `host.common.result_document`.
+
+With ``--json -`` standard output holds the document alone, and what is printed for people goes to
+standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from tilewright.cli.application import WORDS, UsageError
+from tilewright.host.common.result_document import Row, result_document, to_json
+
+STDOUT: Final = "-"
+
+
+@dataclass(frozen=True)
+class JsonTarget:
+    """Where the document of a command goes.
+
+    Attributes:
+        name: path of the file, or `STDOUT`.
+        command: the command line, as the document tells it.
+        stdout: standard output, from before it was led elsewhere.
+    """
+
+    name: str
+    command: str = "tilewright"
+    stdout: TextIO | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None: standard output."""
+        return None if self.name == STDOUT else Path(self.name)
+
+    def write(self, rows: Sequence[Row], conditions: Row, **more: Any) -> None:
+        """Write the document, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        text = to_json(result_document(self.command, rows, conditions, **more))
+        if self.path is None:
+            (self.stdout or sys.stdout).write(text)
+            return
+        from tilewright.host.common.whole_file import write_whole  # noqa: PLC0415  (fast help)
+
+        write_whole(self.path, text)
+
+
+def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | None:
+    if target is None:
+        return None
+    command = shlex.join(["tilewright", *context.meta.get(WORDS, ())])
+    stdout = sys.stdout
+    if target.path is None:
+        context.with_resource(contextlib.redirect_stdout(sys.stderr))
+    else:  # before anything long is run for it
+        if target.path.is_dir():
+            raise UsageError("must be a file", field="--json", value=target.name)
+        target.path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    return JsonTarget(target.name, command, stdout)
+
+
+JsonOption = Annotated[
+    JsonTarget | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        parser=JsonTarget,
+        callback=_take,
+        help="Write the rows with their conditions to this file, too; '-': to standard output.",
+    ),
+]

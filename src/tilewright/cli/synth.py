@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright synth`, `pnr` and `synth-record`: what a configuration takes of a device."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import (
+    BOARDS,
+    EXIT_CHECK_FAILED,
+    MAINTAIN,
+    Group,
+    app,
+)
+from tilewright.cli.arguments import (
+    BoardOption,
+    HwArgument,
+    one_of,
+    read_board,
+    require_readable,
+)
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
+
+DeviceOption = Annotated[str, typer.Option("--device", help="Size of the ECP5: 25k, 45k or 85k.")]
+
+
+@app.command(rich_help_panel=BOARDS)
+def synth(
+    hw: HwArgument,
+    board: BoardOption = "pynq-z2",
+    family: Annotated[
+        str, typer.Option(help="Device family: xc7, xcup or ecp5; default: the board's.")
+    ] = "",
+    device: DeviceOption = "85k",
+    json: JsonOption = None,
+) -> None:
+    """Synthesise a configuration with Yosys and compare its resources with a board's.
+
+    The exit code is 1 when it does not fit.
+    """
+    from dataclasses import asdict
+
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.synth import synthesis
+
+    config = load_hwconfig(hw)
+    if family:
+        one_of(family, synthesis.FAMILIES, "--family")
+    one_of(device, synthesis.ECP5_DEVICES, "--device")
+    target = synthesis.ECP5_DEVICES[device] if family == "ecp5" else read_board(board)
+    with progress(f"{config.name}: Yosys", quiet=json is not None):
+        if isinstance(target, synthesis.Ecp5Device):
+            report = synthesis.synthesise(config, family=family)
+            text, fits = synthesis.describe_ecp5(report, target)
+        else:
+            report = synthesis.synthesise(config, family=family or synthesis.family_of(target))
+            text, fits = synthesis.describe(report, config, target)
+    typer.echo(text)
+    if json is not None:
+        json.write(
+            [asdict(each) for each in synthesis.resources(report, target)],
+            {
+                "hw": config.name,
+                "device": target.name,
+                "family": report.family,
+                "tool": report.tool,
+                "rtl": synthesis.rtl_digest(),
+                "seconds": report.seconds,
+            },
+            summary={"fits": fits},
+            memories=[asdict(memory) for memory in report.memories],
+        )
+    if not fits:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@app.command(rich_help_panel=BOARDS)
+def pnr(
+    hw: HwArgument,
+    device: DeviceOption = "85k",
+    speed: Annotated[int, typer.Option(help="Speed grade: 6, 7 or 8.")] = 8,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="Of placer and router; may be repeated; default: 1, 2 and 3."),
+    ] = None,
+    freq: Annotated[float, typer.Option(min=1, help="Clock to aim at, in MHz.")] = 100.0,
+    router: Annotated[str, typer.Option(help="Of nextpnr: router1 or router2.")] = "router1",
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PARAMETER=NUMBER",
+            help="Change a parameter of the configuration, such as mac_pipeline=3.",
+        ),
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="Another list of RTL files, such as that of a part alone.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Place and route a configuration on a Lattice ECP5; print its clock and its slowest path."""
+    from dataclasses import asdict
+
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.synth import place_route as routing
+    from tilewright.sim.synth.synthesis import ECP5_DEVICES
+    from tilewright.sim.verilator.build import MANIFEST
+
+    if manifest is not None:
+        require_readable(manifest, "--manifest")
+    one_of(str(speed), map(str, routing.SPEEDS), "--speed")
+    config = routing.override(load_hwconfig(hw), changes or [])
+    conditions = routing.Conditions(
+        device=one_of(device, ECP5_DEVICES, "--device"),
+        speed=speed,
+        frequency_mhz=freq,
+        router=one_of(router, routing.ROUTERS, "--router"),
+    )
+    seeds = tuple(dict.fromkeys(seed or routing.DEFAULT_SEEDS))
+    sources = manifest or MANIFEST
+    placements = []
+    with progress(config.name, total=len(seeds), quiet=json is not None) as steps:
+        for each in seeds:
+            placements.append(
+                routing.place(
+                    config, seed=each, conditions=conditions, manifest=sources, note=steps.say
+                )
+            )
+            steps.advance()
+    typer.echo(routing.describe(placements))
+    if json is not None:
+        json.write(
+            [asdict(found) for found in placements],
+            routing.conditions_of(placements, sources),
+            summary=routing.summary_of(placements),
+        )
+
+
+record_app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="The recorded syntheses: rows, the area model that is fitted to them, tables of pages.",
+)
+app.add_typer(record_app, name="synth-record", rich_help_panel=MAINTAIN)
+
+
+@record_app.command("record")
+def record_rows(
+    hw: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[HW]...", help="Named configurations or YAML files; none: those of the record."
+        ),
+    ] = None,
+    family: Annotated[
+        str, typer.Option(help="Device family: xc7 makes rows, ecp5 adds its counts to them.")
+    ] = "xc7",
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Leave out what the present RTL has made.")
+    ] = False,
+    draw: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="SEED", help="Add four random configurations that are never fitted."
+        ),
+    ] = None,
+) -> None:
+    """Synthesise configurations and add or replace their rows."""
+    from tilewright.sim.synth import results
+
+    more = () if draw is None else results.draw(draw)
+    family = one_of(family, ("xc7", "ecp5"), "--family")
+    with progress("Yosys"):
+        results.record([*(hw or []), *more], family=family, stale_only=stale, note=typer.echo)
+
+
+@record_app.command("fit")
+def fit_area() -> None:
+    """Print the coefficients of the area model (LOGIC_MODEL of host/machine/area.py)."""
+    from tilewright.sim.synth.fit import fit
+    from tilewright.sim.synth.record import load_results
+
+    typer.echo(fit([row for row in load_results().rows if row.fitted]))
+
+
+@record_app.command("heldout")
+def held_out_error() -> None:
+    """Print the error of the area model on rows that its fit has not seen."""
+    from tilewright.sim.synth.fit import held_out
+    from tilewright.sim.synth.record import load_results
+    from tilewright.sim.synth.tables import held_out_table
+
+    typer.echo(held_out_table(held_out(load_results().rows)))
+
+
+@record_app.command("write")
+def write_pages() -> None:
+    """Renew the tables of the pages from the record."""
+    from tilewright.sim.synth.results import write_tables
+
+    for page in write_tables():
+        typer.echo(f"wrote {page}")

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright verify`: the RTL against its rules, its properties, its tests and its netlist."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, VERIFY, Group, app, print_error
+from tilewright.cli.arguments import (
+    FreshSeedOption,
+    HwArgument,
+    QuickOption,
+    fresh_seed,
+    one_of,
+)
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
+from tilewright.host.common.errors import TilewrightError
+
+verify_app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Check the RTL: lint, proofs, coverage, seeded faults, netlists.",
+)
+app.add_typer(verify_app, name="verify", rich_help_panel=VERIFY)
+
+
+@verify_app.command("lint")
+def lint_rtl(
+    random: Annotated[int, typer.Option(min=0, help="Random configurations to read, too.")] = 2,
+    seed: FreshSeedOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Read the RTL of every configuration with Verilator and slang; both must be silent."""
+    import numpy as np
+
+    from tilewright.host.machine.hwconfig import named_configs
+    from tilewright.sim.verify.rtl_lint import configurations, lint, lint_slang
+
+    seed = fresh_seed(seed)
+    typer.echo(f"rtl lint, seed {seed}")
+    rows = []
+    total = len(named_configs()) + random
+    with progress("lint", total=total, quiet=json is not None) as steps:
+        for hw in configurations(random, np.random.default_rng(seed)):
+            steps.say(hw.name)
+            complaints = lint(hw) + lint_slang(hw)
+            rows.append({"hw": hw.name, "clean": not complaints, "complaints": complaints})
+            typer.echo(f"rtl {hw.name}: {'FAILED' if complaints else 'clean'}")
+            if complaints:
+                sys.stderr.write(f"{hw.parameters()}\n{complaints}")
+            steps.advance()
+    if json is not None:
+        json.write(rows, {"seed": seed, "random": random})
+    if not all(row["clean"] for row in rows):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@verify_app.command("formal")
+def prove_units(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Proofs; none: all of them.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Prove properties of RTL units with SymbiYosys."""
+    from tilewright.sim.verify.formal import named_proofs, prove
+
+    rows = []
+    wanted = named_proofs(names or [])
+    with progress("SymbiYosys", total=len(wanted), quiet=json is not None) as steps:
+        for proof in wanted:
+            steps.say(proof.name)
+            verdict = prove(proof)
+            mark = "ok  " if verdict.holds else "FAIL"
+            typer.echo(
+                f"{mark} {proof.name:8} {verdict.seconds:6.1f} s  {verdict.text}; {proof.claims}"
+            )
+            rows.append(
+                {
+                    "proof": proof.name,
+                    "holds": verdict.holds,
+                    "seconds": verdict.seconds,
+                    "verdict": verdict.text,
+                    "claims": proof.claims,
+                }
+            )
+            steps.advance()
+    if json is not None:
+        json.write(rows, {"engine": "smtbmc yices"})
+    if not all(row["holds"] for row in rows):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@verify_app.command("coverage")
+def measure_coverage(
+    quick: QuickOption = False,
+    seed: FreshSeedOption = None,
+    programs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Random programs per configuration; default: 32, quick: 6."),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Measure line, branch, toggle and functional coverage of the RTL.
+
+    The exit code is 1 when coverage is missing.
+    """
+    from tilewright.sim.verify import coverage
+
+    seed = fresh_seed(seed)
+    programs = programs or (6 if quick else 32)
+    typer.echo(f"seed {seed}, {programs} random programs per configuration")
+    try:
+        with progress("build", quiet=json is not None) as steps:
+            report = coverage.measure(seed=seed, quick=quick, programs=programs, note=steps.say)
+    except TilewrightError as error:
+        raise TilewrightError(f"{error} (seed {seed})") from error
+    coverage.print_report(report)
+    if json is not None:
+        json.write(
+            coverage.rows_of_files(report),
+            coverage.conditions_of(report),
+            summary=coverage.summary_of(report),
+        )
+    problems = report.problems()
+    for problem in problems:
+        print_error(f"{problem} (seed {seed})")
+    typer.echo(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
+    if problems:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@verify_app.command("mutate")
+def seed_faults(
+    count: Annotated[int, typer.Option(min=0, help="Mutants that elaborate.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw; 0: a new one.")] = 0,
+    module: Annotated[
+        str,
+        typer.Option(help="Draw from these modules alone, separated by commas: tw_load,tw_rows."),
+    ] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last run.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    cocotb: Annotated[bool, typer.Option(help="Run the cocotb benches as the last stage.")] = True,
+    output: Annotated[Path | None, typer.Option(help="Folder of the results.")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Seed faults in copies of the RTL; report the share that the tests find (a clone only).
+
+    The exit code is 1 when less than 95 % are found, or a survivor is not explained.
+    """
+    from tilewright.host.common.clone_parts import clone_part
+
+    mutation = clone_part("tests/mutation/mutate.py", "mutation.mutate")
+    try:
+        report, passed = mutation.run_mutation(
+            output or mutation.OUTPUT,
+            count=count,
+            seed=seed,
+            modules=[name for name in module.split(",") if name],
+            resume=resume,
+            jobs=jobs,
+            cocotb=cocotb,
+        )
+    except KeyboardInterrupt:
+        typer.echo("every finished mutant is kept: --resume goes on", err=True)
+        raise
+    if json is not None:
+        json.write(
+            report["records"],
+            report["conditions"],
+            summary=report["summary"],
+            permanent=report["permanent"],
+        )
+    if not passed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@verify_app.command("netlist")
+def check_netlist(
+    hw: HwArgument,
+    family: Annotated[str, typer.Option(help="Device family: xc7 or ecp5.")] = "xc7",
+    stage: Annotated[
+        str,
+        typer.Option(
+            help="packed: after the DSP slices are packed (xc7); cells: the whole netlist."
+        ),
+    ] = "cells",
+    programs: Annotated[int, typer.Option(min=1, help="Random programs.")] = 100,
+    seed: FreshSeedOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Run random programs on the simulated netlist; each must end as on the reference."""
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.verify import netlist, netlist_build
+
+    seed = fresh_seed(seed)
+    config = load_hwconfig(hw)
+    one_of(family, netlist_build.FAMILIES, "--family")
+    chosen = netlist_build.Stage(one_of(stage, [s.value for s in netlist_build.Stage], "--stage"))
+    quiet = json is not None
+    with progress(f"{config.name}: synthesis and build of the netlist", quiet=quiet):
+        library = netlist_build.build_netlist(config, family=family, stage=chosen)
+    rng = np.random.default_rng(seed)
+    with progress("random programs", total=programs, quiet=quiet) as steps:
+        found = list(netlist.differences(config, library, rng, programs, done=steps.advance))
+    for difference in found:
+        typer.echo(f"program {difference.program}: {difference.text}")
+    typer.echo(f"{hw}, {family}, {stage}: {len(found)} of {programs} programs wrong, seed {seed}")
+    if json is not None:
+        json.write(
+            [asdict(difference) for difference in found],
+            {"hw": config.name, "family": family, "stage": stage, "seed": seed},
+            summary={"programs": programs, "wrong": len(found)},
+        )
+    if found:
+        raise typer.Exit(EXIT_CHECK_FAILED)

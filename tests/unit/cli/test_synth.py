@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright synth`, `pnr` and `synth-record`, without their tools."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from support.command_line import call, rows
+
+from tilewright.sim.synth import place_route, results, synthesis
+from tilewright.sim.synth.place_route import Placement
+from tilewright.sim.synth.synthesis import SynthesisReport
+from tilewright.sim.synth.timing_report import TimingPath
+
+
+def report(**changes):
+    values = {
+        "config": "custom", "family": "xc7", "tool": "yosys", "lut": 100, "lutram": 10, "ff": 50,
+        "ramb36": 1, "ramb18": 1, "dsp": 4, "seconds": 1.0, "memories": (),
+    }  # fmt: skip
+    return SynthesisReport(**values | changes)
+
+
+def test_synth_exits_with_whether_the_configuration_fits(monkeypatch):
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(config=hw.name))
+    assert call("synth", "pynq-16x16").exit_code == 0
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(dsp=1000))
+    assert call("synth", "pynq-16x16", "--board", "pynq-z1").exit_code == 1
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report(family=family, dsp=999))
+    small = call("synth", "pynq-16x16", "--family", "ecp5", "--device", "25k")
+    assert small.exit_code == 1
+    assert "custom does not fit LFE5U-25F" in small.stdout
+
+
+def test_synth_writes_a_row_for_each_resource(monkeypatch):
+    monkeypatch.setattr(synthesis, "synthesise", lambda hw, family: report())
+    found = rows("synth", "pynq-16x16")
+    assert [row["resource"] for row in found] == ["LUT", "FF", "BRAM36", "DSP"]
+    assert found[0] == {"resource": "LUT", "used": 100, "available": 53200}
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["synth", "pynq-16x61"], "pynq-16x16"),
+        (["synth", "pynq-16x16", "--board", "pynk-z2"], "pynq-z2"),
+        (["synth", "pynq-16x16", "--family", "xc8"], "xc7"),
+        (["pnr", "tiny-4x4", "--device", "86k"], "85k"),
+        (["pnr", "tiny-4x4", "--router", "ruter2"], "router2"),
+        (["pnr", "tiny-4x4", "--set", "mac_pipelin=2"], "mac_pipeline"),
+        (["synth-record", "recrd"], "record"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(words, nearest):
+    result = call(*words)
+    assert result.exit_code == 2
+    assert f"did you mean {nearest}?" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def placement(hw, *, seed, conditions, manifest, note):
+    note(f"seed {seed}")
+    path = TimingPath(
+        source="a", source_module="m", target="b", target_module="m", cell_ns=0.5,
+        routing_ns=0.5, cells={"LUT4": 2}, modules={"m": 1.0},
+    )  # fmt: skip
+    return Placement(
+        config=hw.name, device=conditions.device, speed=conditions.speed, seed=seed, tools="t",
+        target_mhz=conditions.frequency_mhz, seconds=1.0, fmax_mhz=100.0 + seed, used={},
+        available={}, path=path, endpoints=(),
+    )  # fmt: skip
+
+
+def test_pnr_places_every_seed_and_writes_the_median(monkeypatch, tmp_path):
+    monkeypatch.setattr(place_route, "place", placement)
+    saved = tmp_path / "new folder" / "pnr.json"
+    words = ["pnr", "tiny-4x4", "--seed", "1", "--seed", "5", "--set", "mac_pipeline=3"]
+    result = call(*words, "--json", str(saved))
+    assert result.exit_code == 0, result.output
+    assert "tiny-4x4,mac_pipeline=3 on 85k speed 8" in result.stdout
+    document = json.loads(saved.read_text())
+    assert [row["seed"] for row in document["rows"]] == [1, 5]
+    assert document["summary"]["median_fmax_mhz"] == 103.0
+    assert document["conditions"]["target_mhz"] == 100.0
+    assert "--set mac_pipeline=3" in document["command"]
+
+
+def test_the_record_gets_named_and_drawn_configurations(monkeypatch):
+    seen = SimpleNamespace()
+    monkeypatch.setattr(
+        results, "record", lambda names, **options: vars(seen).update(names=names, **options)
+    )
+    assert call("synth-record", "record", "tiny-4x4", "--draw", "7", "--stale").exit_code == 0
+    assert seen.names == ["tiny-4x4", *results.draw(7)]
+    assert (seen.family, seen.stale_only) == ("xc7", True)
+    assert call("synth-record", "heldout").exit_code == 0
