@@ -22,6 +22,7 @@ from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -36,6 +37,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.rtl_variant import rtl_manifest
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -399,11 +401,11 @@ def run_on_fidelity(
 
 
 class DeviceCache:
-    """Simulated devices by configuration, memory model and fidelity, least recently used first."""
+    """Simulated devices by configuration, memory, fidelity and RTL, least recently used first."""
 
     def __init__(self, capacity: int = KEPT_DEVICES) -> None:
         self._capacity = capacity
-        self._devices: OrderedDict[tuple[int, MemoryModel, Fidelity], VerilatorDevice] = (
+        self._devices: OrderedDict[tuple[int, MemoryModel, Fidelity, Path], VerilatorDevice] = (
             OrderedDict()
         )
 
@@ -411,7 +413,7 @@ class DeviceCache:
         self, hw: HwConfig, memory: MemoryModel, fidelity: Fidelity = Fidelity.RTL
     ) -> VerilatorDevice:
         """The device, created if there is none; its AXI ports carry no assertions (speed)."""
-        key = (hw.config_hash, memory, fidelity)
+        key = (hw.config_hash, memory, fidelity, rtl_manifest())
         device = self._devices.get(key)
         if device is None:
             library = build_model(hw, jobs=1, checks=False, fidelity=fidelity)

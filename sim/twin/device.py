@@ -9,6 +9,7 @@ and `Twin.batch` takes schedules and lowers them natively, without Python betwee
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,6 +29,7 @@ from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.library import load_twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.sim.verilator.library import CMemoryTiming
+from tilewright.sim.verilator.rtl_variant import VARIABLE, variant_digest
 
 PIPELINE_VERSION: Final = 1
 
@@ -37,6 +39,10 @@ COUNTER_NAMES: Final = tuple(name for name, _ in COUNTERS)
 """Columns of `TwinBatch.counters`."""
 
 _TEXT_BYTES: Final = 256
+
+
+AGREED: Final = "TILEWRIGHT_TWIN_AGREES"
+"""Environment variable: digest of the RTL variant that counts as the twin does (`agreement`)."""
 
 
 class Refusal(IntEnum):
@@ -109,14 +115,25 @@ class Twin:
         hw: configuration of the programs.
         memory: DRAM timing, without random stalls.
 
+        compared: the RTL that is built is Tilewright's, or agreed with the twin on a sample
+            (`agreement`); False: this twin is the one that it is compared with.
+
     Raises:
-        ConfigError: the twin does not cover the memory.
+        ConfigError: the twin does not cover the memory, or does not stand for the RTL.
         BuildError: the library cannot be built or loaded.
         ToolError: the compiler is missing.
     """
 
-    def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
+    def __init__(self, hw: HwConfig, memory: MemoryModel, *, compared: bool = True) -> None:
         self._handle: int | None = None
+        variant = variant_digest() if compared else ""
+        if variant and os.environ.get(AGREED) != variant:
+            raise ConfigError(
+                "the twin stands for Tilewright's RTL, and was not compared with this one",
+                field=VARIABLE,
+                value=os.environ.get(VARIABLE),
+                remedy="use `tilewright tune --rtl` or `tilewright sim --rtl`, which compare them",
+            )
         self.hw: Final = hw
         self.memory: Final = memory
         self._library = _library()

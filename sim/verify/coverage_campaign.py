@@ -31,6 +31,7 @@ from tilewright.host.machine.registers import (
 )
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Counters
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import MAX_TOKENS, ReferenceDevice
 from tilewright.sim.verify.coverage_programs import (
     FAULTS,
@@ -40,7 +41,6 @@ from tilewright.sim.verify.coverage_programs import (
     rare_programs,
     slow_units,
 )
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode, Simulation
 

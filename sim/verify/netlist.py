@@ -12,8 +12,8 @@ import numpy as np
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import VerilatorDevice
 
 _INSTRUCTIONS = 60

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.errors import BuildError
-from tilewright.host.common.places import RTL_DIR, SIM_DIR
+from tilewright.host.common.places import SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import (
@@ -53,6 +52,7 @@ from tilewright.sim.verilator.registered_top import (
     clock_history,
     registered_top,
 )
+from tilewright.sim.verilator.rtl_variant import STOCK, read_manifest, rtl_manifest
 
 __all__ = [
     "CHECKS",
@@ -70,7 +70,7 @@ __all__ = [
     "shared_object",
 ]
 
-MANIFEST: Final = RTL_DIR / "tilewright.f"
+MANIFEST: Final = STOCK
 HARNESS_DIR: Final = SIM_DIR / "harness"
 LINT_WAIVERS: Final = Path(__file__).resolve().parent / "lint.vlt"
 CHECKS: Final = tuple(
@@ -88,6 +88,8 @@ CHECKS: Final = tuple(
 )
 """Assertions of every simulation of the RTL: the protocols of both ports of the accelerator, no
 push into a full queue, an idle bus between runs, what units promise each other."""
+_BOUNDARY_CHECKS: Final = 3
+"""Of `CHECKS`, the first so many look at the ports alone: a variant of the RTL keeps those."""
 TOP: Final = "tilewright_top"
 
 _STANDARD: Final = "-std=gnu++17"
@@ -134,35 +136,6 @@ _COVERAGE_FLAGS: Final = ("--coverage-line", "--coverage-toggle")
 """Line coverage of Verilator includes branches."""
 
 
-def read_manifest(manifest: Path = MANIFEST) -> list[Path]:
-    """The RTL files of a manifest, in order; paths are relative to its folder.
-
-    Raises:
-        BuildError: the manifest or a file of it is missing, or a line is not a file name.
-    """
-    try:
-        lines = manifest.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise BuildError(
-            "the RTL manifest cannot be read", field=str(manifest), remedy=str(error.strerror)
-        ) from error
-    files = []
-    for number, raw in enumerate(lines, start=1):
-        line = re.split(r"//|#", raw)[0].strip()
-        if not line:
-            continue
-        path = manifest.parent / line
-        if line[0] in "+-" or not path.is_file():
-            raise BuildError(
-                "a manifest line must name an existing RTL file",
-                field=f"{manifest}:{number}",
-                value=line,
-                remedy="give the file's path relative to the manifest",
-            )
-        files.append(path)
-    return files
-
-
 def build_model(
     hw: HwConfig,
     *,
@@ -171,7 +144,7 @@ def build_model(
     coverage: bool = False,
     checks: bool = True,
     fidelity: Fidelity = Fidelity.RTL,
-    manifest: Path = MANIFEST,
+    manifest: Path | None = None,
     jobs: int = 2,
 ) -> Path:
     """The shared library that simulates ``hw``, built when the cache does not hold it.
@@ -187,7 +160,7 @@ def build_model(
         checks: assert what `CHECKS` holds; only ``rtl`` can.
         fidelity: what the model computes; all but ``rtl`` give a library that serves every
             configuration with the bus width of ``hw``.
-        manifest: RTL file list.
+        manifest: RTL file list; None: of the RTL that is built (`rtl_variant`).
         jobs: compilers that may run at a time.
 
     Returns:
@@ -283,12 +256,13 @@ def _recipe(
     *,
     waves: bool,
     exact_mac: bool,
-    manifest: Path,
+    manifest: Path | None,
     coverage: bool = False,
     checks: bool = True,
     fidelity: Fidelity = Fidelity.RTL,
 ) -> _Recipe:
     hw = elaborated(hw, fidelity)
+    manifest = rtl_manifest() if manifest is None else manifest
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
     if fidelity in GENERAL:
         values["DataPath"] = "0"
@@ -304,7 +278,8 @@ def _recipe(
                 libraries.append(f"-l{library}")
             else:
                 compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
-    files = [*sources(read_manifest(manifest), fidelity), *(CHECKS if checks else ())]
+    kept = CHECKS if manifest == STOCK else CHECKS[:_BOUNDARY_CHECKS]
+    files = [*sources(read_manifest(manifest), fidelity), *(kept if checks else ())]
     # Waves and coverage show the design without the wrapper.
     wrapper = "" if waves or coverage else registered_top(map(source_text, files), TOP)
     included = sorted(p for ext in ("*.svh", "*.vh") for p in manifest.parent.rglob(ext))

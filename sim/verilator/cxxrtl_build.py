@@ -35,7 +35,7 @@ from tilewright.sim.tools.yosys import (
     run_yosys,
     yosys_version,
 )
-from tilewright.sim.verilator.build import HARNESS_DIR, MANIFEST, TOP, read_manifest
+from tilewright.sim.verilator.build import HARNESS_DIR, TOP, read_manifest
 
 _STEM: Final = "cxxrtl_top"
 _HARNESS: Final = ("cxxrtl_simulation.cpp", "memory_model.cpp", "capi.cpp")
@@ -57,7 +57,7 @@ _LINK_FLAGS: Final = (
 )
 
 
-def build_cxxrtl(hw: HwConfig, *, manifest: Path = MANIFEST, jobs: int = 2) -> Path:
+def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -> Path:
     """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it.
 
     Args:

@@ -23,9 +23,9 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator import device as verilator_device
 from tilewright.sim.verilator import elaboration
 from tilewright.sim.verilator.build import build_model

@@ -21,8 +21,8 @@ from tilewright.host.machine.registers import DEVICE_ID
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.driver import WINDOW_BYTES
 from tilewright.host.runtime.pynq_device import PynqDevice
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.pynq_simulation import (

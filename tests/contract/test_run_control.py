@@ -24,8 +24,8 @@ from tilewright.host.machine.registers import (
     Status,
 )
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.testing.device_contract import (

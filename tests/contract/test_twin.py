@@ -21,11 +21,11 @@ from tilewright.host.machine.isa import Opcode, Unit
 from tilewright.host.machine.program import Program
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin, TwinDevice
 from tilewright.sim.twin.first_difference import first_divergence
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.verify.randconfig import any_hwconfig
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import VerilatorDevice
 
 INSN_BYTES = 32

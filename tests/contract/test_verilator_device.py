@@ -20,9 +20,9 @@ from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNI
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.scrub import scrub
 from tilewright.sim.executor.worker import OutcomeStatus, WorkerPool, run_on_device
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode, Simulation, SimulationError

@@ -16,9 +16,9 @@ from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.device_contract import COUNTED

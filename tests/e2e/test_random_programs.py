@@ -22,10 +22,10 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.hazards import check_races
 from tilewright.sim.verify.randconfig import any_hwconfig
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import VerilatorDevice
 
 INSN_BYTES = 32

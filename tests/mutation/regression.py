@@ -35,8 +35,8 @@ from tilewright.host.machine.registers import (
 )
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, RunResult
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode
 from tilewright.testing.device_contract import (

@@ -30,9 +30,9 @@ from tilewright.host.machine.registers import (
     WaitState,
 )
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import scratchpads
-from tilewright.sim.verify.randprog import random_program
 from tilewright.testing.device_contract import LONG, LONG_CYCLES, build, data_image, legal_steps
 
 _EXACT = (

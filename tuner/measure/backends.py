@@ -25,9 +25,10 @@ from tilewright.host.runtime.device import Bytes, RunResult
 from tilewright.sim.executor.worker import run_on_device, run_on_fidelity
 from tilewright.sim.twin.build import TWIN_DIR, build_twin
 from tilewright.sim.twin.device import Twin
-from tilewright.sim.verilator.build import HARNESS_DIR, build_model, read_manifest
+from tilewright.sim.verilator.build import HARNESS_DIR, build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.elaboration import RUNTIME
+from tilewright.sim.verilator.rtl_variant import read_manifest, rtl_manifest
 
 KEPT_TWINS: Final = 8
 """Twins that a worker keeps; the least recently used one goes first."""
@@ -191,13 +192,17 @@ def backend_of(name: str) -> Backend:
         ) from error
 
 
-@functools.cache
 def identity_of(name: str) -> str:
     """Name and digest of everything besides a request that its cycles depend on.
 
     The sources of the fidelity and of the lowering: measurements made before one of them changed
     are not taken for measurements of today.
     """
+    return _identity(name, rtl_manifest())
+
+
+@functools.cache
+def _identity(name: str, _rtl: Path) -> str:
     digest = hashlib.sha256(f"isa{ISA_VERSION}".encode())
     for path in (*backend_of(name).sources(), *_module_files(LOWERING)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -148,6 +148,7 @@ def condition_lines(result: StudyResult) -> list[str]:
             f"budget {search.summary.count} of {search.settings['budget']} measurements "
             f"({search.summary.cached} from earlier studies), study {result.study.status}"
         ),
+        *([f"RTL: a user's, {settings['rtl']}"] if settings.get("rtl") else []),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
     return [*lines, share_lines(settings)[0]]

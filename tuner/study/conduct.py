@@ -18,6 +18,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
+from tilewright.sim.twin.agreement import require_agreement
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
@@ -68,6 +69,7 @@ def conduct(
 
     Raises:
         StudyError: the name cannot be used, or see `run_study`.
+        TwinDisagreesError: the twin does not stand for the user's RTL.
         ToolError: Verilator or the C++ compiler is missing.
         StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
     """
@@ -75,6 +77,8 @@ def conduct(
     if fidelity != Fidelity.TWIN and not cluster:  # a search of an hour must not end here
         find_verilator()
         find_compiler()
+    if settings.rtl and Fidelity.TWIN in (settings.screen, fidelity):
+        require_agreement(settings.base, settings.memory)
     if warm_start:
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
     with Store(location, waiting=waiting) as store:

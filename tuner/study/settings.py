@@ -11,7 +11,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from importlib import metadata
 from typing import Any, Final
@@ -23,6 +23,7 @@ from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
+from tilewright.sim.verilator.rtl_variant import variant_digest
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
@@ -86,6 +87,7 @@ class StudySettings:
             and grey-box tracks demand.
         without: parts of the tuner (`Tuner.ablations`) that are switched off.
         warm_start: trials of earlier studies to begin with; None: none.
+        rtl: digest of the user's RTL that is built in place of Tilewright's; empty: ours.
 
     Raises:
         SettingsError: naming the setting that cannot work.
@@ -111,6 +113,7 @@ class StudySettings:
     screen: str = "none"
     without: tuple[str, ...] = ()
     warm_start: WarmStart | None = None
+    rtl: str = field(default_factory=variant_digest)
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -183,6 +186,7 @@ class StudySettings:
             "screen": self.screen,
             "without": list(self.without),
             "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
+            **({"rtl": self.rtl} if self.rtl else {}),
         }
 
     def default_name(self, **more: str) -> str:
@@ -195,6 +199,7 @@ class StudySettings:
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"
         without = "".join(f"-no-{part}" for part in self.without)
+        base += f"-rtl-{self.rtl}" if self.rtl else ""
         other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
         other += "" if self.objective is ObjectiveName.LATENCY else f"-{self.objective}"
         text = json.dumps([self.to_mapping(), more], sort_keys=True)

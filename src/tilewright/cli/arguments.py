@@ -71,6 +71,27 @@ StoreOption = Annotated[
 ]
 
 
+def _use_rtl(context: typer.Context, manifest: Path | None) -> Path | None:
+    """Build a user's RTL while the command runs."""
+    if manifest is not None:
+        from tilewright.sim.verilator.rtl_variant import rtl_variant
+
+        context.with_resource(rtl_variant(manifest))
+    return manifest
+
+
+RtlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rtl",
+        metavar="MANIFEST",
+        callback=_use_rtl,
+        help="Build your RTL in place of ours: a text file that names the sources, one per line, "
+        "relative to itself, in the order of rtl/tilewright.f.",
+    ),
+]
+
+
 TrustModelOption = Annotated[
     bool,
     typer.Option(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, UsageError, app, open_console
-from tilewright.cli.arguments import read_memory, read_network
+from tilewright.cli.arguments import RtlOption, read_memory, read_network
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -80,6 +80,7 @@ def sim(
     max_cycles: Annotated[
         int, typer.Option(min=0, help="Cycle limit; 0: the device's default.")
     ] = 0,
+    rtl: RtlOption = None,
 ) -> None:
     """Run one layer, check its output bit-exact, and print cycles and counters."""
     import numpy as np
@@ -95,16 +96,7 @@ def sim(
     chosen = read_schedule(schedule, config, workload)
     lowered = lower(config, workload, chosen)
     tensors = random_tensors(workload, np.random.default_rng(seed))
-    if waves is not None and device is not DeviceKind.RTL:
-        raise UsageError(
-            "waves need the RTL in Verilator", field="--waves", remedy="leave out --device"
-        )
-    if trace is not None and device is DeviceKind.REFERENCE:
-        raise UsageError(
-            "a trace needs a device with time",
-            field="--trace",
-            remedy="leave out --device reference",
-        )
+    _check_recording(device, waves, trace)
     image = lowered.image(tensors)
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
@@ -127,7 +119,7 @@ def sim(
         wrong = 0
     print_run(
         title=f"{workload.name} of {network} on {config.name} ({config.config_hash:08x}), "
-        f"memory {timing.name}, {device.value}",
+        f"memory {timing.name}, {device.value}" + (f", RTL {rtl}" if rtl else ""),
         schedule=str(chosen.to_mapping()),
         counters=result.counters,
         bound_cycles=bound(config, workload, timing).cycles,
@@ -137,9 +129,11 @@ def sim(
         name = printable(str(waves))
         print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
     if trace is not None:
+        from tilewright.sim.twin.agreement import require_agreement
         from tilewright.sim.twin.device import Twin
         from tilewright.sim.twin.trace import write_trace
 
+        require_agreement(config, timing)
         count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
         print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
     if wrong:
@@ -151,6 +145,20 @@ def sim(
         raise typer.Exit(EXIT_CHECK_FAILED)
     if device is not DeviceKind.TIMING:
         print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201  (output)
+
+
+def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None) -> None:
+    """Refuse a recording that the device cannot make."""
+    if waves is not None and device is not DeviceKind.RTL:
+        raise UsageError(
+            "waves need the RTL in Verilator", field="--waves", remedy="leave out --device"
+        )
+    if trace is not None and device is DeviceKind.REFERENCE:
+        raise UsageError(
+            "a trace needs a device with time",
+            field="--trace",
+            remedy="leave out --device reference",
+        )
 
 
 def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
@@ -202,8 +210,10 @@ def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel) -> Any:
 
         return ReferenceDevice(hw)
     if kind is DeviceKind.TWIN:
+        from tilewright.sim.twin.agreement import require_agreement
         from tilewright.sim.twin.device import TwinDevice
 
+        require_agreement(hw, memory)
         return TwinDevice(hw, memory)
     if kind is DeviceKind.CXXRTL:
         from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice

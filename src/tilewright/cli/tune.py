@@ -15,6 +15,7 @@ from tilewright.cli.application import TUNE, app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     MODEL_FIELDS,
+    RtlOption,
     RunsOption,
     SpaceName,
     StoreOption,
@@ -173,6 +174,7 @@ def tune(
             help="Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
         ),
     ] = "",
+    rtl: RtlOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
     name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
@@ -202,6 +204,7 @@ def tune(
             fidelity=fidelity.value,
             without=without or (),
         )
+    del rtl  # its callback has put it in place of ours; the settings name it by its content
     run_tune(
         settings,
         name,

@@ -8,9 +8,9 @@ A tuner, in any test file of your package::
     class TestMine(TunerContract):
         name = "my_package.my_module:MyTuner"
 
-An allocator has `AllocatorContract` with the same attribute; a `Device` has `DeviceContract`, whose
-`make_device` makes one. Our own parts pass the same suites. This is the only package of Tilewright
-that imports pytest.
+An allocator has `AllocatorContract` with the same attribute. A `Device` has `DeviceContract`, whose
+`make_device` makes one. A variant of the RTL has `RtlContract`, whose `manifest` names its sources.
+Our own parts pass the same suites. This is the only package of Tilewright that imports pytest.
 """
 
 import pytest
@@ -19,7 +19,7 @@ for _suite in ("tuner_contract", "allocator_contract", "device_contract"):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 
 from tilewright.testing.allocator_contract import AllocatorContract  # noqa: E402
-from tilewright.testing.device_contract import DeviceContract  # noqa: E402
+from tilewright.testing.device_contract import DeviceContract, RtlContract  # noqa: E402
 from tilewright.testing.tuner_contract import TunerContract  # noqa: E402
 
-__all__ = ["AllocatorContract", "DeviceContract", "TunerContract"]
+__all__ = ["AllocatorContract", "DeviceContract", "RtlContract", "TunerContract"]

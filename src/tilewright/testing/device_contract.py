@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
 from tilewright.host.common.errors import DeviceError, ProgramError
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
 from tilewright.host.machine.program import Program, layout_regions
@@ -18,8 +20,10 @@ from tilewright.host.machine.registers import COUNTERS, ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Device
 from tilewright.host.runtime.scrub import scrub
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.verilator.build import build_model
+from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.residue import dirt, residue
 
 TINY: Final = "tiny-4x4"
@@ -406,3 +410,17 @@ class DeviceContract:
         device.close()
         with pytest.raises(DeviceError):
             device.run(program, data_image(program))
+
+
+class RtlContract(DeviceContract):
+    """Inherit for a variant of the RTL: every configuration is built from it and simulated.
+
+    Attributes:
+        manifest: the variant's sources, as for ``tilewright sim --rtl``.
+    """
+
+    manifest: Path
+
+    def make_device(self, hw: HwConfig) -> Device:
+        library = build_model(hw, manifest=self.manifest)
+        return VerilatorDevice(hw, load_memory("ideal"), library=library)

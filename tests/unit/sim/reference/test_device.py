@@ -31,8 +31,8 @@ from tilewright.host.machine.isa import (
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.randprog import random_program
 
 TINY = load_hwconfig("tiny-4x4")
 

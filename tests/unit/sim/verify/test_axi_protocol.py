@@ -11,7 +11,7 @@ import pytest
 from support.rtl import ROUGH
 
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.verify.randprog import random_program
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.verilator import build
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.library import SimulationError, Status

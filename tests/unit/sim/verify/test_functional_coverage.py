@@ -10,12 +10,12 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
 from tilewright.host.machine.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.coverage_campaign import FAULTS
 from tilewright.sim.verify.coverage_points import Point
 from tilewright.sim.verify.coverage_programs import directed, legal_steps, rare_programs
 from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
-from tilewright.sim.verify.randprog import random_program
 from tilewright.sim.verilator.library import AxiResponseCode
 
 TINY = load_hwconfig("tiny-4x4")

@@ -17,9 +17,9 @@ from tilewright.host.machine.hwconfig import (
 )
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, VectorOp
 from tilewright.host.machine.program import Program
+from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.hazards import check_races
-from tilewright.sim.verify.randprog import random_program
 
 TINY = load_hwconfig("tiny-4x4")
 

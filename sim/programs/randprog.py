@@ -33,6 +33,20 @@ from tilewright.host.machine.isa import (
 )
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.runtime.device import Bytes
+from tilewright.sim.programs.randdata import (
+    PARAM_POOL,
+    PROBE_SHIFTS,
+    UOP_POOL,
+    anchors,
+    exact_params,
+    lines,
+    random_params,
+    random_tensor,
+    random_uops,
+    runs,
+    shift_params,
+)
+from tilewright.sim.programs.randtokens import TokenTracker
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import (
     GemmBlock,
@@ -46,20 +60,6 @@ from tilewright.sim.reference.footprint import (
     transfer,
     vector_blocks,
 )
-from tilewright.sim.verify.randdata import (
-    PARAM_POOL,
-    PROBE_SHIFTS,
-    UOP_POOL,
-    anchors,
-    exact_params,
-    lines,
-    random_params,
-    random_tensor,
-    random_uops,
-    runs,
-    shift_params,
-)
-from tilewright.sim.verify.randtokens import TokenTracker
 
 _GEMM_PRODUCTS: Final = 160
 _CYCLES: Final = 300

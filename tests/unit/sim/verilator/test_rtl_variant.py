@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's RTL is built in place of ours and never taken for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.host.common.errors import BuildError, ConfigError
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.twin.agreement import TwinDisagreesError, require_agreement
+from tilewright.sim.twin.device import AGREED, Twin
+from tilewright.sim.verilator import build
+from tilewright.sim.verilator.rtl_variant import STOCK, read_manifest, rtl_variant, variant_digest
+from tilewright.testing import RtlContract
+from tilewright.tuner.measure.backends import identity_of
+from tilewright.tuner.measure.oracle import rtl_identity
+
+TINY = load_hwconfig("tiny-4x4")
+IDEAL = load_memory("ideal")
+
+SHORT_QUEUE = (".Depth(16)", ".Depth(2)")
+SHORT_COUNT = ("logic [4:0] unused_count", "logic [1:0] unused_count")
+"""Two instructions wait for each unit, not sixteen: the same results in other cycles."""
+
+
+@pytest.fixture
+def variant(tmp_path, monkeypatch):
+    """A copy of the RTL, and a function that edits a file of it."""
+    monkeypatch.delenv(AGREED, raising=False)
+    folder = tmp_path / "mine"
+    shutil.copytree(STOCK.parent, folder)
+
+    def edit(before: str, after: str) -> None:
+        path = folder / "tilewright_top.sv"
+        text = path.read_text(encoding="utf-8")
+        assert text.count(before) == 1, before
+        path.write_text(text.replace(before, after), encoding="utf-8")
+
+    yield folder / STOCK.name, edit
+    os.environ.pop(AGREED, None)
+
+
+def recipe_key() -> str:
+    return build._recipe(TINY, waves=False, exact_mac=False, checks=False, manifest=None).key
+
+
+def test_build_cache_and_store_tell_a_variant_from_our_rtl_and_from_its_next_edit(variant) -> None:
+    manifest, edit = variant
+    keys, identities = [recipe_key()], [rtl_identity(), identity_of("twin")]
+    for text in ("// first edit\n", "// second edit\n"):
+        edit("module tilewright_top", f"{text}module tilewright_top")
+        with rtl_variant(manifest):
+            assert variant_digest()
+            keys.append(recipe_key())
+            digest = variant_digest()
+        with rtl_variant(manifest):
+            assert variant_digest() == digest
+        edit(text, "")
+    assert len(set(keys)) == 3
+    edit("module tilewright_top", "// third edit\nmodule tilewright_top")
+    with rtl_variant(manifest):
+        identities += [rtl_identity(), identity_of("twin")]
+    assert len(set(identities)) == 4
+    assert variant_digest() == ""
+    assert (recipe_key(), rtl_identity()) == (keys[0], identities[0])
+
+
+def test_an_unread_variant_is_refused_and_leaves_no_trace(tmp_path) -> None:
+    for text, wrong in (("top.sv\n", "must name an existing RTL file"), ("", "must name the RTL")):
+        (tmp_path / "mine.f").write_text(text)
+        with pytest.raises(BuildError, match=wrong), rtl_variant(tmp_path / "mine.f"):
+            pass
+    assert read_manifest() == read_manifest(STOCK)
+
+
+def test_the_twin_is_refused_for_a_variant_that_nobody_compared(variant) -> None:
+    with rtl_variant(variant[0]), pytest.raises(ConfigError, match="was not compared with this"):
+        Twin(TINY, IDEAL)
+    Twin(TINY, IDEAL)
+
+
+def test_the_twin_is_accepted_for_a_variant_that_counts_alike(variant) -> None:
+    manifest, edit = variant
+    edit("module tilewright_top", "// the same hardware\nmodule tilewright_top")
+    with rtl_variant(manifest):
+        require_agreement(TINY, IDEAL)
+        Twin(TINY, IDEAL)
+        edit("// the same hardware", "// edited since")
+        with pytest.raises(ConfigError, match="was not compared with this"):
+            Twin(TINY, IDEAL)
+
+
+def test_the_twin_is_refused_for_a_variant_with_other_timing(variant) -> None:
+    manifest, edit = variant
+    edit(*SHORT_QUEUE)
+    edit(*SHORT_COUNT)
+    with rtl_variant(manifest):
+        with pytest.raises(TwinDisagreesError, match=r"on the RTL, .* on the twin; instruction"):
+            require_agreement(TINY, IDEAL)
+        with pytest.raises(ConfigError, match="was not compared with this"):
+            Twin(TINY, IDEAL)
+
+
+def test_the_contract_of_devices_runs_on_a_variant(variant) -> None:
+    manifest, edit = variant
+    edit(*SHORT_QUEUE)
+    edit(*SHORT_COUNT)
+    contract = type("Mine", (RtlContract,), {"manifest": manifest})()
+    device = contract.make_device(TINY)
+    contract.test_legal_steps_run(device)
+    contract.test_reports_a_missing_finish(device)
+    contract.assert_works(device, 3)
+    device.close()
+
+
+def test_a_layer_runs_on_a_variant_and_a_study_refuses_the_twin_for_it(variant, tmp_path) -> None:
+    manifest, edit = variant
+    edit(*SHORT_QUEUE)
+    edit(*SHORT_COUNT)
+    words = ["C10", "--hw", "tiny-4x4", "--rtl", str(manifest)]
+    refused = CliRunner().invoke(
+        app,
+        ["tune", "vta-resnet18", "--layers", *words[:3], "--rtl", str(manifest), "--budget", "2",
+         "--runs", str(tmp_path)],
+    )  # fmt: skip
+    assert refused.exit_code == 2, refused.output
+    assert "the twin counts otherwise than this RTL" in refused.stderr
+    assert not os.environ.get("TILEWRIGHT_RTL"), "the command leaves nothing behind"
+    ran = CliRunner().invoke(app, ["sim", *words, "--device", "twin"])
+    assert ran.exit_code == 2
