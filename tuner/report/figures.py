@@ -1,38 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots of a study's report."""
+"""The charts of a study's report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
-from tilewright.host.machine.registers import UNIT_COUNTER_STATES, UNIT_NAMES
+from tilewright.host.machine.registers import UNIT_NAMES
 from tilewright.host.network.workload import Workload
+from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout
+from tilewright.tuner.report.drawing.palette import series_colour, series_dash, series_marker
+from tilewright.tuner.report.drawing.scales import Axis, spanning
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 from tilewright.tuner.report.pareto import Point
-from tilewright.tuner.study.results import (
-    Confirmation,
-    StudyResult,
-    TaskResult,
-    task_curve,
-)
-
-INK: Final = "#1d2129"
-GREEN: Final = "#2f7d4f"
-PALE_GREEN: Final = "#9ec5ab"
-GREY: Final = "#c9ccd1"
-RED: Final = "#d1495b"
+from tilewright.tuner.study.results import Confirmation, StudyResult, TaskResult, task_curve
 
 STATE_COLOURS: Final = {
-    "busy": GREEN,
-    "token_load": "#4c78a8",
-    "token_gemm": "#e4a11b",
-    "token_vector": "#b279a2",
-    "token_store": "#9d755d",
-    "memory": RED,
-    "idle": GREY,
+    "busy": "c2",
+    "token_load": "c0",
+    "token_gemm": "c1",
+    "token_vector": "c3",
+    "token_store": "c5",
+    "memory": "c6",
+    "idle": "pale",
 }
 
 STATE_LABELS: Final = {
@@ -49,50 +39,50 @@ CURVE_POINTS: Final = 2000
 """No page shows more: a curve that falls at every trial is drawn with steps left out."""
 
 SHOWN_RATIO: Final = 2.0
-"""Networks slower than this many times the best one lie outside the first view of the race."""
+"""Networks slower than this many times the best one lie outside the view of the race."""
+
+NEAR: Final = 0.012
+"""Points of a Pareto plot closer than this share of both axes are drawn as one."""
 
 
-def race_figure(result: StudyResult) -> Any:
+def race_figure(result: StudyResult) -> XYChart:
     """Network cycles against measurements: each configuration, the best, what was confirmed."""
     search = result.search
-    label = "best network" if search.shared else "sum over layers"
+    curves: list[Series] = []
     best = search.network_curve()
-    values = [cycles for _, cycles in best]
-    figure = go.Figure()
     if best:
-        _steps(figure, label, best, search.summary.count, {"color": INK, "width": 6}, opacity=0.3)
-    for config in search.configs if search.shared else ():
+        label = "best network" if search.shared else "sum over layers"
+        curves.append(_steps(label, best, search.summary.count, "ink", width=5.0, faint=True))
+    for number, config in enumerate(search.configs if search.shared else ()):
         curve = search.network_curve(config.config_hash)
         if curve:
             end = search.summary.last[config.config_hash] + 1
-            _steps(figure, str(config.hw["name"]), curve, end, {"width": 2})
-            values += [cycles for _, cycles in curve]
-    _mark_networks(figure, result)
-    _frame_race(figure, result, values)
-    figure.update_xaxes(title="measurements charged to the search", rangemode="tozero")
-    figure.update_yaxes(title="network cycles", tickformat=",")
-    return _layout(figure, height=440)
+            name, colour = str(config.hw["name"]), series_colour(number)
+            curves.append(_steps(name, curve, end, colour, dash=series_dash(number)))
+    cycles = [y for each in curves for y in each.y if y is not None]
+    y_axis, note = _race_view(result, cycles)
+    bound = result.bound_network
+    return XYChart(
+        alt="Cycles of the best network found so far against measurements, per configuration",
+        x=Axis(title="measurements", low=0, high=max(1, search.summary.count) * 1.02),
+        y=y_axis,
+        series=[*curves, *_marked_networks(result)],
+        levels=[] if bound is None else [(bound, "bound")],
+        note=note,
+        height=400,
+    )
 
 
 def _steps(
-    figure: Any,
-    name: str,
-    curve: Sequence[tuple[int, int]],
-    end: int,
-    line: dict[str, Any],
-    **more: Any,
-) -> None:
+    name: str, curve: Sequence[tuple[int, int]], end: int, colour: str, *, dash: str = "",
+    width: float = 2.0, faint: bool = False,
+) -> Series:  # fmt: skip
     """An anytime curve, drawn on to measurement ``end``."""
     points = [*thinned(curve), (end, curve[-1][1])]
-    figure.add_scatter(
-        x=[x for x, _ in points],
-        y=[y for _, y in points],
-        hovertemplate="%{y:,} cycles after %{x} measurements",
-        mode="lines",
-        line={"shape": "hv", **line},
-        name=name,
-        **more,
-    )
+    return Series(
+        name=name, x=[x for x, _ in points], y=[y for _, y in points], colour=colour, dash=dash,
+        width=width, faint=faint, step=True, hover=True,
+    )  # fmt: skip
 
 
 def thinned(curve: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -101,128 +91,188 @@ def thinned(curve: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(curve) if step <= 1 else [*curve[:-1:step], curve[-1]]
 
 
-def _mark_networks(figure: Any, result: StudyResult) -> None:
+def _marked_networks(result: StudyResult) -> list[Series]:
     """The untuned and the best network where the search completed what is confirmed."""
     chosen = {task.best.sequence for task in result.tasks if task.best is not None}
     known = result.confirmations
     untuned = [c for c in known if c.trial.origin == "default" and c.trial.sequence not in chosen]
     tuned = [c for c in known if c.trial.sequence in chosen]
     fidelity = result.settings["fidelity"]
-    for name, cycles, parts, symbol in (
+    marks = []
+    for name, cycles, parts, shape in (
         ("untuned", result.default_network, untuned, "diamond"),
         ("best", result.best_network, tuned, "star"),
     ):
         if cycles is not None and parts:
-            _mark(figure, f"{name}, confirmed on {fidelity}", parts, cycles, symbol)
+            tip = f"{name}: {cycles:,} cycles, confirmed on {fidelity} in {len(parts)} measurements"
+            marks.append(
+                Series(
+                    name=f"{name}, confirmed on {fidelity}", width=0, marker=shape, size=13,
+                    x=[max(part.measurement for part in parts)], y=[cycles], colour="ink",
+                    tips=[tip],
+                )
+            )  # fmt: skip
+    return marks
 
 
-def _mark(figure: Any, name: str, parts: Sequence[Confirmation], cycles: int, symbol: str) -> None:
-    figure.add_scatter(
-        x=[max(part.measurement for part in parts)],
-        y=[cycles],
-        mode="markers",
-        marker={"symbol": symbol, "size": 15, "color": RED},
-        hovertemplate=f"%{{y:,}} cycles in {len(parts)} confirmed trials",
-        name=name,
-    )
-
-
-def _frame_race(figure: Any, result: StudyResult, values: Sequence[int]) -> None:
-    """The bound as a line, and a first view of the networks near the best one.
-
-    Args:
-        figure: the race.
-        result: of the study.
-        values: cycles of every network drawn; none where no network is complete.
-    """
+def _race_view(result: StudyResult, values: Sequence[float]) -> tuple[Axis, str]:
+    """A view of the networks near the best one, and what lies outside of it."""
     bound = result.bound_network
-    if bound is not None:
-        figure.add_hline(
-            y=bound, line={"dash": "dot", "color": INK, "width": 1},
-            annotation_text="bound", annotation_position="bottom right",
-        )  # fmt: skip
     if not values:
-        return
+        return Axis(title="network cycles", low=0, high=2 * (bound or 1)), ""
     best, worst = min(values), max(values)
-    low = best if bound is None else bound
+    low = best if bound is None else min(best, bound)
     high = max(cycles for cycles in values if cycles <= SHOWN_RATIO * best)
-    margin = 0.08 * max(high - low, best // 20)
-    if worst <= high + 2 * margin:
-        return
-    figure.update_yaxes(range=[low - margin, high + 2 * margin])
-    figure.add_annotation(
-        x=0, xref="paper", xanchor="left", y=1, yref="paper", yanchor="bottom",
-        text=f"networks of up to {worst:,} cycles above this view: double click shows all",
-        showarrow=False,
-    )  # fmt: skip
+    margin = 0.08 * max(high - low, best / 20)
+    outside = worst > high + 2 * margin
+    note = f"up to {worst:,.0f} cycles lie above this view" if outside else ""
+    return Axis(title="network cycles", low=low - margin, high=high + 2 * margin), note
 
 
-def layers_figure(result: StudyResult) -> Any:
-    """Best cycles of each layer against measurements, relative to its first."""
+def layer_figures(result: StudyResult) -> list[tuple[str, XYChart]]:
+    """Best cycles of each layer against measurements, relative to its first; a chart per layer."""
     search = result.search
-    figure = go.Figure()
-    firsts: dict[str, int] = {}
+    charts = []
+    x_axis = Axis(title="measurements", low=0, high=max(1, search.summary.count) * 1.02)
+    marks = _marked_trials(result)
     for task in search.tasks:
         curve = thinned(task_curve(search.summary.improvements, task.name))
         if not curve:
             continue
-        first = firsts[task.name] = curve[0][1]
-        points = [*curve, (search.summary.count, curve[-1][1])]
-        figure.add_scatter(
-            x=[x for x, _ in points],
-            y=[y / first for _, y in points],
-            customdata=[y for _, y in points],
-            hovertemplate="%{customdata:,} cycles after %{x} measurements",
-            mode="lines",
-            line={"shape": "hv", "width": 1.4},
-            name=task.name,
-        )
-    chosen = {task.best.sequence for task in result.tasks if task.best is not None}
-    marks = [c for c in result.confirmations if c.trial.sequence in chosen]
-    if marks:
-        cycles = [mark.trial.measurement.cycles or 0 for mark in marks]
-        tasks = [mark.trial.task for mark in marks]
-        figure.add_scatter(
-            x=[mark.measurement for mark in marks],
-            y=[c / firsts[task] for task, c in zip(tasks, cycles, strict=True)],
-            customdata=list(zip(tasks, cycles, strict=True)),
-            hovertemplate="%{customdata[0]}: %{customdata[1]:,} cycles",
-            mode="markers",
-            marker={"symbol": "star", "size": 9, "color": RED},
-            name=f"confirmed on {result.settings['fidelity']}",
-        )
-    figure.update_xaxes(title="measurements charged to the search", rangemode="tozero")
-    figure.update_yaxes(title="best cycles / first measured")
-    return _layout(figure, height=460)
-
-
-def pareto_figure(result: StudyResult, archive: Sequence[Point]) -> Any:
-    """Energy against cycles of the networks that no other one beats, by configuration."""
-    figure = go.Figure()
-    for name in dict.fromkeys(point.config for point in archive):
-        points = [point for point in archive if point.config == name]
-        figure.add_scatter(
-            x=[point.cycles for point in points],
-            y=[point.energy / archive[0].energy for point in points],
-            mode="markers",
-            marker={"size": 10},
-            hovertemplate="%{x:,} cycles, energy %{y:.3f}",
-            name=f"{name}: {100 * points[0].area:.0f} % of the board",
-        )
-    for point in archive:
-        if is_chosen(result, point):
-            figure.add_scatter(
-                x=[point.cycles],
-                y=[point.energy / archive[0].energy],
-                mode="markers",
-                marker={"symbol": "circle-open", "size": 20, "color": RED, "line": {"width": 2}},
-                hoverinfo="skip",
-                name="chosen",
+        first, last = curve[0][1], curve[-1][1]
+        points = [*curve, (search.summary.count, last)]
+        series = [
+            Series(
+                name="best cycles", x=[x for x, _ in points], y=[y for _, y in points], step=True,
+                hover=True, legend=False,
             )
-            break
-    figure.update_xaxes(title="network cycles", tickformat=",")
-    figure.update_yaxes(title="energy (relative)", tickformat=".3f")
-    return _layout(figure, height=380, showlegend=True)
+        ]  # fmt: skip
+        if found := marks.get(task.name):
+            at, cycles = found.measurement, found.trial.measurement.cycles or 0
+            fidelity = result.settings["fidelity"]
+            series.append(
+                Series(
+                    name=f"confirmed on {fidelity}", x=[at], y=[cycles], width=0, marker="star",
+                    size=11, colour="ink", tips=[f"{task.name}: {cycles:,} cycles on {fidelity}"],
+                )
+            )  # fmt: skip
+        chart = XYChart(
+            alt=f"Best cycles of {task.name} against measurements: from {first:,} to {last:,}",
+            x=x_axis,
+            y=Axis(title="cycles", low=0, high=first * 1.06),
+            series=series,
+            small=True,
+            height=112,
+        )
+        charts.append((f"{task.name}: {100 * last / first:.0f} % of {first:,}", chart))
+    return charts
+
+
+def _marked_trials(result: StudyResult) -> dict[str, Confirmation]:
+    """What was confirmed of each layer's best trial."""
+    chosen = {task.best.sequence for task in result.tasks if task.best is not None}
+    return {c.trial.task: c for c in result.confirmations if c.trial.sequence in chosen}
+
+
+def pareto_figure(result: StudyResult, archive: Sequence[Point]) -> XYChart:
+    """Energy against cycles of the networks that no other one beats, by configuration.
+
+    Points bear the numbers of their rows in `tables.pareto_table`. Those that would cover each
+    other are one point with all of their numbers.
+    """
+    return _pareto_chart(result, archive, list(dict.fromkeys(point.config for point in archive)))
+
+
+def pareto_details(result: StudyResult, archive: Sequence[Point]) -> list[tuple[str, XYChart]]:
+    """`pareto_figure` of each configuration with several points alone; none for a single one.
+
+    Networks of one configuration lie close together beside those of another one.
+    """
+    names = list(dict.fromkeys(point.config for point in archive))
+    if len(names) < 2:
+        return []
+    return [
+        (f"{name} alone", _pareto_chart(result, archive, [name], colour=number, height=300))
+        for number, name in enumerate(names)
+        if sum(point.config == name for point in archive) > 1
+    ]
+
+
+def _pareto_chart(
+    result: StudyResult, archive: Sequence[Point], names: Sequence[str], *, colour: int = 0,
+    height: int = 400,
+) -> XYChart:  # fmt: skip
+    """Points of some configurations, the first of them in a colour of the palette."""
+    shown = [point for point in archive if point.config in names]
+    x_axis = spanning("network cycles", [p.cycles for p in shown])
+    y_axis = spanning("energy (relative)", [p.energy / archive[0].energy for p in shown])
+    series = []
+    for number, name in enumerate(names, start=colour):
+        groups = _grouped(archive, name, x_axis, y_axis)
+        first = [group[0] for group in groups]
+        series.append(
+            Series(
+                name=f"{name}: {100 * archive[first[0]].area:.0f} % of the board",
+                x=[archive[k].cycles for k in first],
+                y=[archive[k].energy / archive[0].energy for k in first],
+                width=1.0, dash="2 3", colour=series_colour(number),
+                marker=series_marker(number), size=11,
+                labels=[numbers_text(group) for group in groups],
+                tips=["\n".join(point_text(archive, k) for k in group) for group in groups],
+            )
+        )  # fmt: skip
+    chosen = [p for p in shown if is_chosen(result, p)][:1]
+    if chosen:
+        series.append(
+            Series(
+                name="chosen", x=[chosen[0].cycles], y=[chosen[0].energy / archive[0].energy],
+                width=0, marker="ring", size=20, colour="ink",
+            )
+        )  # fmt: skip
+    return XYChart(
+        alt=f"Energy against cycles of networks that no other one beats: {', '.join(names)}",
+        x=x_axis, y=y_axis, series=series, height=height,
+    )  # fmt: skip
+
+
+def _grouped(archive: Sequence[Point], name: str, x: Axis, y: Axis) -> list[list[int]]:
+    """Positions of a configuration's points, those that would cover each other together."""
+    groups: list[list[int]] = []
+    for position, point in enumerate(archive):
+        if point.config != name:
+            continue
+        for group in groups:
+            first = archive[group[0]]
+            across = abs(point.cycles - first.cycles) / (x.high - x.low)
+            up = abs(point.energy - first.energy) / archive[0].energy / (y.high - y.low)
+            if across < 2 * NEAR and up < 3 * NEAR:
+                group.append(position)
+                break
+        else:
+            groups.append([position])
+    return groups
+
+
+def numbers_text(positions: Sequence[int]) -> str:
+    """Numbers from 1 of some positions, neighbours as a range: ``1-3, 5``."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    return ", ".join(
+        str(run[0] + 1) + (f"\N{EN DASH}{run[-1] + 1}" if len(run) > 1 else "") for run in runs
+    )
+
+
+def point_text(archive: Sequence[Point], position: int) -> str:
+    """A network of the archive in a line."""
+    point = archive[position]
+    return (
+        f"{position + 1}: {point.config}, {point.cycles:,} cycles, "
+        f"energy {point.energy / archive[0].energy:.3f}"
+    )
 
 
 def is_chosen(result: StudyResult, point: Point) -> bool:
@@ -236,71 +286,89 @@ def is_chosen(result: StudyResult, point: Point) -> bool:
     )
 
 
-def bound_figure(result: StudyResult) -> Any:
+def bound_figure(result: StudyResult) -> BarChart:
     """Untuned, best and least possible cycles of each layer."""
     tasks = measured(result)
-    names = [task.name for task in tasks]
-    figure = go.Figure()
-    series = (
-        ("untuned default", [t.default_cycles for t in tasks], GREY),
-        ("best", [t.best_cycles for t in tasks], GREEN),
-        ("bound", [t.bound for t in tasks], INK),
+
+    def bars(name: str, values: Sequence[int | None], colour: str, *, tick: bool = False) -> Bars:
+        tips = [
+            f"{task.name}, {name}: {value or 0:,} cycles"
+            for task, value in zip(tasks, values, strict=True)
+        ]
+        return Bars(name=name, values=values, colour=colour, tips=tips, tick=tick)
+
+    shown = [
+        bars("untuned default", [t.default_cycles for t in tasks], "pale"),
+        bars("best", [t.best_cycles for t in tasks], "c0"),
+        bars("bound", [t.bound for t in tasks], "c1", tick=True),
+    ]
+    known = [value for each in shown for value in each.values if value is not None]
+    return BarChart(
+        alt="Cycles of each layer: untuned, best and bound",
+        rows=[task.name for task in tasks],
+        axis=spanning("cycles of one occurrence", known, zero=True),
+        bars=shown,
+        layout=Layout.OVERLAID,
     )
-    for name, values, colour in series:
-        figure.add_bar(x=names, y=values, name=name, marker_color=colour)
-    figure.update_yaxes(title="cycles", rangemode="tozero")
-    return _layout(figure, height=400, barmode="group")
 
 
-def utilisation_figure(result: StudyResult) -> Any:
-    """Share of the MAC array that each layer's best trial keeps busy, and of use."""
-    tasks = measured(result)
-    issued, useful = [], []
+def utilisation(result: StudyResult) -> list[tuple[str, float, float]]:
+    """Per measured layer: percent of cycles with an issued tile product, and of useful MACs."""
     macs = {str(t["name"]): Workload.from_mapping(t).macs for t in result.settings["tasks"]}
-    for task in tasks:
-        best = task.best
-        cycles = task.best_cycles
+    found = []
+    for task in measured(result):
+        best, cycles = task.best, task.best_cycles
         if best is None or not cycles:
             continue
-        hw = best.hw
-        per_cycle = hw["batch"] * hw["block_in"] * hw["block_out"]
-        issued.append(100 * best.measurement.counters.get("macs_tiles", 0) / cycles)
-        useful.append(100 * macs[task.name] / (cycles * per_cycle))
-    names = [task.name for task in tasks]
-    figure = go.Figure()
-    figure.add_bar(x=names, y=issued, name="issued", marker_color=PALE_GREEN)
-    figure.add_bar(x=names, y=useful, name="useful", marker_color=GREEN)
-    figure.update_yaxes(title="% of peak", range=[0, 105])
-    return _layout(figure, height=360, barmode="group")
+        per_cycle = best.hw["batch"] * best.hw["block_in"] * best.hw["block_out"]
+        issued = 100 * best.measurement.counters.get("macs_tiles", 0) / cycles
+        found.append((task.name, issued, 100 * macs[task.name] / (cycles * per_cycle)))
+    return found
 
 
-def stall_figure(result: StudyResult) -> Any:
-    """States of each unit in the best trial of each layer, in percent of its cycles."""
+def utilisation_figure(result: StudyResult) -> BarChart:
+    """Share of the MAC array that each layer's best trial keeps busy, and of use."""
+    rows = utilisation(result)
+    return BarChart(
+        alt="Share of the MAC array's peak that each layer issues and uses",
+        rows=[name for name, _, _ in rows],
+        axis=Axis(title="% of peak", low=0, high=100),
+        bars=[
+            Bars(name="issued", values=[v for _, v, _ in rows], colour="pale",
+                 tips=[f"{name}: {v:.1f} % issued" for name, v, _ in rows]),
+            Bars(name="useful", values=[v for _, _, v in rows], colour="c2",
+                 tips=[f"{name}: {v:.1f} % useful" for name, _, v in rows]),
+        ],
+        layout=Layout.OVERLAID,
+    )  # fmt: skip
+
+
+def stall_figures(result: StudyResult) -> list[tuple[str, BarChart]]:
+    """States of each unit in the best trial of each layer, in percent of its cycles.
+
+    No unit waits for itself: that share is 0.
+    """
     tasks = measured(result)
-    names = [task.name for task in tasks]
-    figure = make_subplots(
-        rows=2, cols=2, subplot_titles=list(UNIT_NAMES), vertical_spacing=0.13, shared_yaxes=True
-    )
-    shown: set[str] = set()
-    for place, unit in enumerate(UNIT_NAMES):
-        for state, _ in UNIT_COUNTER_STATES:
-            if state == f"token_{unit}":
-                continue
-            shares = [_share(task, f"{unit}_{state}") for task in tasks]
-            figure.add_bar(
-                row=place // 2 + 1,
-                col=place % 2 + 1,
-                x=names,
-                y=shares,
-                name=STATE_LABELS[state],
-                legendgroup=state,
-                showlegend=state not in shown,
-                marker_color=STATE_COLOURS[state],
-                hovertemplate="%{y:.1f} %",
-            )
-            shown.add(state)
-    figure.update_yaxes(range=[0, 100], ticksuffix=" %")
-    return _layout(figure, height=640, barmode="stack")
+    charts = []
+    for unit in UNIT_NAMES:
+        bars = []
+        for state in STATE_LABELS:
+            values = [state_share(task, unit, state) for task in tasks]
+            name = STATE_LABELS[state]
+            tips = [
+                f"{task.name}, {unit}: {name}, {value:.1f} %"
+                for task, value in zip(tasks, values, strict=True)
+            ]
+            bars.append(Bars(name=name, values=values, colour=STATE_COLOURS[state], tips=tips))
+        chart = BarChart(
+            alt=f"States of the {unit} unit in percent of each layer's cycles",
+            rows=[task.name for task in tasks],
+            axis=Axis(title="% of the layer's cycles", low=0, high=100),
+            bars=bars,
+            layout=Layout.STACKED,
+        )
+        charts.append((unit, chart))
+    return charts
 
 
 def measured(result: StudyResult) -> list[TaskResult]:
@@ -308,19 +376,9 @@ def measured(result: StudyResult) -> list[TaskResult]:
     return [task for task in result.tasks if task.best is not None]
 
 
-def _share(task: TaskResult, counter: str) -> float:
+def state_share(task: TaskResult, unit: str, state: str) -> float:
+    """Percent of the cycles of a layer's best trial that a unit is in a state."""
     best, cycles = task.best, task.best_cycles
     if best is None or not cycles:
         return 0.0
-    return 100 * best.measurement.counters.get(counter, 0) / cycles
-
-
-def _layout(figure: Any, *, height: int, **more: Any) -> Any:
-    figure.update_layout(
-        template="plotly_white",
-        height=height,
-        margin={"l": 60, "r": 20, "t": 30, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
-        **more,
-    )
-    return figure
+    return 100 * best.measurement.counters.get(f"{unit}_{state}", 0) / cycles

@@ -3,51 +3,56 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
+from tilewright.tuner.report.drawing.page import (
+    HALF,
+    bullets,
+    copied,
+    definitions,
+    document,
+    figure,
+    folded,
+    heading,
+    panels,
+    paragraph,
+    section,
+    tiles,
+)
 from tilewright.tuner.report.figures import (
     bound_figure,
-    layers_figure,
+    layer_figures,
+    pareto_details,
     pareto_figure,
     race_figure,
-    stall_figure,
+    stall_figures,
     utilisation_figure,
 )
 from tilewright.tuner.report.pareto import Point
-from tilewright.tuner.report.summary import condition_lines, mismatch_lines, outcome_line
-from tilewright.tuner.report.tables import config_table, failure_table, pareto_table, task_table
+from tilewright.tuner.report.repeat import config_yaml, repeat, schedules_yaml
+from tilewright.tuner.report.summary import (
+    condition_lines,
+    factor,
+    mismatch_lines,
+    number,
+    outcome_line,
+    percent,
+)
+from tilewright.tuner.report.tables import (
+    config_table,
+    failure_table,
+    pareto_table,
+    stall_table,
+    task_table,
+    utilisation_table,
+)
 from tilewright.tuner.report.tuned_share import share_lines
-from tilewright.tuner.study.results import StudyResult
-
-_STYLE: Final = """
-body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;
-color:#1d2129;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin-top:2.2rem}
-p.outcome{font-size:1.05rem;font-weight:600}p.wrong{color:#b00020;font-weight:600}
-ul.conditions{color:#555;font-size:.86rem;padding-left:1.1rem}
-div.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.86rem;width:100%}
-th,td{padding:.3rem .55rem;border-bottom:1px solid #e3e5e8;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-tr.total td{font-weight:600;border-top:2px solid #888}
-p.note{color:#555;font-size:.86rem;margin-top:.2rem}
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Section:
-    """A plot with its title, a line about it, and what stands below it."""
-
-    title: str
-    note: str
-    figure: Any
-    below: str = ""
+from tilewright.tuner.report.words import WORDS, layer_words, schedule_words
+from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
 
 
 def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Path:
@@ -61,44 +66,8 @@ def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
     Raises:
         StoreError: the file cannot be written.
     """
-    parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        f"<title>{html.escape(result.study.name)}</title>",
-        "<meta name='viewport' content='width=device-width,initial-scale=1'>",
-        f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{html.escape(result.study.name)}</h1>",
-        f"<p class='outcome'>{html.escape(outcome_line(result))}</p>",
-        *(f"<p class='wrong'>{html.escape(line)}</p>" for line in mismatch_lines(result)),
-        *(
-            f"<p class='wrong'>{html.escape(line)}</p>"
-            for line in share_lines(result.settings)[1:]
-            if line
-        ),
-        "<h2>Layers</h2>",
-        task_table(result),
-        "<h2>Hardware</h2>",
-        config_table(result),
-    ]
-    for position, section in enumerate(_sections(result, archive)):
-        parts.append(f"<h2>{section.title}</h2><p class='note'>{html.escape(section.note)}</p>")
-        parts.append(
-            section.figure.to_html(
-                full_html=False,
-                div_id=f"figure-{position}",
-                include_plotlyjs=position == 0,
-                config={"displayModeBar": False, "responsive": True},
-            )
-        )
-        parts.append(section.below)
-    parts += [
-        "<h2>Trials without a valid measurement</h2>",
-        failure_table(result),
-        "<h2>Conditions</h2><ul class='conditions'>",
-        *(f"<li>{html.escape(line)}</li>" for line in condition_lines(result)),
-        "</ul></body></html>",
-    ]
     try:
-        write_whole(path, "\n".join(parts))
+        write_whole(path, page(result, archive))
     except OSError as error:
         raise StoreError(
             f"the report cannot be written ({error.strerror})",
@@ -108,40 +77,147 @@ def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
     return path
 
 
-def _sections(result: StudyResult, archive: Sequence[Point]) -> list[_Section]:
-    found = [
-        _Section(
-            title="The search",
-            note=_screening_note(result) + (_RACE_NOTE if result.shared else _SUM_NOTE),
-            figure=race_figure(result),
+def page(result: StudyResult, archive: Sequence[Point]) -> str:
+    """The report of a study as HTML; arguments as of `write_html`."""
+    warnings = [*mismatch_lines(result), *filter(None, share_lines(result.settings)[1:])]
+    return document(
+        title(result),
+        heading(*_heading(result)),
+        paragraph(outcome_line(result), "lead outcome"),
+        *(paragraph(line, "wrong") for line in warnings),
+        tiles(_key_figures(result)),
+        section(
+            "Layers", paragraph(_LAYERS_NOTE, "note"), task_table(result), _how_to_read(result)
         ),
-        _Section(title="The search of each layer", note=_LAYERS_NOTE, figure=layers_figure(result)),
-    ]
-    if archive:
+        section("Hardware", config_table(result)),
+        section(
+            "The search",
+            paragraph(
+                _screening_note(result) + (_RACE_NOTE if result.shared else _SUM_NOTE), "note"
+            ),
+            figure(race_figure(result), "race"),
+        ),
+        _layer_search(result),
+        _pareto(result, archive),
+        *_layer_sections(result),
+        section("Use it, repeat it", *_use(result)),
+        section("Trials without a valid measurement", failure_table(result)),
+        section("Conditions", bullets(condition_lines(result), "note")),
+    )
+
+
+def title(result: StudyResult) -> str:
+    """What was tuned, for which board, when."""
+    return ", ".join(_heading(result))
+
+
+def _heading(result: StudyResult) -> tuple[str, str]:
+    network, board = result.settings["model"], result.settings["board"]["name"]
+    return f"{network} on {board}", f"{result.study.created[:10]}, study {result.study.name}"
+
+
+def _key_figures(result: StudyResult) -> list[tuple[str, str, str]]:
+    """Name, figure and remark of what a reader looks for first."""
+    best, default, bound = result.best_network, result.default_network, result.bound_network
+    found = [("best network" if result.shared else "sum of layers", number(best), "cycles")]
+    if result.shared and best is not None:
         found.append(
-            _Section(
-                title="Networks that no other one beats",
-                note=_PARETO_NOTE,
-                figure=pareto_figure(result, archive),
-                below=pareto_table(result, archive),
-            )
+            ("time", f"{result.milliseconds(best):.2f} ms", f"at {result.clock_mhz:g} MHz, planned")
         )
+    search = result.search
     found += [
-        _Section(
-            title="Cycles of each layer against its bound",
-            note=_BOUND_NOTE,
-            figure=bound_figure(result),
+        ("against untuned", factor(ratio(default, best)), f"{number(default)} cycles untuned"),
+        ("of the bound", percent(ratio(bound, best)), f"bound: {number(bound)} cycles"),
+        ("measurements", number(search.summary.count), f"on {search.settings['fidelity']}"),
+    ]
+    if result.chosen is not None:
+        found.append(("configuration", str(result.chosen.hw["name"]), "chosen"))
+    return found
+
+
+def _how_to_read(result: StudyResult) -> str:
+    """The words of the table, readable without a pointer."""
+    entries = [
+        (schedule_text(task.best.schedule), schedule_words(task.best.schedule).replace("\n", "; "))
+        for task in result.tasks
+        if task.best is not None
+    ][:1]
+    entries += WORDS.items()
+    entries += [
+        (str(task["name"]), layer_words(task).partition(": ")[2])
+        for task in result.settings["tasks"]
+    ]
+    return folded("What the words mean", definitions(entries))
+
+
+def _layer_search(result: StudyResult) -> str:
+    charts = layer_figures(result)
+    if not charts:
+        return ""
+    return section(
+        "The search of each layer", paragraph(_PANELS_NOTE, "note"), panels(charts, "layers")
+    )
+
+
+def _pareto(result: StudyResult, archive: Sequence[Point]) -> str:
+    if not archive:
+        return ""
+    details = pareto_details(result, archive)
+    return section(
+        "Networks that no other one beats",
+        paragraph(_PARETO_NOTE, "note"),
+        figure(pareto_figure(result, archive), "pareto"),
+        panels(details, "details", width=HALF) if details else "",
+        pareto_table(result, archive),
+    )
+
+
+def _layer_sections(result: StudyResult) -> list[str]:
+    if not any(task.best for task in result.tasks):
+        return []
+    return [
+        section(
+            "Cycles of each layer against its bound",
+            paragraph(_BOUND_NOTE, "note"),
+            figure(bound_figure(result), "bound"),
         ),
-        _Section(
-            title="Utilisation of the MAC array",
-            note=_UTILISATION_NOTE,
-            figure=utilisation_figure(result),
+        section(
+            "Utilisation of the MAC array",
+            paragraph(_UTILISATION_NOTE, "note"),
+            figure(utilisation_figure(result), "utilisation"),
+            folded("The figures as a table", utilisation_table(result)),
         ),
-        _Section(
-            title="Where each unit's cycles go", note=_STALL_NOTE, figure=stall_figure(result)
+        section(
+            "Where each unit's cycles go",
+            paragraph(_STALL_NOTE, "note"),
+            panels(stall_figures(result), "stalls", width=HALF),
+            folded("The figures as a table", stall_table(result)),
         ),
     ]
-    return found
+
+
+def _use(result: StudyResult) -> list[str]:
+    """The command, the schedules and the configuration, to copy."""
+    again = repeat(result)
+    parts = [
+        paragraph("This command makes the same trials again, in an empty --runs folder:"),
+        copied(again.command, "the command"),
+        *(paragraph(remark, "note") for remark in again.remarks),
+    ]
+    if schedules := schedules_yaml(result):
+        parts += [
+            paragraph(
+                "The best schedule of each layer. What follows a layer's name, in a file of its "
+                "own, is what sim --schedule takes:"
+            ),
+            copied(schedules, "the schedules"),
+        ]
+    if config := config_yaml(result):
+        parts += [
+            paragraph("The configuration, as a file for --hw:"),
+            copied(config, "the configuration"),
+        ]
+    return parts
 
 
 def _screening_note(result: StudyResult) -> str:
@@ -155,29 +231,35 @@ def _screening_note(result: StudyResult) -> str:
     )
 
 
+_LAYERS_NOTE: Final = (
+    "Point at a dotted word, or tab to it, to have it explained. A heading sorts by its column."
+)
 _RACE_NOTE: Final = (
-    "A configuration has a network when every layer has a valid measurement on it; its line ends "
-    "with the last measurement that it was given. A click on a name hides a line."
+    "A configuration has a network when every layer has a valid measurement on it. Its line ends "
+    "with its last measurement. A press on a name hides its line."
 )
 _SUM_NOTE: Final = (
     "The sum counts when every layer has a valid measurement, each on a configuration of its own."
 )
-_LAYERS_NOTE: Final = (
-    "Best of all configurations, relative to the first valid measurement of the layer."
+_PANELS_NOTE: Final = (
+    "Best cycles of all configurations against measurements of the whole study. Each title tells "
+    "the last value in percent of the first."
 )
 _PARETO_NOTE: Final = (
-    "In cycles, energy (by counters, relative) and share of the board at once; networks inside the "
-    "convex hull of a configuration are left out."
+    "No other network of the study is better in cycles, energy and share of the board at once. "
+    "Energy is relative and follows from the on-chip counters. Numbers are those of the table; "
+    "points that would cover each other are drawn as one. Networks inside the convex hull of a "
+    "configuration are left out."
 )
 _BOUND_NOTE: Final = (
-    "One occurrence of each layer. The bound is the larger of MAC cycles and compulsory traffic; "
+    "One occurrence of each layer. The bound is the larger of MAC cycles and compulsory traffic: "
     "no schedule on that configuration can be faster."
 )
 _UTILISATION_NOTE: Final = (
-    "Issued: tile products a cycle, edge padding included. Useful: the layer's own "
+    "Issued: cycles with a tile product, edge padding included. Useful: the layer's own "
     "multiply-accumulates over what the array could do in the measured cycles."
 )
 _STALL_NOTE: Final = (
-    "From the on-chip counters of the best trial of each layer. A unit is in exactly one state a "
-    "cycle, so each bar adds up to 100 %."
+    "From the on-chip counters of the best trial of each layer. A unit is in exactly one state in "
+    "every cycle, so each bar adds up to 100 %."
 )

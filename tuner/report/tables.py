@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
-from tilewright.tuner.report.figures import is_chosen
+from tilewright.host.machine.registers import UNIT_NAMES
+from tilewright.tuner.report.drawing.page import paragraph
+from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
+from tilewright.tuner.report.figures import (
+    STATE_LABELS,
+    is_chosen,
+    measured,
+    state_share,
+    utilisation,
+)
 from tilewright.tuner.report.pareto import Point
 from tilewright.tuner.report.summary import (
     factor,
@@ -16,143 +24,140 @@ from tilewright.tuner.report.summary import (
     percent,
     trial_counts,
 )
+from tilewright.tuner.report.words import WORDS, layer_words, schedule_words
 from tilewright.tuner.study.results import (
     FAILURES_KEPT,
     StudyResult,
+    TaskResult,
     ratio,
     schedule_text,
 )
 
-Row = tuple[str, Sequence[str]]
-"""CSS class of a row, and its cells."""
 
-
-def _table(headings: Sequence[tuple[str, bool]], rows: Sequence[Row]) -> str:
-    """A table; a heading says whether its column is numeric."""
-
-    def cell(tag: str, text: str, numeric: bool) -> str:
-        return f"<{tag}{' class=n' if numeric else ''}>{html.escape(text)}</{tag}>"
-
-    head = "".join(cell("th", text, numeric) for text, numeric in headings)
-    body = []
-    for kind, cells in rows:
-        line = "".join(
-            cell("td", text, numeric) for text, (_, numeric) in zip(cells, headings, strict=True)
-        )
-        body.append(f"<tr{f' class={kind}' if kind else ''}>{line}</tr>")
-    return (
-        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
+def _figure(title: str, word: str = "") -> Column:
+    return Column(title=title, number=True, explained=WORDS.get(word or title, ""))
 
 
 def task_table(result: StudyResult) -> str:
     """Each layer with its default, best and least possible cycles, and its best schedule."""
-    headings = [
-        ("layer", False),
-        ("count", True),
-        ("default cycles", True),
-        ("best cycles", True),
-        ("speed-up", True),
-        ("bound", True),
-        ("of bound", True),
-        ("valid/trials", True),
-        *([] if result.screening is None else [("confirmed", True)]),
-        *([] if result.shared else [("configuration", False)]),
-        ("schedule", False),
+    columns = [
+        Column(title="layer"),
+        _figure("best cycles", "best"),
+        _figure("speed-up"),
+        _figure("of bound"),
+        _figure("default", "default"),
+        _figure("bound"),
+        _figure("count"),
+        _figure("valid/trials"),
+        *([] if result.screening is None else [_figure("confirmed")]),
+        *([] if result.shared else [Column(title="configuration")]),
+        Column(title="best schedule"),
     ]
-    rows: list[Row] = []
-    for task in result.tasks:
-        best = task.best
-        hardware = "-" if best is None else result.config_name(best.config_hash)
-        rows.append(
-            (
-                "",
-                (
-                    task.name,
-                    str(task.count),
-                    number(task.default_cycles),
-                    number(task.best_cycles),
-                    factor(task.speedup),
-                    number(task.bound),
-                    percent(task.of_bound),
-                    *trial_counts(result, task.name),
-                    *([] if result.shared else [hardware]),
-                    "-" if best is None else schedule_text(best.schedule),
-                ),
-            )
-        )
-    rows.append(
-        (
-            "total",
-            (
-                "network" if result.shared else "sum (not deployable)",
-                "",
-                number(result.default_network),
-                number(result.best_network),
-                factor(ratio(result.default_network, result.best_network)),
-                number(result.bound_network),
-                percent(ratio(result.bound_network, result.best_network)),
-                *trial_counts(result),
-                *([] if result.shared else [""]),
-                "",
-            ),
+    shapes = {str(task["name"]): layer_words(task) for task in result.settings["tasks"]}
+    rows = [_task_row(result, task, shapes[task.name]) for task in result.tasks]
+    total = Row(
+        cells=(
+            "network" if result.shared else "sum (not deployable)",
+            number(result.best_network),
+            factor(ratio(result.default_network, result.best_network)),
+            percent(ratio(result.bound_network, result.best_network)),
+            number(result.default_network),
+            number(result.bound_network),
+            "",
+            *trial_counts(result),
+            *([] if result.shared else [""]),
+            "",
+        ),
+        total=True,
+    )
+    return table("Layers and their cycles", columns, [*rows, total])
+
+
+def _task_row(result: StudyResult, task: TaskResult, shape: str) -> Row:
+    best = task.best
+    hardware = "-" if best is None else result.config_name(best.config_hash)
+    schedule = (
+        "-"
+        if best is None
+        else Cell(text=schedule_text(best.schedule), explained=schedule_words(best.schedule))
+    )
+    return Row(
+        cells=(
+            Cell(text=task.name, explained=shape),
+            number(task.best_cycles),
+            factor(task.speedup),
+            percent(task.of_bound),
+            number(task.default_cycles),
+            number(task.bound),
+            str(task.count),
+            *trial_counts(result, task.name),
+            *([] if result.shared else [hardware]),
+            schedule,
         )
     )
-    return _table(headings, rows)
 
 
 def config_table(result: StudyResult) -> str:
     """Each configuration that was considered, with its area, bound and best network."""
     search = result.search
     resources = ("lut", "ff", "bram36", "dsp")
-    headings = [("configuration", False), ("status", False)]
-    headings += [(f"{name} of {result.settings['board'][name]:,}", True) for name in resources]
-    headings += [("network bound", True), ("network best", True), ("measurements", True)]
-    headings += [("remark", False)]
+    columns = [
+        Column(title="configuration"),
+        Column(title="status"),
+        *(_figure(f"{name} of {result.settings['board'][name]:,}") for name in resources),
+        _figure("network bound", "bound"),
+        _figure("network best", "best"),
+        _figure("measurements", "measurement"),
+        *([Column(title="remark", wide=True)] if any(c.reason for c in search.configs) else []),
+    ]
     counts = {task.name: task.count for task in search.tasks}
-    rows: list[Row] = []
+    rows = []
     for config in search.configs:
         chosen = result.chosen is not None and config.config_hash == result.chosen.config_hash
         mine = sum(n for (key, _), n in search.summary.trials.items() if key == config.config_hash)
         curve = search.network_curve(config.config_hash)
         bound = sum(config.bounds.get(task, 0) * count for task, count in counts.items())
         rows.append(
-            (
-                "total" if chosen else "",
-                (
-                    f"{config.hw['name']} ({config.config_hash})",
+            Row(
+                cells=(
+                    _config_label(str(config.hw["name"]), config.config_hash),
                     "chosen" if chosen else config.status,
                     *(f"{config.area[name]:,}" for name in resources),
                     number(bound),
                     number(curve[-1][1] if curve else None),
                     number(mine),
-                    config.reason,
+                    *([config.reason] if len(columns) > 9 else []),
                 ),
+                strong=chosen,
             )
         )
-    remarks = "".join(
-        f"<p class='note'>{html.escape(line)}</p>"
-        for line in hardware_lines(result)
-        if line.startswith("per-layer")
+    remarks = [line for line in hardware_lines(result) if line.startswith("per-layer")]
+    return "".join(paragraph(line, "note") for line in remarks) + table(
+        "Configurations that were considered", columns, rows
     )
-    return remarks + _table(headings, rows)
+
+
+def _config_label(name: str, config_hash: str) -> str:
+    """A name with the hash that tells configurations of one name apart."""
+    return name if name.endswith(config_hash) else f"{name} ({config_hash})"
 
 
 def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
     """The networks that no other one beats in cycles, energy and area at once."""
-    headings = [
-        ("network cycles", True),
-        (f"ms at {result.clock_mhz:g} MHz", True),
-        ("energy (relative)", True),
-        ("area", True),
-        ("configuration", False),
-        ("", False),
+    columns = [
+        Column(title="point", number=True, explained="number of the point in the chart"),
+        _figure("network cycles", "best"),
+        _figure(f"ms at {result.clock_mhz:g} MHz"),
+        _figure("energy (relative)", "energy"),
+        _figure("area"),
+        Column(title="configuration"),
+        Column(title="remark"),
     ]
-    rows: list[Row] = []
-    for point in archive:
+    rows = []
+    for place, point in enumerate(archive, start=1):
         chosen = is_chosen(result, point)
         cells = (
+            str(place),
             number(point.cycles),
             f"{result.milliseconds(point.cycles):.2f}",
             f"{point.energy / archive[0].energy:.3f}",
@@ -160,8 +165,42 @@ def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
             point.config,
             "chosen" if chosen else "",
         )
-        rows.append(("total" if chosen else "", cells))
-    return _table(headings, rows)
+        rows.append(Row(cells=cells, strong=chosen))
+    return table("Networks that no other one beats", columns, rows)
+
+
+def utilisation_table(result: StudyResult) -> str:
+    """What `figures.utilisation_figure` shows."""
+    columns = [Column(title="layer"), _figure("issued, % of peak"), _figure("useful, % of peak")]
+    rows = [
+        Row(cells=(name, f"{issued:.1f}", f"{useful:.1f}"))
+        for name, issued, useful in utilisation(result)
+    ]
+    return table("Utilisation of the MAC array", columns, rows)
+
+
+def stall_table(result: StudyResult) -> str:
+    """What `figures.stall_figures` show, in percent of a layer's cycles."""
+    columns = [
+        Column(title="layer"),
+        Column(title="unit"),
+        *(_figure(f"{name}, %") for name in STATE_LABELS.values()),
+    ]
+    rows = [
+        Row(
+            cells=(
+                task.name,
+                unit,
+                *(
+                    "-" if state == f"token_{unit}" else f"{state_share(task, unit, state):.1f}"
+                    for state in STATE_LABELS
+                ),
+            )
+        )
+        for task in measured(result)
+        for unit in UNIT_NAMES
+    ]
+    return table("States of the units", columns, rows)
 
 
 def failure_table(result: StudyResult) -> str:
@@ -169,31 +208,30 @@ def failure_table(result: StudyResult) -> str:
     studies = [result] if result.screening is None else [result, result.screening]
     failed = [(study, trial) for study in studies for trial in study.failures]
     if not failed:
-        return "<p class='note'>None.</p>"
-    rows: list[Row] = [
-        (
-            "",
-            (
+        return paragraph("None.", "note")
+    rows = [
+        Row(
+            cells=(
                 str(trial.sequence),
                 str(study.settings["fidelity"]),
                 trial.task,
                 result.config_name(trial.config_hash),
-                schedule_text(trial.schedule),
+                Cell(text=schedule_text(trial.schedule), explained=schedule_words(trial.schedule)),
                 trial.measurement.status.value,
                 trial.measurement.failure,
-            ),
+            )
         )
         for study, trial in failed[:FAILURES_KEPT]
     ]
-    headings = [
-        ("trial", True),
-        ("fidelity", False),
-        ("layer", False),
-        ("configuration", False),
-        ("schedule", False),
-        ("status", False),
-        ("reason", False),
+    columns = [
+        _figure("trial"),
+        Column(title="fidelity"),
+        Column(title="layer"),
+        Column(title="configuration"),
+        Column(title="schedule"),
+        Column(title="status"),
+        Column(title="reason", wide=True),
     ]
     more = sum(failure_counts(result).values()) - len(rows)
-    note = f"<p class='note'>and {more:,} more in the store</p>" if more > 0 else ""
-    return _table(headings, rows) + note
+    note = paragraph(f"and {more:,} more in the store", "note") if more > 0 else ""
+    return table("Trials without a valid measurement", columns, rows) + note

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import html
-import itertools
-import json
-import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,16 @@ from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
-from tilewright.tuner.report.figures import SHOWN_RATIO, race_figure
+from tilewright.tuner.report.drawing.xy_chart import Series
+from tilewright.tuner.report.figures import (
+    SHOWN_RATIO,
+    bound_figure,
+    layer_figures,
+    pareto_details,
+    pareto_figure,
+    race_figure,
+    stall_figures,
+)
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, outcome_line, print_summary
@@ -67,13 +73,8 @@ def page(result: StudyResult, folder: Path) -> str:
     return write_html(result, pareto(result.search), folder / "r.html").read_text(encoding="utf-8")
 
 
-def traces(text: str) -> dict[str, list[dict]]:
-    """What a page plots, by name, in the order of the page."""
-    found: dict[str, list[dict]] = {}
-    for match in re.finditer(r"Plotly\.newPlot\(\s*\"[^\"]+\",\s*(\[.*?\]),\s*\{\"", text):
-        for trace in json.loads(match[1]):
-            found.setdefault(trace["name"], []).append(trace)
-    return found
+def race(result: StudyResult) -> dict[str, Series]:
+    return {series.name: series for series in race_figure(result).series}
 
 
 @pytest.fixture(scope="module")
@@ -127,37 +128,32 @@ def test_per_layer_reports_say_that_they_cannot_be_deployed(tmp_path: Path) -> N
     assert "not deployable" in page(result, tmp_path)
 
 
-def test_html_loads_nothing_from_outside(result: StudyResult, tmp_path: Path) -> None:
-    text = page(result, tmp_path)
-    own = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-    assert not re.search(r"(?:src|href)\s*=|url\(|@import", own)
-    assert not re.search(r"<script[^>]+src", text)
-    assert "plotly.js v" in text
-
-
-def test_html_plots_hold_the_measured_figures(result: StudyResult, tmp_path: Path) -> None:
-    text = page(result, tmp_path)
-    by_name = traces(text)
-    assert by_name["best"][0]["y"] == [t.best_cycles for t in result.tasks]
-    assert by_name["bound"][0]["y"] == [t.bound for t in result.tasks]
-    assert by_name["best network"][0]["y"][-1] == result.best_network
-    for task in result.tasks:
-        assert by_name[task.name][0]["customdata"][-1] == min(
+def test_charts_hold_the_measured_figures(result: StudyResult) -> None:
+    bars = {bars.name: list(bars.values) for bars in bound_figure(result).bars}
+    assert bars["best"] == [t.best_cycles for t in result.tasks]
+    assert bars["bound"] == [t.bound for t in result.tasks]
+    assert bars["untuned default"] == [t.default_cycles for t in result.tasks]
+    assert race(result)["best network"].y[-1] == result.best_network
+    panels = layer_figures(result)
+    assert len(panels) == len(result.tasks)
+    for task, (title, chart) in zip(result.tasks, panels, strict=True):
+        assert title.startswith(f"{task.name}: ")
+        assert chart.series[0].y[-1] == min(
             t.measurement.cycles
             for t in result.trials
             if t.task == task.name and t.measurement.valid
         )
-    assert len(by_name["busy"]) == 4
-    columns: dict[str, list[float]] = {}
-    for trace in itertools.chain.from_iterable(by_name.values()):
-        if trace.get("legendgroup"):
-            sums = columns.setdefault(trace.get("xaxis", "x"), [0.0] * len(trace["y"]))
-            columns[trace.get("xaxis", "x")] = [
-                a + b for a, b in zip(sums, trace["y"], strict=True)
-            ]
-    assert len(columns) == 4
-    for sums in columns.values():
-        assert sums == pytest.approx([100.0] * len(TASKS))
+
+
+def test_states_of_a_unit_add_up_to_all_cycles(result: StudyResult) -> None:
+    charts = stall_figures(result)
+    assert [unit for unit, _ in charts] == ["load", "gemm", "vector", "store"]
+    for unit, chart in charts:
+        shares = {bars.name: bars.values for bars in chart.bars}
+        assert shares[f"waits for {unit}"] == [0.0] * len(TASKS)
+        assert [sum(row) for row in zip(*shares.values(), strict=True)] == pytest.approx(
+            [100.0] * len(TASKS)
+        )
 
 
 def test_html_lists_failures_and_escapes_text(result: StudyResult, tmp_path: Path) -> None:
@@ -227,47 +223,44 @@ def test_a_screened_study_knows_which_measurements_it_repeats(confirmed, result)
     assert result.confirmations == ()
 
 
-def test_the_page_of_a_screened_study_shows_the_search(confirmed, tmp_path: Path) -> None:
-    plots = traces(page(confirmed, tmp_path))
+def test_the_race_of_a_screened_study_shows_the_search(confirmed) -> None:
+    lines = race(confirmed)
     search, counts = confirmed.screening, {t.name: t.count for t in confirmed.tasks}
-    (best,) = plots["best network"]
+    best = lines["best network"]
     curve = network_curve(search.trials, counts, shared=True)
-    assert [*zip(best["x"], best["y"], strict=True)] == [*curve, (40, confirmed.best_network)]
+    assert [*zip(best.x, best.y, strict=True)] == [*curve, (40, confirmed.best_network)]
     for config in search.configs:
         mine = [t for t in search.trials if t.config_hash == config.config_hash]
         own = network_curve(mine, counts, shared=True)
-        assert (config.hw["name"] in plots) == bool(own)
+        assert (config.hw["name"] in lines) == bool(own)
         if own:
-            (line,) = plots[config.hw["name"]]
-            assert (line["x"][-1], line["y"][-1]) == (mine[-1].sequence + 1, own[-1][1])
-    for task in search.tasks:
-        (line,) = plots[task.name]
-        assert line["customdata"][:-1] == [c for _, c in task_curve(search.trials, task.name)]
+            line = lines[config.hw["name"]]
+            assert (line.x[-1], line.y[-1]) == (mine[-1].sequence + 1, own[-1][1])
+    for task, (_, chart) in zip(search.tasks, layer_figures(confirmed), strict=True):
+        curve = task_curve(search.trials, task.name)
+        assert list(chart.series[0].y[:-1]) == [c for _, c in curve]
 
 
-def test_the_page_of_a_screened_study_marks_what_was_confirmed(confirmed, tmp_path: Path) -> None:
-    plots = traces(page(confirmed, tmp_path))
+def test_charts_of_a_screened_study_mark_what_was_confirmed(confirmed) -> None:
     counts = {t.name: t.count for t in confirmed.tasks}
     mine = [t for t in confirmed.screening.trials if t.config_hash == confirmed.chosen.config_hash]
-    (star,) = plots["best, confirmed on analytic"]
-    assert (star["x"][0], star["y"][0]) == network_curve(mine, counts, shared=True)[-1]
-    (marks,) = plots["confirmed on analytic"]
-    assert {tuple(shown) for shown in marks["customdata"]} == {
-        (task.name, task.best_cycles) for task in confirmed.tasks
-    }
-    for (name, cycles), place in zip(marks["customdata"], marks["x"], strict=True):
-        trial = confirmed.screening.trials[place - 1]
-        assert (trial.task, trial.measurement.cycles) == (name, cycles)
+    star = race(confirmed)["best, confirmed on analytic"]
+    assert (star.x[0], star.y[0]) == network_curve(mine, counts, shared=True)[-1]
+    for task, (_, chart) in zip(confirmed.tasks, layer_figures(confirmed), strict=True):
+        mark = chart.series[1]
+        assert mark.name == "confirmed on analytic"
+        assert list(mark.y) == [task.best_cycles]
+        trial = confirmed.screening.trials[mark.x[0] - 1]
+        assert (trial.task, trial.measurement.cycles) == (task.name, task.best_cycles)
 
 
-def test_the_first_view_of_a_race_is_of_the_networks_near_the_best(result) -> None:
-    figure = race_figure(result)
-    values = [y for trace in figure.data if trace.mode == "lines" for y in trace.y]
+def test_the_view_of_a_race_is_of_the_networks_near_the_best(result) -> None:
+    chart = race_figure(result)
+    values = [y for series in chart.series if series.step for y in series.y]
     near = [y for y in values if y <= SHOWN_RATIO * result.best_network]
-    low, high = figure.layout.yaxis.range
-    assert low < result.bound_network
-    assert max(near) < high < max(values)
-    assert f"{max(values):,} cycles" in figure.layout.annotations[-1].text
+    assert chart.y.low < result.bound_network
+    assert max(near) < chart.y.high < max(values)
+    assert f"{max(values):,} cycles" in chart.note
 
 
 def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: Path) -> None:
@@ -277,7 +270,8 @@ def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: P
         counts = (f"{found.valid_trials}/{found.trials}", f"{task.valid_trials}/{task.trials}")
         line = next(x for x in text.splitlines() if x.split()[:1] == [task.name])
         assert line.split()[-1] == counts[0]
-        assert "".join(f"<td class=n>{count}</td>" for count in counts) in written
+        assert f'<td class="n">{counts[0]}</td>' in written
+        assert f'<td class="n">{counts[1]}</td>' in written
     failed = sum(not trial.measurement.valid for trial in searched.trials)
     assert f"not valid: {failed} failed" in text
     conditions = "\n".join(condition_lines(confirmed))
@@ -289,34 +283,50 @@ def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: P
 def test_the_page_lists_what_failed_in_the_search(confirmed, tmp_path: Path) -> None:
     failed = [t for t in confirmed.screening.trials if not t.measurement.valid]
     assert failed
-    assert page(confirmed, tmp_path).count("<td>made to fail</td>") == len(failed)
+    assert page(confirmed, tmp_path).count('<td class="w">made to fail</td>') == len(failed)
 
 
 @pytest.mark.parametrize("name", ["result", "confirmed"])
 def test_the_page_shows_every_network_that_no_other_one_beats(request, name, tmp_path) -> None:
     found = request.getfixturevalue(name)
     archive, text = pareto(found.search), page(found, tmp_path)
-    plots = traces(text)
-    shown = [
+    chart = pareto_figure(found, archive)
+    points = {
         (cycles, energy)
-        for config in dict.fromkeys(point.config for point in archive)
-        for trace in (t for label in plots if label.startswith(f"{config}:") for t in plots[label])
-        for cycles, energy in zip(trace["x"], trace["y"], strict=True)
-    ]
-    assert sorted(shown) == sorted((p.cycles, p.energy / archive[0].energy) for p in archive)
-    for point in archive:
-        assert f"<td class=n>{point.cycles:,}</td>" in text
-    assert (plots["chosen"][0]["x"], plots["chosen"][0]["y"]) == ([found.best_network], [1.0])
+        for series in chart.series
+        for cycles, energy in zip(series.x, series.y, strict=True)
+    }
+    assert points <= {(p.cycles, p.energy / archive[0].energy) for p in archive}
+    tips = "\n".join(tip for series in chart.series for tip in series.tips)
+    for place, point in enumerate(archive, start=1):
+        assert f"{place}: {point.config}, {point.cycles:,} cycles" in tips
+        assert f'<td class="n">{point.cycles:,}</td>' in text
+    ring = chart.series[-1]
+    assert (ring.name, ring.x, ring.y) == ("chosen", [found.best_network], [1.0])
     assert text.count("<td>chosen</td></tr>") == 1
+
+
+@pytest.mark.parametrize("name", ["result", "confirmed"])
+def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> None:
+    found = request.getfixturevalue(name)
+    archive = pareto(found.search)
+    charts = [chart for _, chart in pareto_details(found, archive)]
+    for chart in [pareto_figure(found, archive), *charts]:
+        for series in chart.series[:-1]:
+            places = [
+                (chart.x.place(x, 0, 330), chart.y.place(y, 0, 300))
+                for x, y in zip(series.x, series.y, strict=True)
+            ]
+            for place, (x, y) in enumerate(places):
+                assert all(abs(x - a) >= 7 or abs(y - b) >= 7 for a, b in places[:place])
 
 
 def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
     found = result_of(tmp_path, mode=Mode.PER_LAYER, screen=AnalyticOracle(identity="fast-1"))
-    text = page(found, tmp_path)
-    plots = traces(text)
-    assert plots["sum over layers"][0]["y"][-1] == found.best_network
-    assert not {config.hw["name"] for config in found.configs} & set(plots)
-    assert "no other one beats" not in text
+    lines = race(found)
+    assert lines["sum over layers"].y[-1] == found.best_network
+    assert not {config.hw["name"] for config in found.configs} & set(lines)
+    assert "no other one beats" not in page(found, tmp_path)
 
 
 # -- the command ----------------------------------------------------------------------------------

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Colours stay apart for the colour-blind, and text can be read, on light and on dark pages."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tilewright.tuner.report.drawing.palette import (
+    DARK,
+    DASHES,
+    LIGHT,
+    SERIES,
+    series_colour,
+    series_dash,
+)
+from tilewright.tuner.report.figures import STATE_COLOURS
+
+LEAST_DISTANCE = 18.0
+"""In CIE Lab (1976), as each kind of vision sees two colours; 2.3 is just noticeable."""
+
+# Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision
+# Deficiency", IEEE TVCG 15(6), 2009, table 1, severity 1.0: on linear RGB.
+VISION = {
+    "normal": np.eye(3),
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+TO_XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+)
+
+
+def linear(colour: str) -> np.ndarray:
+    """Linear RGB of ``#rrggbb``."""
+    channels = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE Lab of linear RGB under D65."""
+    ratio = (TO_XYZ @ rgb) / (0.95047, 1.0, 1.08883)
+    f = np.where(ratio > 216 / 24389, np.cbrt(ratio), (24389 / 27 * ratio + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def seen(colour: str, vision: str) -> np.ndarray:
+    return lab(np.clip(np.array(VISION[vision]) @ linear(colour), 0, 1))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2's contrast ratio."""
+    lights = sorted(float(TO_XYZ[1] @ linear(colour)) for colour in (one, other))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def test_the_distance_is_that_of_the_definition() -> None:
+    assert lab(linear("#ffffff")) == pytest.approx([100, 0, 0], abs=0.02)
+    assert lab(linear("#ff0000")) == pytest.approx([53.24, 80.09, 67.20], abs=0.02)
+    red, green = seen("#2f7d4f", "deuteranopia"), seen("#d1495b", "deuteranopia")
+    assert np.linalg.norm(red - green) < np.linalg.norm(seen("#2f7d4f", "normal") - green)
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("names", [(*SERIES, "ink"), tuple(STATE_COLOURS.values())], ids=len)
+def test_every_two_lines_and_every_two_states_stay_apart(colours, vision, names) -> None:
+    assert len(set(names)) == len(names)
+    for one, other in itertools.combinations(names, 2):
+        distance = np.linalg.norm(seen(colours[one], vision) - seen(colours[other], vision))
+        assert distance >= LEAST_DISTANCE, (one, other, distance)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_and_marks_have_the_contrast_of_wcag_aa(colours) -> None:
+    for page in ("paper", "panel"):
+        for text in ("ink", "muted", "bad", "link"):
+            assert contrast(colours[text], colours[page]) >= 4.5, (text, page)
+    for mark in SERIES:
+        assert contrast(colours[mark], colours["paper"]) >= 3.0, mark
+
+
+def test_dashes_tell_lines_of_one_colour_apart() -> None:
+    count = len(SERIES) * len(DASHES)
+    assert len({(series_colour(n), series_dash(n)) for n in range(count)}) == count

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command of a report makes the settings of its study again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.host.machine.board import load_board, load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.report.repeat import repeat
+from tilewright.tuner.store.records import StoredStudy
+from tilewright.tuner.store.summary import TrialSummary
+from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.results import StudyResult
+from tilewright.tuner.study.settings import Mode, StudySettings
+
+PLAIN = StudySettings(
+    model="resnet18",
+    tasks=load_network("resnet18").workloads,
+    cpu_operators=load_network("resnet18").cpu_operators,
+    board=load_board("pynq-z2"),
+    memory=load_board("pynq-z2").memory,
+    base=load_hwconfig("pynq-16x16"),
+    screen="twin",
+)
+
+
+def result_of(settings: StudySettings, fidelity: str = "rtl") -> StudyResult:
+    """A study that has its settings alone; one that screens stands beside its search."""
+
+    def study(name: str, measured_on: str, screening: StudyResult | None) -> StudyResult:
+        stored = {**settings.to_mapping(), "fidelity": measured_on}
+        if screening is not None:
+            stored["budget"] = 3  # of the confirmation
+        return StudyResult(
+            study=StoredStudy(
+                id=1, name=name, settings=stored, versions={}, status="complete", created="2026"
+            ),
+            tasks=(), configs=(), front=(), failures=(), mismatches=(), chosen=None,
+            summary=TrialSummary(
+                trials={}, valid={}, statuses={}, cached=0, last={}, improvements=()
+            ),
+            default_network=None, best_network=None, bound_network=None, screening=screening,
+        )  # fmt: skip
+
+    search = study("s/screen", "twin", None) if settings.screen == "twin" else None
+    return study("s", fidelity, search)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fidelity"),
+    [
+        ({}, "rtl"),
+        ({"tasks": PLAIN.tasks[2:5]}, "rtl"),
+        ({"configs": 1, "base": load_hwconfig("tiny-4x4")}, "rtl"),
+        ({"memory": load_memory("ideal"), "seed": 7, "budget": 99}, "timing"),
+        ({"screen": "none"}, "twin"),
+        ({"screen": "none"}, "dpi"),
+        ({"mode": Mode.PER_LAYER, "space": "vta", "tuner": "random", "configs": 2}, "rtl"),
+        ({"objective": ObjectiveName.EDP, "without": ("prior", "descent")}, "rtl"),
+    ],
+)
+def test_the_command_makes_the_same_settings(monkeypatch, changes, fidelity) -> None:
+    found = {}
+    monkeypatch.setattr(
+        "tilewright.cli.tune.run_tune",
+        lambda settings, name, *_, **more: found.update(settings=settings, name=name, **more),
+    )
+    wanted = replace(PLAIN, **changes)
+    again = repeat(result_of(wanted, fidelity))
+    assert again.remarks == ()
+    words = shlex.split(again.command.replace("\\\n", ""))  # as a shell reads it
+    assert words[:1] == ["tilewright"]
+    answer = CliRunner().invoke(app, words[1:])
+    assert answer.exit_code == 0, answer.output
+    assert found["settings"].to_mapping() == wanted.to_mapping()
+    assert (found["name"], found["fidelity"]) == ("s", fidelity)
+
+
+def test_what_has_no_name_is_a_file_that_a_remark_tells_of() -> None:
+    odd = replace(
+        PLAIN,
+        model="mine",
+        board=replace(PLAIN.board, dsp=100),
+        memory=replace(PLAIN.memory, read_latency=99),
+        base=replace(PLAIN.base, vector_lanes=8),
+    )
+    again = repeat(result_of(odd))
+    assert "tilewright tune mine.onnx --board pynq-z2.yaml" in again.command
+    assert "--base pynq-16x16.yaml" in again.command
+    assert "--memory pynq-z2.yaml" in again.command
+    assert len(again.remarks) == 4

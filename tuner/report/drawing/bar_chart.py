@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horizontal bars, one row per name: side by side, on top of each other, stacked, or boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tilewright.tuner.report.drawing.marks import LETTER, element, label
+from tilewright.tuner.report.drawing.scales import Axis
+
+
+class Layout(StrEnum):
+    """How the bars of a row stand."""
+
+    GROUPED = "grouped"
+    """One below the other."""
+    OVERLAID = "overlaid"
+    """The first the broadest, each later one inside; `Bars.tick` as a line across."""
+    STACKED = "stacked"
+    """One after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """What one entry of the legend stands for.
+
+    Attributes:
+        name: in the legend.
+        values: one per row; None: nothing is drawn.
+        colour: of the palette.
+        tips: what each bar says when pointed at.
+        low, high: ends of an interval per row; empty: none.
+        tick: a line across the row in place of a bar.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    colour: str
+    tips: Sequence[str]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    tick: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """Five quantiles of a row, ascending: ends of the whiskers, quartiles, median in the middle."""
+
+    quantiles: tuple[float, float, float, float, float]
+    tip: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarChart:
+    """Rows of bars over one axis.
+
+    Attributes:
+        alt: what it shows, for who cannot see it.
+        rows: names, from the top.
+        axis: of the values, from the left.
+        bars: of every row.
+        layout: how the bars of a row stand.
+        boxes: one per row in place of bars; empty: none.
+    """
+
+    alt: str
+    rows: Sequence[str]
+    axis: Axis
+    bars: Sequence[Bars] = ()
+    layout: Layout = Layout.GROUPED
+    boxes: Sequence[Box] = ()
+
+    def svg(self, width: int, _key: str = "") -> str:
+        """The chart, ``width`` pixels wide."""
+        return _Drawing(self, width).text()
+
+    def legend(self) -> list[tuple[str, str]]:
+        """Names of the bars, each with a picture; none for a single one."""
+        if len(self.bars) < 2:
+            return []
+        return [(bars.name, _key(bars)) for bars in self.bars]
+
+    def hover_data(self) -> str:
+        """Nothing: bars answer by themselves."""
+        return ""
+
+
+def stacked(bars: Sequence[Bars]) -> list[Bars]:
+    """Bars with ``low`` and ``high`` as places in a stack; a missing value takes no room."""
+    ends = [0.0] * len(bars[0].values)
+    found = []
+    for each in bars:
+        starts, ends = ends, [a + (b or 0.0) for a, b in zip(ends, each.values, strict=True)]
+        found.append(replace(each, low=starts, high=ends))
+    return found
+
+
+def _key(bars: Bars) -> str:
+    shape = {"x": 12, "width": 3} if bars.tick else {"x": 1, "width": 26}
+    mark = element("rect", y=1, height=12, rx=2, class_=f"bar {bars.colour}", **shape)
+    return element("svg", mark, width=28, height=14, aria_hidden="true", class_="key")
+
+
+class _Drawing:
+    """One drawing of a chart."""
+
+    def __init__(self, chart: BarChart, width: int) -> None:
+        self.chart, self.width = chart, width
+        widest = max((len(name) for name in chart.rows), default=1)
+        self.left = min(14 + LETTER * widest, 0.4 * width)
+        self.right = width - 22
+        self.lines = len(chart.bars) if chart.layout is Layout.GROUPED else 1
+        self.bar = 18 if self.lines == 1 else max(7, 20 - 3 * self.lines)
+        self.row = self.lines * self.bar + 8
+        self.top = 6
+        self.bottom = self.top + self.row * max(1, len(chart.rows))
+
+    def x(self, value: float) -> float:
+        """The pixel of a value, at the ends for those outside."""
+        at = self.chart.axis.place(value, self.left, self.right)
+        return min(max(at, self.left), self.right)
+
+    def text(self) -> str:
+        """The SVG element."""
+        parts = self._axis()
+        for number, name in enumerate(self.chart.rows):
+            y = self.top + self.row * number
+            letters = int((self.left - 8) / LETTER)
+            shown = name if len(name) <= letters else name[: letters - 1] + "…"
+            parts.append(label(self.left - 8, y + self.row / 2 + 4, shown, anchor="end"))
+            parts += self._box(number, y) if self.chart.boxes else self._row(number, y)
+        return element(
+            "svg", "".join(parts), viewBox=f"0 0 {self.width} {self.bottom + 40:.0f}", role="img",
+            aria_label=self.chart.alt, class_="chart",
+        )  # fmt: skip
+
+    def _axis(self) -> list[str]:
+        axis, parts = self.chart.axis, []
+        columns = max(2, int((self.right - self.left) / 84))
+        last = -1e9
+        for value, text in axis.labels(columns):
+            x, half = round(self.x(value), 1), LETTER * len(text) / 2
+            parts.append(element("path", d=f"M{x:g} {self.top}V{self.bottom}", class_="grid"))
+            if x - half >= last + 4:
+                last = x + half
+                parts.append(label(x, self.bottom + 15, text, anchor="middle"))
+        middle = (self.left + self.right) / 2
+        parts.append(label(middle, self.bottom + 34, axis.title, anchor="middle", kind="title"))
+        return parts
+
+    def _row(self, number: int, y: float) -> list[str]:
+        parts = []
+        bars = self.chart.bars
+        if self.chart.layout is Layout.STACKED:
+            bars = stacked(bars)
+        for place, each in enumerate(bars):
+            value, tip = each.values[number], each.tips[number]
+            if value is None:
+                continue
+            inset = {Layout.GROUPED: place * self.bar, Layout.OVERLAID: 3.5 * place}.get(
+                self.chart.layout, 0
+            )
+            top = y + 4 + inset
+            height = self.bar - (2 * inset if self.chart.layout is Layout.OVERLAID else 1)
+            mark = {"class_": f"bar {each.colour}", "data_tip": tip}
+            if each.tick:
+                at = self.x(value)
+                shape = element("rect", x=at - 1.5, y=y + 1, width=3, height=self.row - 2, **mark)
+            elif self.chart.layout is Layout.STACKED:
+                start, end = self.x(each.low[number] or 0.0), self.x(each.high[number] or 0.0)
+                if end - start < 0.05:
+                    continue
+                shape = element("rect", x=start, y=top, width=end - start, height=height, **mark)
+            else:
+                start = self.x(max(0.0, self.chart.axis.low))
+                shape = element(
+                    "rect", x=start, y=top, width=max(0.5, self.x(value) - start), height=height,
+                    rx=1.5, **mark,
+                )  # fmt: skip
+                shape += self._interval(each, number, top + height / 2)
+            parts.append(element("g", shape, data_series=each.name))
+        return parts
+
+    def _interval(self, bars: Bars, number: int, y: float) -> str:
+        low, high = (ends[number] if ends else None for ends in (bars.low, bars.high))
+        if low is None or high is None:
+            return ""
+        return element("path", d=f"M{self.x(low):.1f} {y:.1f}H{self.x(high):.1f}", class_="whisker")
+
+    def _box(self, number: int, y: float) -> list[str]:
+        box = self.chart.boxes[number]
+        at = [round(self.x(value), 1) for value in box.quantiles]
+        middle, top, height = y + self.row / 2, y + 6, self.row - 12
+        return [
+            element("path", d=f"M{at[0]:g} {middle:g}H{at[4]:g}", class_="whisker"),
+            element(
+                "rect", x=at[1], y=top, width=max(1.0, at[3] - at[1]), height=height,
+                class_="bar c0", data_tip=box.tip,
+            ),
+            element("path", d=f"M{at[2]:g} {top - 2:g}v{height + 4:g}", class_="median"),
+        ]  # fmt: skip

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SVG elements as text: what charts are made of."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+Pixel = tuple[float, float]
+
+LETTER: float = 6.6
+"""Mean width in pixels of a letter of a chart's text."""
+
+
+def element(name: str, inner: str | None = None, /, **attributes: object) -> str:
+    """An element; ``class_`` and ``data_tip`` stand for ``class`` and ``data-tip``."""
+    words = []
+    for key, value in attributes.items():
+        if value is None or value == "":
+            continue
+        text = f"{value:.5g}" if isinstance(value, float) else html.escape(str(value))
+        words.append(f' {key.rstrip("_").replace("_", "-")}="{text}"')
+    start = f"<{name}{''.join(words)}"
+    return f"{start}/>" if inner is None else f"{start}>{inner}</{name}>"
+
+
+def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
+    """A text; ``anchor`` as in SVG."""
+    anchored = "" if anchor == "start" else anchor
+    return element(
+        "text", html.escape(text), x=round(x, 1), y=round(y, 1), text_anchor=anchored, class_=kind
+    )
+
+
+def path(points: Sequence[Pixel | None], *, step: bool = False, closed: bool = False) -> str:
+    """The ``d`` of a path; None is a gap; ``step`` goes along, then up or down."""
+    words: list[str] = []
+    previous: Pixel | None = None
+    for point in points:
+        if point is None:
+            previous = None
+            continue
+        x, y = round(point[0], 1), round(point[1], 1)
+        if previous is None:
+            words.append(f"M{x:g} {y:g}")
+        elif step:
+            words.append(f"H{x:g}" + ("" if y == previous[1] else f"V{y:g}"))
+        else:
+            words.append(f"L{x:g} {y:g}")
+        previous = (x, y)
+    return "".join(words) + ("Z" if closed else "")
+
+
+def marker(shape: str, at: Pixel, size: float, *, kind: str = "", tip: str = "") -> str:
+    """A point of a chart.
+
+    Args:
+        shape: of `palette.MARKERS`, or ``ring``.
+        at: its centre.
+        size: its width in pixels.
+        kind: CSS classes.
+        tip: what is shown when it is pointed at.
+    """
+    x, y = at
+    r = size / 2
+    if shape in ("circle", "ring"):
+        return element("circle", cx=x, cy=y, r=r, class_=kind, data_tip=tip)
+    corners = {
+        "square": [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        "diamond": [(0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)],
+        "triangle": [(0, -1.15), (1.1, 0.85), (-1.1, 0.85)],
+        "cross": [
+            (-1, -0.35), (-0.35, -0.35), (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35),
+            (1, 0.35), (0.35, 0.35), (0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35),
+        ],
+        "star": [
+            (
+                (1.3 if k % 2 == 0 else 0.55) * math.sin(math.pi * k / 5),
+                -(1.3 if k % 2 == 0 else 0.55) * math.cos(math.pi * k / 5),
+            )
+            for k in range(10)
+        ],
+    }[shape]  # fmt: skip
+    points = [(x + r * dx, y + r * dy) for dx, dy in corners]
+    return element("path", d=path(points, closed=True), class_=kind, data_tip=tip)

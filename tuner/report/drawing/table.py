@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of a page: sortable where JavaScript runs, scrolled inside of themselves on a phone."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.tuner.report.drawing.marks import element
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column.
+
+    Attributes:
+        title: its heading.
+        number: to the right, and sorted by value.
+        explained: said when the heading is pointed at; empty: nothing.
+        wide: a text of several words, which gets room for them.
+    """
+
+    title: str
+    number: bool = False
+    explained: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell that says more than its text.
+
+    Attributes:
+        text: shown.
+        explained: said when it is pointed at; empty: nothing.
+        value: what it is sorted by; None: its text.
+    """
+
+    text: str
+    explained: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row.
+
+    Attributes:
+        cells: one per column.
+        strong: emphasised.
+        total: stands below the others, however they are sorted.
+    """
+
+    cells: Sequence[str | Cell]
+    strong: bool = False
+    total: bool = False
+
+
+def term(text: str, explained: str) -> str:
+    """A word with its explanation, for pointer, touch and keyboard."""
+    if not explained:
+        return html.escape(text)
+    return element(
+        "span", html.escape(text), class_="term", tabindex=0, data_tip=explained,
+        aria_description=explained,
+    )  # fmt: skip
+
+
+def table(caption: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """A table; a box of its own scrolls when the page is narrower.
+
+    Args:
+        caption: what it lists; read aloud, not shown.
+        columns: headings.
+        rows: those with ``total`` are below a line.
+    """
+    head = "".join(
+        element(
+            "th", term(each.title, each.explained), scope="col",
+            class_=" ".join(filter(None, ["n" if each.number else "", "w" if each.wide else ""])),
+        )
+        for each in columns
+    )  # fmt: skip
+    body = "".join(_row(columns, row) for row in rows if not row.total)
+    foot = "".join(_row(columns, row) for row in rows if row.total)
+    inner = f"<caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+    inner += f"<tbody>{body}</tbody>" + (f"<tfoot>{foot}</tfoot>" if foot else "")
+    return element(
+        "div", f"<table>{inner}</table>", class_="scroll", role="region", aria_label=caption,
+        tabindex=0,
+    )  # fmt: skip
+
+
+def _row(columns: Sequence[Column], row: Row) -> str:
+    cells = []
+    for place, (column, given) in enumerate(zip(columns, row.cells, strict=True)):
+        cell = given if isinstance(given, Cell) else Cell(text=given)
+        kinds = ["n" if column.number else "", "w" if column.wide else ""]
+        name, scope = ("th", "row") if place == 0 else ("td", None)
+        value = None if cell.value is None else f"{cell.value:.10g}"
+        cells.append(
+            element(
+                name, term(cell.text, cell.explained), scope=scope, data_value=value,
+                class_=" ".join(filter(None, kinds)),
+            )
+        )  # fmt: skip
+    return element("tr", "".join(cells), class_="strong" if row.strong or row.total else "")
