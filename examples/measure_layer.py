@@ -9,41 +9,20 @@ double-buffered operands, checks both outputs bit-exact, and prints what hiding 
 
 from __future__ import annotations
 
-import numpy as np
-
-from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.network.golden import conv2d_int8, random_tensors
-from tilewright.host.network.schedule import Schedule
-from tilewright.host.network.workload import conv2d
-from tilewright.sim.verilator.device import VerilatorDevice
+import tilewright as tw
 
 
 def main() -> None:
     """Measure and print."""
-    hw = load_hwconfig("tiny-4x4")
-    memory = load_memory("pynq-z2")
-    layer = conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
-    hidden = Schedule(tile_h=2, tile_w=14, tile_ci=1, tile_co=2, h_threading=2)
-    verdict = legal(hw, layer, hidden)
-    if not verdict.ok:
-        raise SystemExit(verdict.detail)
-    tensors = random_tensors(layer, np.random.default_rng(0))
-    golden = conv2d_int8(layer, tensors)
-    device = VerilatorDevice(hw, memory)
-    limit = bound(hw, layer, memory).cycles
-    for name, schedule in (("untuned", default_schedule(hw, layer)), ("threaded", hidden)):
-        lowered = lower(hw, layer, schedule)
-        run = device.run(lowered.program, lowered.image(tensors), max_cycles=100 * limit)
-        exact = np.array_equal(lowered.output(run.memory), golden)
-        cycles = run.counters.cycles
+    hw = tw.load_hwconfig("tiny-4x4")
+    layer = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
+    hidden = tw.Schedule(tile_h=2, tile_w=14, tile_ci=1, tile_co=2, h_threading=2)
+    for name, schedule in (("untuned", tw.default_schedule(hw, layer)), ("threaded", hidden)):
+        run = tw.simulate(layer, schedule, hw=hw, memory="pynq-z2")
         print(
-            f"{name:9} {cycles:>8,} cycles, {100 * limit / cycles:.0f} % of the bound, "
-            f"gemm busy {run.counters['gemm_busy']:,}, bit-exact: {exact}"
+            f"{name:9} {run.cycles:>8,} cycles, {run.of_bound:.0%} of the bound, "
+            f"gemm busy {run.counters['gemm_busy']:,}, bit-exact: {run.output_checked}"
         )
-    device.close()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,14 @@ class TilewrightError(Exception):
         field: the input that breaks it (a YAML key, a file, an instruction field); may be empty.
         value: the offending value; omitted from the text when ``None``.
         remedy: what the user can do about it.
+
+    Example:
+        >>> import tilewright as tw
+        >>> try:
+        ...     tw.load_hwconfig("tiny-4x4").with_(block_in=5)
+        ... except tw.TilewrightError as error:
+        ...     print(error.field, error.value, error.remedy, sep=" | ")
+        block_in | 5 | round it to the nearest power of two
     """
 
     def __init__(

@@ -48,8 +48,20 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
     weight-stationary is tried. A max pool has a default of its own (`default_pool_schedule`).
 
+    Args:
+        hw: the configuration to lower for.
+        workload: what to compute.
+
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
+
+    Example:
+        >>> import tilewright as tw
+        >>> hw = tw.load_hwconfig("tiny-4x4")
+        >>> layer = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
+        >>> schedule = tw.default_schedule(hw, layer)
+        >>> tw.legal(hw, layer, schedule).ok
+        True
     """
     if workload.kind is Kind.MAXPOOL:
         return default_pool_schedule(hw, workload)

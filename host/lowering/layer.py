@@ -123,6 +123,24 @@ def legal(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
     """Whether `lower` accepts a schedule, and the reason if it does not.
 
     Exact: the answer comes from the plan that `lower` emits. Costs tens of microseconds.
+
+    Args:
+        hw: the configuration to lower for.
+        workload: what to compute.
+        schedule: how.
+
+    Returns:
+        A verdict: ``ok``, and if not, the ``rule`` that is broken and a ``detail`` with figures.
+
+    Example:
+        >>> import tilewright as tw
+        >>> hw = tw.load_hwconfig("tiny-4x4")
+        >>> layer = tw.conv2d("example", 56, 64, 64, kernel=3, pad=1, stride=1)
+        >>> verdict = tw.legal(hw, layer, tw.Schedule(tile_h=56, tile_w=56, tile_ci=16, tile_co=16))
+        >>> verdict.ok
+        False
+        >>> verdict.detail != ""
+        True
     """
     found = _plan(hw, workload, schedule)
     return found if isinstance(found, Legality) else LEGAL
@@ -139,9 +157,20 @@ def lower(
         schedule: how.
         clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
 
+    Returns:
+        The program, ready to run, and what it moves.
+
     Raises:
         ScheduleError: the schedule is not legal; the text is that of `legal`.
         ProgramError: a clip that is not int8 or not in order.
+
+    Example:
+        >>> import tilewright as tw
+        >>> hw = tw.load_hwconfig("tiny-4x4")
+        >>> layer = tw.dense("fc", rows=1, features_in=64, features_out=16)
+        >>> lowered = tw.lower(hw, layer, tw.default_schedule(hw, layer))
+        >>> lowered.macs_tiles, lowered.bytes_written
+        (64, 16)
     """
     plan = _legal_plan(hw, workload, schedule)
     bounds = _checked_clip(clip_bounds(workload) if clip is None else clip)

@@ -130,6 +130,17 @@ class Board:
         memory: timing at ``clock_mhz``.
         cpu: the cores that run what is not offloaded.
         sources: where each figure comes from.
+
+    Raises:
+        ConfigError: a value that no board can have.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> import tilewright as tw
+        >>> board = tw.load_board("pynq-z2")
+        >>> faster = replace(board, name="faster", clock_mhz=150)
+        >>> faster.clock_mhz, faster.dsp
+        (150, 220)
     """
 
     name: str
@@ -200,6 +211,12 @@ def load_board(name_or_path: str | Path) -> Board:
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
+
+    Example:
+        >>> import tilewright as tw
+        >>> board = tw.load_board("pynq-z2")
+        >>> board.lut, board.memory.name
+        (53200, 'pynq-z2')
     """
     path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
     data = read_yaml_mapping(path, "a board")

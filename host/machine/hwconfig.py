@@ -223,6 +223,12 @@ class HwConfig:
 
     Raises:
         ConfigError: on the first rule of `RULES` that does not hold.
+
+    Example:
+        >>> import tilewright as tw
+        >>> hw = tw.HwConfig(name="mine", block_in=8, block_out=8, vector_lanes=8)
+        >>> hw.macs_per_cycle, hw.inp_tile_bytes
+        (64, 8)
     """
 
     name: str = "custom"
@@ -403,6 +409,12 @@ def load_hwconfig(name_or_path: str | Path) -> HwConfig:
 
     Raises:
         ConfigError: unknown name, unreadable file, or an illegal configuration.
+
+    Example:
+        >>> import tilewright as tw
+        >>> hw = tw.load_hwconfig("pynq-16x16")
+        >>> hw.batch, hw.block_in, hw.block_out
+        (1, 16, 16)
     """
     path = named_file(name_or_path, CONFIG_DIR, "configuration", "hw", named_configs())
     data = read_yaml_mapping(path, "a hardware configuration")

@@ -47,6 +47,12 @@ class Schedule:
 
     Raises:
         ScheduleError: a tile below 1 or a threading that is not 1 or 2.
+
+    Example:
+        >>> import tilewright as tw
+        >>> schedule = tw.Schedule(tile_h=2, tile_w=14, tile_ci=1, tile_co=2, h_threading=2)
+        >>> tw.Schedule.from_mapping(schedule.to_mapping()) == schedule
+        True
     """
 
     tile_b: int = 1

@@ -49,6 +49,15 @@ class Workload:
     Raises:
         WorkloadError: a size that is not positive, an empty output, a reduction that can
             overflow int32, or a value that the kind does not have.
+
+    Example:
+        >>> import tilewright as tw
+        >>> layer = tw.Workload(
+        ...     name="stem", height=24, width=48, channels_in=3, channels_out=8,
+        ...     kernel_h=3, kernel_w=5, stride_h=2, stride_w=2, pad_top=1, pad_bottom=1,
+        ... )
+        >>> layer.output_shape, layer.weight_shape, layer.macs
+        ((1, 8, 12, 22), (8, 3, 3, 5), 95040)
     """
 
     name: str
@@ -217,7 +226,28 @@ def conv2d(
     relu: bool = True,
     residual: bool = False,
 ) -> Workload:
-    """A square convolution with equal padding on all sides."""
+    """A square convolution with equal padding on all sides.
+
+    Args:
+        name: label.
+        size: rows and columns of the input, in pixels.
+        channels_in: of the input.
+        channels_out: of the output.
+        kernel: rows and columns of the kernel.
+        pad: padding on each side, in pixels.
+        stride: in both directions, in pixels.
+        count: occurrences in the network.
+        relu: clip below at 0.
+        residual: an int8 tensor of the output's shape is added before the rounding.
+
+    Raises:
+        WorkloadError: see `Workload`.
+
+    Example:
+        >>> import tilewright as tw
+        >>> tw.conv2d("C2", 56, 64, 64, kernel=3, pad=1, stride=1).output_shape
+        (1, 64, 56, 56)
+    """
     return Workload(
         name=name,
         height=size,
@@ -244,6 +274,22 @@ def dense(
     """A dense layer or matmul: rows x features_in times features_in x features_out.
 
     The rows become pixels of one image column, so that weights are reused across them.
+
+    Args:
+        name: label.
+        rows: of the left operand; 1 for the dense layer of one image.
+        features_in: its columns.
+        features_out: columns of the result.
+        count: occurrences in the network.
+        relu: clip below at 0.
+
+    Raises:
+        WorkloadError: see `Workload`.
+
+    Example:
+        >>> import tilewright as tw
+        >>> tw.dense("fc", rows=1, features_in=512, features_out=1000).output_shape
+        (1, 1000, 1, 1)
     """
     return Workload(
         name=name,
@@ -259,7 +305,25 @@ def dense(
 def depthwise(
     name: str, size: int, channels: int, kernel: int, pad: int, stride: int, *, count: int = 1
 ) -> Workload:
-    """A square depthwise convolution."""
+    """A square depthwise convolution.
+
+    Args:
+        name: label.
+        size: rows and columns of the input, in pixels.
+        channels: of input and output.
+        kernel: rows and columns of the kernel.
+        pad: padding on each side, in pixels.
+        stride: in both directions, in pixels.
+        count: occurrences in the network.
+
+    Raises:
+        WorkloadError: see `Workload`.
+
+    Example:
+        >>> import tilewright as tw
+        >>> tw.depthwise("dw", 14, 32, kernel=3, pad=1, stride=2).output_shape
+        (1, 32, 7, 7)
+    """
     return Workload(
         name=name,
         kind=Kind.DEPTHWISE,
@@ -290,7 +354,26 @@ def maxpool(
     count: int = 1,
     relu: bool = False,
 ) -> Workload:
-    """A square max pool with equal padding on all sides."""
+    """A square max pool with equal padding on all sides.
+
+    Args:
+        name: label.
+        size: rows and columns of the input, in pixels.
+        channels: of input and output.
+        kernel: rows and columns of the kernel.
+        pad: padding on each side, in pixels.
+        stride: in both directions, in pixels.
+        count: occurrences in the network.
+        relu: clip below at 0.
+
+    Raises:
+        WorkloadError: see `Workload`.
+
+    Example:
+        >>> import tilewright as tw
+        >>> tw.maxpool("pool1", 112, 64, kernel=3, pad=1, stride=2).output_shape
+        (1, 64, 56, 56)
+    """
     return Workload(
         name=name,
         kind=Kind.MAXPOOL,

@@ -1,4 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tilewright: hardware-in-the-loop co-simulation and co-design of an int8 GEMM accelerator."""
+"""Tilewright: hardware-in-the-loop co-design of an int8 GEMM accelerator and its schedules.
+
+    import tilewright as tw
+
+The names in `__all__` are the public interface: they keep their meaning from release to release.
+Every deeper module (``tilewright.host``, ``tilewright.tuner``, ...) is private, though its name has
+no underscore: import from it at your own risk. `tilewright.testing`, the contract suites for your
+own tuners and allocators, is public as well.
+
+Names are imported when they are first used, so `import tilewright` itself takes milliseconds.
+Sizes are in elements and bytes, times in cycles of the accelerator's clock, unless a docstring says
+otherwise. Every error that you can cause is a `TilewrightError`, whose text says the rule, the
+field, the value and the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.host.common.errors import TilewrightError
+    from tilewright.host.compiler.tasks import load_network
+    from tilewright.host.lowering import default_schedule, legal, lower
+    from tilewright.host.machine.board import Board, load_board
+    from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+    from tilewright.host.network.schedule import Schedule
+    from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+    from tilewright.interface.search import make_tuner, schedule_space
+    from tilewright.interface.simulate import SimulatedLayer, open_device, simulate
+    from tilewright.interface.study import Study, load_study, tune
+    from tilewright.tuner.search.tuner import Result, Tuner
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Board",
+    "HwConfig",
+    "Result",
+    "Schedule",
+    "SimulatedLayer",
+    "Study",
+    "TilewrightError",
+    "Tuner",
+    "Workload",
+    "conv2d",
+    "default_schedule",
+    "dense",
+    "depthwise",
+    "legal",
+    "load_board",
+    "load_hwconfig",
+    "load_network",
+    "load_study",
+    "lower",
+    "make_tuner",
+    "maxpool",
+    "open_device",
+    "schedule_space",
+    "simulate",
+    "tune",
+]
+
+_HOMES = {
+    "Board": "host.machine.board",
+    "HwConfig": "host.machine.hwconfig",
+    "Result": "tuner.search.tuner",
+    "Schedule": "host.network.schedule",
+    "SimulatedLayer": "interface.simulate",
+    "Study": "interface.study",
+    "TilewrightError": "host.common.errors",
+    "Tuner": "tuner.search.tuner",
+    "Workload": "host.network.workload",
+    "conv2d": "host.network.workload",
+    "default_schedule": "host.lowering",
+    "dense": "host.network.workload",
+    "depthwise": "host.network.workload",
+    "legal": "host.lowering",
+    "load_board": "host.machine.board",
+    "load_hwconfig": "host.machine.hwconfig",
+    "load_network": "host.compiler.tasks",
+    "load_study": "interface.study",
+    "lower": "host.lowering",
+    "make_tuner": "interface.search",
+    "maxpool": "host.network.workload",
+    "open_device": "interface.simulate",
+    "schedule_space": "interface.search",
+    "simulate": "interface.simulate",
+    "tune": "interface.study",
+}
+"""The module of each public name; type checkers read the imports above, which a test compares."""
+
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415  (only when a name is used)
+
+        found: object = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]

@@ -242,15 +242,14 @@ def trial_jobs(fidelity: str, requests: Sequence[Request]) -> list[Measurement]:
 
 
 def trial_job(fidelity: str, request: Request) -> Measurement:
-    """Lower, run, and, if the fidelity has data, compare the output with the golden model.
+    """`measure_once`, with what a trial itself causes told in the measurement.
 
     Raises:
         BuildError, ToolError, MemoryError, OSError: the machine failed, not the trial.
     """
     started = time.perf_counter()
-    backend = backend_of(fidelity)
 
-    def answer(status: Status, failure: str = "") -> Measurement:
+    def answer(status: Status, failure: str) -> Measurement:
         return Measurement(
             status=status,
             fidelity=fidelity,
@@ -260,32 +259,49 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
         )
 
     try:
-        lowered = lower(request.hw, request.workload, request.schedule)
-        tensors, expected = golden(request.workload)
-        result = backend.run(
-            request.hw,
-            request.memory,
-            lowered.program,
-            lowered.image(tensors),
-            max_cycles=request.max_cycles,
-        )
+        return measure_once(fidelity, request)
     except DeviceTimeoutError:
         return answer(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
     except ENVIRONMENT:
         raise
     except TilewrightError as error:
         return answer(Status.FAILED, f"{type(error).__name__}: {error}")
-    computed = backend.fidelity.computes
-    if computed and (difference := compare(lowered.output(result.memory), expected)):
-        return answer(Status.MISMATCH, difference)
+
+
+def measure_once(fidelity: str, request: Request) -> Measurement:
+    """Lower, run, and, if the fidelity has data, compare the output with the golden model.
+
+    Returns:
+        A measurement that is ok, or a mismatch.
+
+    Raises:
+        ScheduleError: the schedule is not legal.
+        DeviceTimeoutError: the cycle limit was reached.
+        DeviceError: the device stopped with an error.
+        BuildError, ToolError, MemoryError, OSError: the machine failed.
+    """
+    started = time.perf_counter()
+    backend = backend_of(fidelity)
+    lowered = lower(request.hw, request.workload, request.schedule)
+    tensors, expected = golden(request.workload)
+    result = backend.run(
+        request.hw,
+        request.memory,
+        lowered.program,
+        lowered.image(tensors),
+        max_cycles=request.max_cycles,
+    )
+    checked = backend.fidelity.computes
+    wrong = compare(lowered.output(result.memory), expected) if checked else ""
     return Measurement(
-        status=Status.OK,
+        status=Status.MISMATCH if wrong else Status.OK,
         fidelity=fidelity,
-        cycles=result.counters.cycles,
-        counters=dict(result.counters.values),
+        failure=wrong,
+        cycles=None if wrong else result.counters.cycles,
+        counters={} if wrong else dict(result.counters.values),
         limit_cycles=request.max_cycles,
         host_seconds=time.perf_counter() - started,
-        output_checked=computed,
+        output_checked=checked and not wrong,
     )
 
 

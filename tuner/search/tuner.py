@@ -58,6 +58,15 @@ class Result:
     Attributes:
         index: the candidate's index.
         value: cost to minimise (cycles), or None when there is no valid measurement.
+
+    Example:
+        >>> import tilewright as tw
+        >>> space = tw.schedule_space(tw.dense("fc", 1, 64, 16), "tiny-4x4")
+        >>> tuner = tw.make_tuner("random", space, seed=0)
+        >>> [candidate] = tuner.ask(1)
+        >>> tuner.tell([tw.Result(index=candidate.index, value=1200.0)])
+        >>> tuner.best.value
+        1200.0
     """
 
     index: Index
@@ -82,6 +91,24 @@ class Tuner(ABC, Generic[P]):
         takes: members of `Offer` that a study hands to the constructor.
         ablations: parts of the algorithm that a study can switch off (``tune --without``): by the
             name of a part, the keyword arguments of the constructor that do it.
+
+    A subclass defines `_propose` and `_learn`, and may use ``self.rng``, ``self.best``,
+    `is_new`, `sample_new` and ``self.space``.
+
+    Example:
+        >>> import tilewright as tw
+        >>> class Neighbours(tw.Tuner):
+        ...     def _propose(self):
+        ...         if self.best is None:
+        ...             return None  # the base class samples
+        ...         near = [i for i in self.space.neighbours(self.best.index) if self.is_new(i)]
+        ...         return near[0] if near else None
+        ...     def _learn(self, result):
+        ...         pass  # self.best is enough
+        >>> space = tw.schedule_space(tw.dense("fc", 1, 64, 16), "tiny-4x4")
+        >>> tuner = tw.make_tuner(Neighbours, space, seed=0)
+        >>> len(tuner.ask(3))
+        3
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()

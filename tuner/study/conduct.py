@@ -19,6 +19,7 @@ from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.twin.agreement import require_agreement
+from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
@@ -83,7 +84,7 @@ def conduct(
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
     with Store(location, waiting=waiting) as store:
         screen = TwinOracle(workers) if settings.screen == Fidelity.TWIN else None
-        oracle = DeviceOracle(fidelity, open_executor(cluster, workers))
+        oracle = open_oracle(fidelity, cluster, workers)
         try:
             study = run_study(
                 name,
@@ -113,6 +114,13 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
             f"must be printable text of at most {LONGEST_NAME} bytes", field="name", value=name
         )
     return name or settings.default_name(fidelity=fidelity, warm_start=warm_start)
+
+
+def open_oracle(fidelity: str, cluster: str, workers: int | None) -> Oracle:
+    """What measures: the twin of this machine in this process, everything else in workers."""
+    if fidelity == Fidelity.TWIN and not cluster:
+        return TwinOracle(workers)
+    return DeviceOracle(fidelity, open_executor(cluster, workers))
 
 
 def open_executor(cluster: str, workers: int | None) -> Executor:

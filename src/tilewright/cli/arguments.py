@@ -18,12 +18,12 @@ import typer
 from tilewright.cli.application import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
+from tilewright.tuner.store.location import STORE_FILE
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.network.zoo import NetworkTable
 
-STORE_FILE: Final = "studies.sqlite"
 DEFAULT_RUNS: Final = Path("runs")
 
 MODEL_FIELDS: Final = {
@@ -161,10 +161,3 @@ def read_memory(name: str, board: str) -> MemoryModel:
 def split_layers(layers: str) -> tuple[str, ...]:
     """The names of ``--layers``, which commas separate."""
     return tuple(layers.split(",")) if layers else ()
-
-
-def store_location(location: str, runs: Path) -> Path | str:
-    """A store's URL, or the path of its SQLite file."""
-    if "://" in location:
-        return location
-    return Path(location) if location else runs / STORE_FILE

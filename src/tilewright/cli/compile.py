@@ -19,12 +19,12 @@ from tilewright.cli.arguments import (
     TrustModelOption,
     read_board,
     require_readable,
-    store_location,
 )
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, print_placements
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
+from tilewright.tuner.store.location import store_location
 
 
 class CalibrationMethod(StrEnum):

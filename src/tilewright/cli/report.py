@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
-from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, store_location
+from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption
 from tilewright.host.common.errors import StoreError
+from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,11 +79,6 @@ def open_to_read(location: Path | str) -> StoreType:
             raise error from None
 
 
-def _file_name(study: str) -> str:
-    """A study's name as the name of a file, which a terminal may show."""
-    return "".join(c if c.isprintable() and c != "/" else "_" for c in study)
-
-
 def _latest(names: Sequence[str]) -> str:
     """The study that was started last, whatever was set aside from an older one since."""
     from tilewright.tuner.store.store import ASIDE
@@ -105,6 +101,7 @@ def show_report(
     Raises:
         typer.Exit: a trial's output was wrong.
     """
+    from tilewright.tuner.report.files import report_path
     from tilewright.tuner.report.page import write_html
     from tilewright.tuner.report.pareto import pareto, pareto_lines
     from tilewright.tuner.report.result_json import write_json
@@ -118,7 +115,7 @@ def show_report(
     print_summary(result, console)
     for line in pareto_lines(archive):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    path = write_html(result, archive, output or runs / f"{_file_name(name)}.html")
+    path = write_html(result, archive, output or report_path(name, runs))
     console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
     if result.chosen is not None:
         saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))

@@ -22,7 +22,7 @@ from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.run.runtime import NetworkRun
-    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.board import Board
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.runtime.device import Device
 
@@ -106,6 +106,7 @@ def run_command(
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
+    from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled = load(network)
     with fields_named({"board": "--board"}):
@@ -137,7 +138,7 @@ def run_command(
         )
         where, verb = f"board {agent or 'of this machine'}", "ran"
     else:
-        opened = open_simulated(device, compiled.hw, timing)
+        opened = open_simulated(device.value, compiled.hw, timing)
         where, verb = f"{device.value}, memory {timing.name}", "simulated"
     with closing(opened):
         run = run_network(compiled, opened, inputs, trusted=trust_model)
@@ -153,7 +154,7 @@ def run_command(
             save_outputs(run.outputs, output)
         console.print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
     if check and device is not NetworkDevice.REFERENCE:
-        with closing(open_simulated(NetworkDevice.REFERENCE, compiled.hw, timing)) as reference:
+        with closing(open_simulated(REFERENCE, compiled.hw, timing)) as reference:
             expected = run_network(compiled, reference, inputs, trusted=trust_model)
         wrong = differing_elements(run, expected)
         if any(wrong.values()):
@@ -203,14 +204,6 @@ def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> No
             markup=False,
             soft_wrap=True,
         )
-
-
-def open_simulated(kind: NetworkDevice, hw: HwConfig, memory: MemoryModel) -> Device:
-    """The device of a kind that needs no board."""
-    from tilewright.cli.sim import DeviceKind, open_device
-
-    device: Device = open_device(DeviceKind(kind.value), hw, memory)
-    return device
 
 
 def open_board_device(

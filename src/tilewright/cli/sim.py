@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
-    from tilewright.host.machine.board import MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload
@@ -89,6 +88,7 @@ def sim(
     from tilewright.host.lowering.cycle_bound import bound
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.network.golden import conv2d_int8, random_tensors
+    from tilewright.sim.devices import open_simulated
 
     config = load_hwconfig(hw)
     workload = read_network(network)[layer]
@@ -107,7 +107,7 @@ def sim(
             )
     else:
         with say_building(config):
-            runner = open_device(device, config, timing)
+            runner = open_simulated(device.value, config, timing)
         try:
             result = runner.run(lowered.program, image, max_cycles=max_cycles)
         finally:
@@ -201,27 +201,6 @@ def say_building(hw: HwConfig, *, waves: bool = False) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def open_device(kind: DeviceKind, hw: HwConfig, memory: MemoryModel) -> Any:
-    """The device of a kind."""
-    if kind is DeviceKind.REFERENCE:
-        from tilewright.sim.reference.device import ReferenceDevice
-
-        return ReferenceDevice(hw)
-    if kind is DeviceKind.TWIN:
-        from tilewright.sim.twin.agreement import require_agreement
-        from tilewright.sim.twin.device import TwinDevice
-
-        require_agreement(hw, memory)
-        return TwinDevice(hw, memory)
-    if kind is DeviceKind.CXXRTL:
-        from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
-
-        return CxxrtlDevice(hw, memory)
-    from tilewright.sim.verilator.device import VerilatorDevice
-
-    return VerilatorDevice(hw, memory, fidelity=Fidelity(kind.value))
 
 
 def print_run(

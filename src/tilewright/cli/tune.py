@@ -21,12 +21,12 @@ from tilewright.cli.arguments import (
     StoreOption,
     TrustModelOption,
     split_layers,
-    store_location,
 )
 from tilewright.cli.report import open_to_read, show_report
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
     from tilewright.tuner.study.settings import StudySettings

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One layer on one device, in this process: `simulate`, and `open_device` for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import DeviceError
+from tilewright.host.lowering import default_schedule
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.host.runtime.device import Device
+from tilewright.sim.devices import open_simulated
+from tilewright.tuner.measure.backends import backend_of
+from tilewright.tuner.measure.measurement import Request, Status
+from tilewright.tuner.measure.oracle import measure_once
+
+NO_LIMIT: Final = 1_000_000_000
+"""Cycles: minutes of simulation, for whoever gives no limit."""
+
+
+class WrongOutputError(DeviceError):
+    """A device computed something else than the golden model: a defect of Tilewright."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedLayer:
+    """What one layer took under one schedule.
+
+    Attributes:
+        workload: the layer.
+        schedule: how it was lowered.
+        hw: the configuration that ran it.
+        memory: the DRAM behind it.
+        fidelity: what counted: ``rtl``, ``dpi``, ``timing`` or ``twin``.
+        cycles: from start to the last write response.
+        bound_cycles: no schedule of the layer takes fewer on this configuration and memory.
+        counters: names of the on-chip counters to what they counted (cycles, bytes, tiles).
+        output_checked: the int8 output was compared with the golden model and is bit-exact. False
+            on ``timing`` and ``twin``, which move no data.
+        host_seconds: of this machine, for lowering, run and check.
+
+    Example:
+        >>> import tilewright as tw
+        >>> measured = tw.simulate(tw.dense("fc", 4, 64, 16), hw="tiny-4x4", fidelity="twin")
+        >>> measured.cycles > measured.bound_cycles, 0 < measured.of_bound < 1
+        (True, True)
+        >>> measured.counters["macs_tiles"]
+        256
+    """
+
+    workload: Workload
+    schedule: Schedule
+    hw: HwConfig
+    memory: MemoryModel
+    fidelity: str
+    cycles: int
+    bound_cycles: int
+    counters: Mapping[str, int]
+    output_checked: bool
+    host_seconds: float
+
+    @property
+    def of_bound(self) -> float:
+        """Bound over cycles: 1.0 is unbeatable."""
+        return self.bound_cycles / self.cycles
+
+
+def simulate(
+    workload: Workload,
+    schedule: Schedule | None = None,
+    *,
+    hw: HwConfig | str | Path = "pynq-16x16",
+    memory: MemoryModel | str | Path = "pynq-z2",
+    fidelity: str = Fidelity.RTL,
+    max_cycles: int = NO_LIMIT,
+) -> SimulatedLayer:
+    """Run one layer on seeded random operands, check its output, and count cycles.
+
+    The first call on a configuration builds it with Verilator, which takes seconds to a minute.
+    The build is kept on disk, and the simulated device stays open for the next call.
+
+    Args:
+        workload: the layer.
+        schedule: how to lower it; None: `default_schedule`, which is untuned.
+        hw: configuration, or the name or YAML file of one.
+        memory: DRAM timing: the name of a board (its memory), ``ideal``, a YAML file, or a
+            `Board`'s ``memory``.
+        fidelity: ``rtl`` (the whole design), ``dpi`` (its control, data in C++), ``timing``
+            (its control, no data) or ``twin`` (a cycle-exact model, the fastest). All of them count
+            the same cycles.
+        max_cycles: the run is stopped after so many.
+
+    Raises:
+        ScheduleError: the schedule is not `legal` here.
+        ConfigError: no such configuration, memory or fidelity.
+        DeviceTimeoutError: ``max_cycles`` went by.
+        WrongOutputError: the output is not bit-exact: a defect of Tilewright.
+        BuildError: Verilator or the compiler failed.
+        ToolError: Verilator or the compiler is missing.
+
+    Example:
+        >>> import tilewright as tw
+        >>> layer = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
+        >>> measured = tw.simulate(layer, hw="tiny-4x4")
+        >>> measured.cycles, measured.output_checked
+        (30289, True)
+        >>> twin = tw.simulate(layer, hw="tiny-4x4", fidelity="twin")
+        >>> twin.counters == measured.counters
+        True
+    """
+    config = _config(hw)
+    timing = _memory(memory)
+    chosen = default_schedule(config, workload) if schedule is None else schedule
+    request = Request(
+        hw=config, workload=workload, schedule=chosen, memory=timing, max_cycles=max_cycles
+    )
+    backend_of(fidelity).prepare(config)
+    measured = measure_once(fidelity, request)
+    if measured.status is Status.MISMATCH or measured.cycles is None:
+        raise WrongOutputError(
+            measured.failure,
+            field=f"{workload.name} on {config.name}",
+            remedy="this is a defect of Tilewright: please report it with workload and schedule",
+        )
+    return SimulatedLayer(
+        workload=workload,
+        schedule=chosen,
+        hw=config,
+        memory=timing,
+        fidelity=measured.fidelity,
+        cycles=measured.cycles,
+        bound_cycles=bound(config, workload, timing).cycles,
+        counters=measured.counters,
+        output_checked=measured.output_checked,
+        host_seconds=measured.host_seconds,
+    )
+
+
+def open_device(
+    hw: HwConfig | str | Path = "pynq-16x16",
+    memory: MemoryModel | str | Path = "pynq-z2",
+    *,
+    fidelity: str = Fidelity.RTL,
+) -> Device:
+    """Open a simulated device, which runs any number of programs; close it in the end.
+
+    Args:
+        hw: configuration, or the name or YAML file of one.
+        memory: DRAM timing; see `simulate`.
+        fidelity: ``rtl``, ``dpi``, ``timing`` or ``twin`` (see `simulate`); ``reference``: a NumPy
+            model of the instruction set, which counts no cycles; ``cxxrtl``: the RTL in a second
+            simulator, slow.
+
+    Returns:
+        A device: ``run(program, memory, max_cycles=0)`` returns the uint8 memory image after the
+        run and the counters; ``hw`` is its configuration; ``close()`` releases it.
+
+    Raises:
+        ConfigError: no such configuration, memory or fidelity.
+        BuildError: the device cannot be built.
+        ToolError: Verilator or the compiler is missing.
+
+    Example:
+        >>> from contextlib import closing
+        >>> import tilewright as tw
+        >>> hw = tw.load_hwconfig("tiny-4x4")
+        >>> layer = tw.dense("fc", rows=1, features_in=64, features_out=16)
+        >>> program = tw.lower(hw, layer, tw.default_schedule(hw, layer)).program
+        >>> with closing(tw.open_device(hw, "ideal")) as device:
+        ...     result = device.run(program, program.image())
+        >>> result.counters.cycles
+        327
+    """
+    return open_simulated(fidelity, _config(hw), _memory(memory))
+
+
+def _config(hw: HwConfig | str | Path) -> HwConfig:
+    return hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
+
+
+def _memory(memory: MemoryModel | str | Path) -> MemoryModel:
+    return memory if isinstance(memory, MemoryModel) else load_memory(memory)

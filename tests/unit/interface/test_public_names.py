@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import tilewright as tw`: its names, an example for each that runs, and what it loads."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilewright as tw
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = Path(tw.__file__)
+TREE = ast.parse(SOURCE.read_text(encoding="utf-8"))
+
+
+def typed_names():
+    """Names that type checkers see, with their modules."""
+    blocks = [
+        n for n in TREE.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"
+    ]
+    return {
+        alias.name: statement.module
+        for block in blocks
+        for statement in block.body
+        for alias in statement.names
+    }
+
+
+def test_type_checkers_see_the_names_that_are_imported_when_they_are_used():
+    assert typed_names() == {name: f"tilewright.{home}" for name, home in tw._HOMES.items()}
+    assert sorted(tw._HOMES) == sorted(tw.__all__) == sorted(set(tw.__all__))
+
+
+@pytest.mark.parametrize("name", tw.__all__)
+def test_a_name_is_what_its_module_defines(name):
+    found = getattr(tw, name)
+    assert inspect.getmodule(found).__name__.startswith("tilewright.")
+    assert found.__name__ == name
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'tun'"):
+        tw.tun  # noqa: B018  (the access is the test)
+
+
+def test_dir_tells_the_public_names_alone():
+    assert set(dir(tw)) == {*tw.__all__, "__version__"}
+
+
+@pytest.mark.parametrize("name", tw.__all__)
+def test_a_name_has_an_example_that_runs(name):
+    subject = getattr(tw, name)
+    finder = doctest.DocTestFinder(recurse=False)
+    (found,) = [t for t in finder.find(subject, name, module=False, globs={}) if t.name == name]
+    assert found.examples, f"tw.{name} needs an example"
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(found, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+def modules_after(line):
+    """Modules that are loaded after one line in a fresh interpreter."""
+    script = f"import json, sys\n{line}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_the_import_alone_loads_nothing_of_ours_and_nothing_heavy():
+    loaded = modules_after("import tilewright")
+    assert {name for name in loaded if name.startswith("tilewright")} == {"tilewright"}
+    assert not {"numpy", "yaml", "importlib.metadata", "asyncio"} & loaded
+
+
+def test_a_name_loads_what_it_needs_and_no_more():
+    loaded = modules_after("import tilewright as tw; tw.load_hwconfig('tiny-4x4')")
+    assert "tilewright.host.machine.hwconfig" in loaded
+    assert not {"numpy", "onnx", "sqlalchemy", "plotly", "tilewright.tuner"} & loaded
+
+
+def deeper_imports(path):
+    """Modules of Tilewright that a script imports besides the public one."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.startswith("tilewright.")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tilewright"):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found - {f"tilewright.{name}" for name in tw.__all__}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
+)
+def test_examples_use_the_public_interface_alone(path):
+    assert deeper_imports(path) == set()
