@@ -81,7 +81,7 @@ def print_landscapes(
             folder,
             identity=identity,
             workers=workers,
-            on_progress=_Lines(console, workload.name),
+            on_progress=ProgressLines(console, workload.name),
         )
         found.append(landscape)
         legal = landscape.legal
@@ -147,7 +147,7 @@ def _confirm(
         )
 
 
-class _Lines:
+class ProgressLines:
     """A line of progress now and then."""
 
     def __init__(self, console: Console, name: str) -> None:
@@ -155,6 +155,7 @@ class _Lines:
         self._last = time.monotonic()
 
     def __call__(self, done: int, points: int) -> None:
+        """So many points of all are done."""
         now = time.monotonic()
         if now - self._last >= REPORT_SECONDS and done < points:
             self._last = now

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright.cli import sim, exhaust, certify
+from tilewright.cli import sim, exhaust, certify, export
 from tilewright.cli import tune, report, listings
 from tilewright.cli import compile, run
 from tilewright.cli import agent, synth

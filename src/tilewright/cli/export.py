@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright export-table` and `tilewright export`: results in formats of others."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from tilewright.cli.application import MEASURE, TUNE, UsageError, app, open_console
+from tilewright.cli.arguments import (
+    DEFAULT_RUNS,
+    RunsOption,
+    SpaceName,
+    StoreOption,
+    read_memory,
+    read_network,
+    store_location,
+)
+from tilewright.cli.report import open_to_read
+
+SUFFIX: Final = ".csv.gz"
+
+
+@app.command("export-table", rich_help_panel=MEASURE)
+def export_table(
+    layer: Annotated[str, typer.Argument(help="Layer of the network, such as C10.")],
+    network: Annotated[
+        str, typer.Option(help="Built-in network or path of an ONNX file.")
+    ] = "vta-resnet18",
+    hw: Annotated[
+        str, typer.Option("--hw", help="Named configuration or YAML file.")
+    ] = "pynq-16x16",
+    memory: Annotated[
+        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
+    ] = "ideal",
+    board: Annotated[
+        str, typer.Option(help="Board whose memory '--memory board' means.")
+    ] = "pynq-z2",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    output: Annotated[
+        Path | None, typer.Option(help=f"File ({SUFFIX}); default: <layer>-<space>{SUFFIX}.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
+    folder: Annotated[Path, typer.Option(help="Where landscapes are kept.")] = Path(
+        "runs/landscapes"
+    ),
+) -> None:
+    """Write the cycles of every legal schedule of a layer to a file that others can read.
+
+    What `tilewright exhaust` measured already is not measured again. The file is compressed CSV
+    with a JSON header: its schema stands in docs/how-to/plug-ins.md.
+    """
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.tuner.exhaustive.exhaust import exhaust
+    from tilewright.tuner.exhaustive.landscape_report import ProgressLines
+    from tilewright.tuner.exhaustive.table import header_of, write_table
+    from tilewright.tuner.measure.backends import identity_of
+    from tilewright.tuner.measure.oracle import rtl_identity
+    from tilewright.tuner.schedule.rules import host_rules
+    from tilewright.tuner.schedule.spaces import ScheduleSpace
+
+    path = output or Path(f"{layer}-{space.value}{SUFFIX}")
+    if not path.name.endswith(SUFFIX):
+        raise UsageError(f"must end in {SUFFIX}", field="--output", value=path)
+    config, workload = load_hwconfig(hw), read_network(network)[layer]
+    timing = read_memory(memory, board)
+    rules, console = host_rules(), open_console()
+    landscape = exhaust(
+        ScheduleSpace(workload, config, rules, space.value),
+        timing,
+        folder,
+        identity=rtl_identity(),
+        workers=workers,
+        on_progress=ProgressLines(console, workload.name),
+    )
+    header = header_of(
+        landscape,
+        identities={"rtl": rtl_identity(), "twin": identity_of("twin")},
+        bound=rules.bound(config, workload, timing).cycles,
+    )
+    write_table(landscape, path, header)
+    console.print(
+        f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, optimum "
+        f"{header.get('optimum_cycles', 0):,} cycles, {path.stat().st_size:,} bytes",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@app.command("export", rich_help_panel=TUNE)
+def export(
+    study: Annotated[str, typer.Argument(help="Study name.")],
+    optuna: Annotated[
+        Path, typer.Option(help="SQLite file to write, for optuna-dashboard; it must not exist.")
+    ],
+    runs: RunsOption = DEFAULT_RUNS,
+    store: StoreOption = "",
+) -> None:
+    """Write the trials of a study as studies of Optuna, one for each layer.
+
+    See them with `optuna-dashboard sqlite:///FILE`.
+    """
+    from tilewright.tuner.report.optuna_study import export_to_optuna
+
+    console = open_console()
+    with open_to_read(store_location(store, runs)) as opened:
+        row = opened.study(study)
+        names = export_to_optuna(study, opened.trials(row.id), optuna)
+    console.print(
+        f"{optuna}: {len(names)} studies, one for each layer; see them with "
+        f"`optuna-dashboard sqlite:///{optuna}`",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

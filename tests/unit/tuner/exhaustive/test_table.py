@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exported landscape holds every point, says under which conditions, and serves Optuna."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+
+import numpy as np
+import optuna
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.host.common.errors import StoreError
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import conv2d
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.exhaustive.table import header_of, read_table, write_table
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+
+HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
+LAYER = conv2d("small", 6, 8, 8, 3, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def landscape(tmp_path_factory):
+    space = ScheduleSpace(LAYER, HW, host_rules(), "vta")
+    return exhaust(space, MEMORY, tmp_path_factory.mktemp("landscapes"), identity="x")
+
+
+@pytest.fixture
+def path(landscape, tmp_path):
+    header = header_of(landscape, identities={"rtl": "rtl-1", "twin": "twin-1"}, bound=5)
+    return write_table(landscape, tmp_path / "t.csv.gz", header)
+
+
+def test_every_point_is_read_back_with_its_cycles_or_as_illegal(landscape, path) -> None:
+    table = read_table(path)
+    sizes = [range(len(knob)) for knob in landscape.space.knobs]
+    found = [table.lookup(positions) for positions in itertools.product(*sizes)]
+    assert found == [c if c > 0 else None for c in landscape.cycles.tolist()]
+    assert table.optimum == landscape.best[1] == table.about["optimum_cycles"]
+
+
+def test_the_header_tells_conditions_and_identity_and_equal_tables_are_equal_files(
+    landscape, path, tmp_path
+) -> None:
+    with gzip.open(path, "rt", encoding="utf-8") as text:
+        mark, header = text.readline().split(" ", 1)
+        columns = text.readline().strip().split(",")
+    about = json.loads(header)
+    assert mark == "#"
+    assert about["identity"] == {"rtl": "rtl-1", "twin": "twin-1"}
+    assert about["hw"]["name"] == "tiny-4x4"
+    assert about["memory"]["name"] == "ideal"
+    assert about["workload"] == LAYER.to_mapping()
+    assert about["bound_cycles"] == 5
+    assert (
+        columns == [*(knob["name"] for knob in about["knobs"]), "cycles"] == list(about["columns"])
+    )
+    again = write_table(landscape, tmp_path / "again.csv.gz", about)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_optuna_searches_the_table_and_illegal_points_prune_their_trials(path) -> None:
+    table = read_table(path)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    study.optimize(table.objective(), n_trials=60)
+    states = {trial.state.name for trial in study.trials}
+    assert states == {"COMPLETE", "PRUNED"}
+    assert study.best_value >= table.optimum
+    assert set(study.best_trial.user_attrs) == {knob.name for knob in table.knobs}
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda text: text[2:], "is no table"),
+        (lambda text: text.replace('"version": 1', '"version": 9'), "version 1"),
+        (lambda text: text.rsplit("\n", 2)[0] + "\n", "rows, as its header says"),
+        (lambda text: text.replace(",cycles\n", ",time\n"), "a column for each knob"),
+        (lambda text: text.rsplit(",", 1)[0] + ",many\n", "value that its header"),
+    ],
+)
+def test_a_damaged_table_is_refused(path, change, wrong) -> None:
+    text = gzip.decompress(path.read_bytes()).decode()
+    path.write_bytes(gzip.compress(change(text).encode()))
+    with pytest.raises(StoreError, match=wrong):
+        read_table(path)
+
+
+def test_a_file_that_is_cut_off_is_refused(path, tmp_path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_table(path)
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_table(tmp_path / "none.csv.gz")
+
+
+def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
+    words = ["export-table", "C11", "--hw", "pynq-16x16", "--folder", str(tmp_path)]
+    done = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c11.csv.gz")])
+    assert done.exit_code == 0, done.output
+    table = read_table(tmp_path / "c11.csv.gz")
+    assert f"optimum {table.optimum:,} cycles" in done.output
+    assert np.all(table.cycles >= table.about["bound_cycles"])
+    assert table.about["identity"]["rtl"].startswith("rtl-")
+    refused = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c11.parquet")])
+    assert refused.exit_code == 2

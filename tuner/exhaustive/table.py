@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exhaustive landscape as one file that others can read: compressed CSV with a JSON header.
+
+The first line of ``NAME.csv.gz`` is ``# `` and a JSON object, the second names the columns; then
+comes one row for each *legal* point, in index order. The columns are the knobs of the space, by the
+value of each, and ``cycles``. A combination of the header's knob values without a row is illegal.
+So the table is whole, and holds nothing twice.
+
+CSV and not Parquet: pandas, polars, R and a spreadsheet read it without a package of tens of
+megabytes (``pandas.read_csv(path, comment="#")``), and one landscape is a few megabytes at most.
+
+`read_table` reads it, with NumPy alone; `Table.objective` is an objective for Optuna.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright import __version__
+from tilewright.host.common.errors import StoreError
+from tilewright.host.common.whole_file import write_whole
+from tilewright.tuner.exhaustive.exhaust import Landscape
+from tilewright.tuner.search.space import Knob
+
+FORMAT: Final = "tilewright-table"
+VERSION: Final = 1
+CYCLES: Final = "cycles"
+_MARK: Final = "# "
+_KEYS: Final = ("format", "version", "knobs", "points", "legal", "identity", "hw", "memory")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A landscape that was read from a file.
+
+    Attributes:
+        about: the header (`header_of`).
+        knobs: of the space; a value is an integer or a text.
+        flats: int64 of shape (legal,): the legal points in C order of the knobs, ascending.
+        cycles: int64 of shape (legal,): cycles of each.
+    """
+
+    about: Mapping[str, Any]
+    knobs: tuple[Knob, ...]
+    flats: npt.NDArray[np.int64]
+    cycles: npt.NDArray[np.int64]
+
+    @property
+    def optimum(self) -> int:
+        """The fewest cycles of any point: proven, because every point was measured."""
+        return int(self.cycles.min())
+
+    def lookup(self, positions: Sequence[int]) -> int | None:
+        """Cycles of a point by its position in each knob; None: the point is illegal."""
+        flat = int(np.ravel_multi_index(tuple(positions), tuple(map(len, self.knobs))))
+        place = int(np.searchsorted(self.flats, flat))
+        found = place < len(self.flats) and self.flats[place] == flat
+        return int(self.cycles[place]) if found else None
+
+    def point(self, positions: Sequence[int]) -> dict[str, Any]:
+        """The knobs' values at their positions."""
+        return {k.name: k.values[p] for k, p in zip(self.knobs, positions, strict=True)}
+
+    def objective(self) -> Callable[[Any], float]:
+        """An objective of Optuna over the table, to minimise.
+
+        Parameters are the knobs: the position in an ordered one (an integer), the value of another
+        (categorical). An illegal point prunes its trial. The values of the point are the trial's
+        user attributes.
+        """
+
+        def cycles(trial: Any) -> float:
+            positions = [
+                trial.suggest_int(knob.name, 0, len(knob) - 1)
+                if knob.ordered
+                else knob.position(trial.suggest_categorical(knob.name, list(knob.values)))
+                for knob in self.knobs
+            ]
+            for name, value in self.point(positions).items():
+                trial.set_user_attr(name, value)
+            found = self.lookup(positions)
+            if found is None:
+                import optuna  # noqa: PLC0415  (of the extra search; whoever has a trial has it)
+
+                raise optuna.TrialPruned("not legal")
+            return float(found)
+
+        return cycles
+
+
+def header_of(landscape: Landscape, *, identities: Mapping[str, str], bound: int) -> dict[str, Any]:
+    """What a table says of itself.
+
+    Args:
+        landscape: complete.
+        identities: of the RTL and of the twin that counted, by ``rtl`` and ``twin``.
+        bound: no schedule takes fewer cycles, by the host's closed form.
+    """
+    space = landscape.space
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "tilewright": __version__,
+        "workload": space.workload.to_mapping(),
+        "hw": {"name": space.hw.name, **space.hw.parameters()},
+        "memory": asdict(landscape.memory),
+        "space": space.kind,
+        "knobs": [
+            {"name": k.name, "values": [_plain(v) for v in k.values], "ordered": k.ordered}
+            for k in space.knobs
+        ],
+        "columns": {
+            **{knob.name: "value of the knob" for knob in space.knobs},
+            CYCLES: "clock cycles of one run of the layer, from start to the last write",
+        },
+        **landscape.summary(),
+        "bound_cycles": bound,
+        "identity": dict(identities),
+        "legality": "a combination of knob values without a row is illegal",
+    }
+
+
+def write_table(landscape: Landscape, path: Path, header: Mapping[str, Any]) -> Path:
+    """Write a landscape; equal landscapes give equal files.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    raw = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        text.write(_MARK + json.dumps(header) + "\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*(knob.name for knob in landscape.space.knobs), CYCLES])
+        writer.writerows(_rows(landscape))
+    write_whole(path, raw.getvalue())
+    return path
+
+
+def read_table(path: Path) -> Table:
+    """Read a table and check that it is whole.
+
+    Raises:
+        StoreError: it is no table, of another version, or damaged.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
+            first = text.readline()
+            about = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else {}
+            rows = list(csv.reader(text))
+    except (OSError, EOFError, ValueError, gzip.BadGzipFile) as error:
+        raise StoreError(f"the table cannot be read ({error})", field=str(path)) from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise StoreError(
+            "is no table of `tilewright export-table`", field=str(path), remedy="check the file"
+        )
+    if about.get("version") != VERSION or any(key not in about for key in _KEYS):
+        raise StoreError(
+            f"must be a table of version {VERSION}", field=str(path), value=about.get("version")
+        )
+    knobs = tuple(
+        Knob(name=k["name"], values=tuple(k["values"]), ordered=k["ordered"])
+        for k in about["knobs"]
+    )
+    if not rows or rows[0] != [*(knob.name for knob in knobs), CYCLES]:
+        raise StoreError("must have a column for each knob and one of cycles", field=str(path))
+    if len(rows) - 1 != about["legal"] or math.prod(map(len, knobs)) != about["points"]:
+        raise StoreError(
+            f"must have {about['legal']:,} rows, as its header says",
+            field=str(path),
+            value=len(rows) - 1,
+            remedy="export it again",
+        )
+    places = [{str(value): n for n, value in enumerate(knob.values)} for knob in knobs]
+    try:
+        positions = np.array(
+            [[place[cell] for place, cell in zip(places, row, strict=False)] for row in rows[1:]],
+            dtype=np.int64,
+        ).reshape(-1, len(knobs))
+        cycles = np.array([int(row[-1]) for row in rows[1:]], dtype=np.int64)
+    except (KeyError, ValueError) as error:
+        raise StoreError(
+            "has a value that its header does not name", field=str(path), value=str(error)
+        ) from error
+    flats = np.asarray(np.ravel_multi_index(tuple(positions.T), tuple(map(len, knobs))), np.int64)
+    order = np.argsort(flats)
+    return Table(about=about, knobs=knobs, flats=flats[order], cycles=cycles[order])
+
+
+def _rows(landscape: Landscape) -> Iterator[list[Any]]:
+    knobs = landscape.space.knobs
+    values = [[_plain(value) for value in knob.values] for knob in knobs]
+    legal = np.flatnonzero(landscape.cycles > 0)
+    positions = np.stack(np.unravel_index(legal, tuple(map(len, knobs))), axis=1).tolist()
+    for row, cycles in zip(positions, landscape.cycles[legal].tolist(), strict=True):
+        yield [*(of[p] for of, p in zip(values, row, strict=True)), cycles]
+
+
+def _plain(value: Any) -> int | str:
+    """A knob's value as JSON and CSV have it."""
+    return int(value) if isinstance(value, int | np.integer) else str(value)
