@@ -18,9 +18,9 @@ from tilewright.cli.arguments import (
     StoreOption,
     read_memory,
     read_network,
-    store_location,
 )
 from tilewright.cli.report import open_to_read
+from tilewright.tuner.store.location import store_location
 
 SUFFIX: Final = ".csv.gz"
 
