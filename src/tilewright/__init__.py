@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+    from tilewright.interface.networks import compile, run
     from tilewright.interface.search import make_tuner, schedule_space
     from tilewright.interface.simulate import SimulatedLayer, open_device, simulate
     from tilewright.interface.study import Study, load_study, tune
@@ -43,6 +44,7 @@ __all__ = [
     "TilewrightError",
     "Tuner",
     "Workload",
+    "compile",
     "conv2d",
     "default_schedule",
     "dense",
@@ -56,6 +58,7 @@ __all__ = [
     "make_tuner",
     "maxpool",
     "open_device",
+    "run",
     "schedule_space",
     "simulate",
     "tune",
@@ -71,6 +74,7 @@ _HOMES = {
     "TilewrightError": "host.common.errors",
     "Tuner": "tuner.search.tuner",
     "Workload": "host.network.workload",
+    "compile": "interface.networks",
     "conv2d": "host.network.workload",
     "default_schedule": "host.lowering",
     "dense": "host.network.workload",
@@ -84,6 +88,7 @@ _HOMES = {
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
     "open_device": "interface.simulate",
+    "run": "interface.networks",
     "schedule_space": "interface.search",
     "simulate": "interface.simulate",
     "tune": "interface.study",

@@ -55,7 +55,8 @@ def test_dir_tells_the_public_names_alone():
 
 
 @pytest.mark.parametrize("name", tw.__all__)
-def test_a_name_has_an_example_that_runs(name):
+def test_a_name_has_an_example_that_runs(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
     subject = getattr(tw, name)
     finder = doctest.DocTestFinder(recurse=False)
     (found,) = [t for t in finder.find(subject, name, module=False, globs={}) if t.name == name]

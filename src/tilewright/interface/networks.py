@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks from Python: `compile` a model, `run` what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ConfigError, WorkloadError, fields_named
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, Method, QuantiseOptions
+from tilewright.host.compiler.run.runtime import NetworkRun, differing_elements, run_network
+from tilewright.host.machine.board import Board, MemoryModel, load_board
+from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.interface.simulate import WrongOutputError
+from tilewright.sim.devices import CXXRTL, REFERENCE, open_simulated
+from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.prepare import memory_of
+from tilewright.tuner.study.schedule_lookup import SEARCH_BUDGET, ScheduleBook
+
+Array = npt.NDArray[Any]
+
+Data = str | Path | Array | Mapping[str, Array] | int
+"""Inputs of a network: a path, one array, arrays by name, or so many batches of seeded noise."""
+
+COMPUTING: Final = (Fidelity.RTL, Fidelity.DPI, CXXRTL, REFERENCE)
+"""Devices that a network runs on: those that move data."""
+
+
+def compile(
+    model: Any,
+    *,
+    hw: HwConfig | str | Path = "pynq-16x16",
+    board: Board | str | Path = "pynq-z2",
+    calibration: Data | None = None,
+    mean: Sequence[float] = (0.0,),
+    std: Sequence[float] = (1.0,),
+    asymmetric: bool = False,
+    calibration_method: Method = "mse",
+    percentile: float = 99.99,
+    equalisation: bool = True,
+    bias_correction: bool = True,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    store: str | Path = "",
+    search: int = SEARCH_BUDGET,
+    keep_rounding: bool = False,
+    offload_all: bool = False,
+    trust_model: bool = False,
+    output: str | Path | None = None,
+    name: str = "",
+) -> CompiledNetwork:
+    """Compile a network for one configuration: quantise, divide, lower; it needs ``[network]``.
+
+    Args:
+        model: path of an ONNX file, or of a ``.pt2`` file of ``torch.export.save``, which is read
+            as untrusted data; or an ONNX model, an ``nn.Module`` or an ``ExportedProgram``.
+        hw: the configuration: `HwConfig`, name or YAML file.
+        board: its clock, memory timing and CPU decide what is offloaded: `Board`, name or file.
+        calibration: inputs of a float model: a folder of images, an ``.npy`` or ``.npz`` file, one
+            array, arrays by input name (batches along the first axis), or a number of batches of
+            noise, which is good for timing and not for accuracy. None: the model is quantised.
+        mean: of image channels in 0..1.
+        std: of image channels.
+        asymmetric: activations with a zero point.
+        calibration_method: how ranges of activations follow from the data: ``mse``, ``minmax`` or
+            ``percentile``.
+        percentile: of all elements that lie within a range, for that method.
+        equalisation: scale channels of activations to similar ranges.
+        bias_correction: correct biases by the mean error of each layer.
+        input_shapes: sizes of inputs that the model leaves open, by name.
+        store: SQLite file or URL of studies whose schedules are used; empty: none.
+        search: measurements on the twin for a layer that the store does not know.
+        keep_rounding: keep every quantisation of the model: one rounding more per fusion.
+        offload_all: offload whatever the accelerator can compute, at any cost.
+        trust_model: read a ``.pt2`` file of any layout, which may run code from it.
+        output: the ``.tw`` file to write, which `run` and `tilewright run` take.
+        name: of the network; empty: the file's or class's.
+
+    Returns:
+        The compiled network: ``inputs`` and ``outputs`` (name, shape, dtype), ``placements`` (where
+        every operator runs, and why), ``programs`` of the accelerator.
+
+    Raises:
+        WorkloadError: the model cannot be read or compiled, or data do not fit it.
+        ConfigError: no such configuration or board.
+        ProgramError: the programs exceed the board's memory, or the file cannot be written.
+        ToolError: a package of the extra ``network`` is missing.
+
+    Example:
+        >>> import tilewright as tw
+        >>> network = tw.compile("examples/digits/digits.onnx", hw="tiny-4x4", calibration=2)
+        >>> [(port.shape, port.dtype) for port in network.inputs]
+        [((1, 1, 8, 8), 'float32')]
+    """
+    config = hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
+    target = board if isinstance(board, Board) else load_board(board)
+    with ExitStack() as stack:
+        trials = None
+        if str(store):
+            trials = stack.enter_context(Store(store_location(store, Path()), must_exist=True))
+        book = stack.enter_context(ScheduleBook(config, target.memory, budget=search, store=trials))
+        return compile_model(
+            model,
+            config,
+            target,
+            calibration=None if calibration is None else _data(calibration, mean, std),
+            options=ImportOptions(
+                quantise=QuantiseOptions(
+                    asymmetric=asymmetric,
+                    method=calibration_method,
+                    percentile=percentile,
+                    equalisation=equalisation,
+                    bias_correction=bias_correction,
+                ),
+                input_shapes=dict(input_shapes or {}),
+                name=name,
+                trust_model=trust_model,
+            ),
+            schedule_of=book,
+            keep_rounding=keep_rounding,
+            offload_all=offload_all,
+            output=None if output is None else Path(output),
+        ).network
+
+
+def run(
+    network: CompiledNetwork | str | Path,
+    inputs: Data = 1,
+    *,
+    mean: Sequence[float] = (0.0,),
+    std: Sequence[float] = (1.0,),
+    device: str = Fidelity.RTL,
+    board: Board | str | Path | None = None,
+    memory: MemoryModel | str | Path = "board",
+    check: bool = True,
+    trusted: bool = False,
+) -> NetworkRun:
+    """Run a compiled network once on a simulated device, and check it bit by bit.
+
+    Args:
+        network: what `compile` returned, or the path of a ``.tw`` file.
+        inputs: an image, an ``.npy`` or ``.npz`` file, one array, or arrays by input name, in the
+            model's shapes; 1: seeded noise.
+        mean: of image channels in 0..1.
+        std: of image channels.
+        device: ``rtl`` (the RTL in Verilator), ``dpi`` (its control, data in C++), ``cxxrtl``, or
+            ``reference`` (NumPy, which counts no cycles).
+        board: whose memory is simulated; None: the board that the network was compiled for.
+        memory: ``board``, or as in `simulate`.
+        check: run the reference, too, and compare every output.
+        trusted: run the CPU's part in this process, without its limits of memory and time.
+
+    Returns:
+        ``outputs`` by name, ``cycles`` of all programs on the accelerator, ``results`` (memory and
+        counters, program by program), ``cpu_seconds`` of this machine.
+
+    Raises:
+        WrongOutputError: an output differs from the reference: a defect of Tilewright.
+        WorkloadError: an input is missing or does not fit.
+        ProgramError: the file is damaged.
+        ConfigError: no such device, board or memory.
+        DeviceError: the device stopped with an error.
+        ToolError: a package of the extra ``network`` is missing.
+
+    Example:
+        >>> import tilewright as tw
+        >>> network = tw.compile("examples/digits/digits.onnx", hw="tiny-4x4", calibration=2)
+        >>> done = tw.run(network, "examples/digits/images/3.png", trusted=True)
+        >>> [array.shape for array in done.outputs.values()], done.cycles > 0
+        ([(1, 10)], True)
+    """
+    if device not in COMPUTING:
+        raise ConfigError(
+            "must move data",
+            field="device",
+            value=str(device),
+            remedy=f"use one of {', '.join(COMPUTING)}; simulate counts a layer's cycles on others",
+        )
+    compiled = network if isinstance(network, CompiledNetwork) else load(Path(network))
+    with fields_named({"calibration": "inputs"}):
+        given = next(_data(inputs, mean, std).batches(compiled.inputs))
+    if board is None:
+        target = compiled.target_board()
+    else:
+        target = board if isinstance(board, Board) else load_board(board)
+    timing = memory_of(target, memory)
+    done = _on(device, compiled, timing, given, trusted=trusted)
+    if check and device != REFERENCE:
+        expected = _on(REFERENCE, compiled, timing, given, trusted=trusted)
+        wrong = {name: n for name, n in differing_elements(done, expected).items() if n}
+        if wrong:
+            raise WrongOutputError(
+                "outputs must be those of the reference, bit by bit",
+                field=compiled.name,
+                value=wrong,
+                remedy="this is a defect of Tilewright: please report it with the network",
+            )
+    return done
+
+
+def _on(
+    device: str,
+    network: CompiledNetwork,
+    memory: MemoryModel,
+    inputs: Mapping[str, Array],
+    *,
+    trusted: bool,
+) -> NetworkRun:
+    with closing(open_simulated(device, network.hw, memory)) as opened:
+        return run_network(network, opened, inputs, trusted=trusted)
+
+
+def _data(source: Data, mean: Sequence[float], std: Sequence[float]) -> Calibration:
+    """What a user gives as data for a network's inputs."""
+    path: Path | None = None
+    arrays: Mapping[str, Array] | None = None
+    samples: int | None = None
+    match source:
+        case bool():
+            raise WorkloadError("must be data or a number", field="calibration", value=source)
+        case int():
+            samples = source
+        case str() | Path():
+            path = Path(source)
+        case np.ndarray():
+            arrays = {"": source}
+        case Mapping():
+            arrays = source
+        case _:
+            raise WorkloadError(
+                "must be a path, an array, arrays by name or a number",
+                field="calibration",
+                value=type(source).__name__,
+            )
+    return Calibration(
+        path=path, arrays=arrays, random_samples=samples, mean=tuple(mean), std=tuple(std)
+    )
