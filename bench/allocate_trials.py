@@ -59,8 +59,8 @@ PRICES = {
     "rtl": Price(
         seconds_per_cycle=1 / 736_872,
         seconds_per_trial=0.005,
-        source="full RTL: docs/explanation/measurement.md 736,872 cycles/s; docs/how-to/scaling.md "
-        "about 5 ms per trial for lowering, image, transfer and comparison",
+        source="full RTL: docs/explanation/measurement.md 736,872 cycles/s; docs/results/scaling.md"
+        " about 5 ms per trial for lowering, image, transfer and comparison",
     ),
     "twin": Price(
         seconds_per_cycle=1 / 598_011_925,

@@ -3,7 +3,7 @@
 
 Runs the trials of some layers through the executors, with one worker and with two, times the parts
 of a trial, counts the commits of a store by one writer and by several on SQLite and PostgreSQL,
-and works out the figures that `docs/how-to/scaling.md` plans with.
+and works out the figures that `docs/results/scaling.md` plans with.
 """
 
 from __future__ import annotations

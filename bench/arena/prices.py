@@ -37,7 +37,7 @@ PRICES: Final[Mapping[str, Price]] = {
         seconds_per_trial=0.005,
         seconds_per_cycle=1 / 736_872,
         source="docs/explanation/measurement.md: full RTL, assertions off, 736,872 cycles per CPU "
-        "second; docs/how-to/scaling.md: median of lowering, image, transfer and comparison. "
+        "second; docs/results/scaling.md: median of lowering, image, transfer and comparison. "
         "Builds of the simulators (seconds per configuration, shared by all) are not included",
     ),
     "twin": Price(
