@@ -10,5 +10,6 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 """The folder that holds rtl, host, sim and constraints: the repository, or the package."""
 
 RTL_DIR: Final = ROOT / "rtl"
+HOST_DIR: Final = ROOT / "host"
 SIM_DIR: Final = ROOT / "sim"
 CONSTRAINTS_DIR: Final = ROOT / "constraints"

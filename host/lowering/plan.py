@@ -36,6 +36,38 @@ MEMORY_MAX = 1 << 40
 INSTRUCTIONS_MAX = (128 << 20) // INSTRUCTION_BYTES
 """Instructions of a program: 128 MiB of them, all contiguous memory of the smallest board."""
 
+RULES = (
+    "tile_b_extent",
+    "tile_h_extent",
+    "tile_w_extent",
+    "tile_co_extent",
+    "tile_ci_extent",
+    "tile_ci_interleave",
+    "depthwise_loop_order",
+    "program_length",
+    "field_pad_rows",
+    "field_input_rows",
+    "field_pad_columns",
+    "field_input_columns",
+    "field_pixels",
+    "field_output_columns",
+    "field_blocks",
+    "field_planes",
+    "field_weight_row",
+    "field_row_stride",
+    "field_plane_stride",
+    "field_image_stride",
+    "memory",
+    "inp_capacity",
+    "wgt_capacity",
+    "acc_capacity",
+    "out_capacity",
+    "res_capacity",
+    "param_capacity",
+    "uop_capacity",
+)
+"""What a schedule may break, in the order in which it is checked."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Legality:

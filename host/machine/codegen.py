@@ -1,33 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generate the SystemVerilog package, legality module, C++ headers and docs tables.
 
-Everything derives from `host.machine.isa`, `host.machine.registers` and `host.machine.hwconfig`.
+Everything derives from `host.machine.isa`, `registers`, `hwconfig` and `geometry`.
 Run ``python -m tilewright.host.machine.codegen --write`` after changing one of them; ``--check``
 fails when a generated file is stale.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Callable
 from enum import IntEnum
-from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.places import ROOT
-from tilewright.host.machine import hwconfig, isa, program, registers
+from tilewright.host.common import generated_files
+from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
+from tilewright.host.machine import geometry, hwconfig, isa, program, registers
 from tilewright.host.machine.reference_pages import GENERATED_NOTE as _NOTE
 from tilewright.host.machine.reference_pages import REFERENCE_PAGES
 
 
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
 def _sv_enum(kind: type[IntEnum], type_name: str, prefix: str, bits: int) -> list[str]:
-    members = [f"    {prefix}{_camel(m.name)} = {bits}'d{m.value}" for m in kind]
+    members = [f"    {prefix}{camel(m.name)} = {bits}'d{m.value}" for m in kind]
     size = f"[{bits - 1}:0] " if bits > 1 else ""
     return [f"  typedef enum logic {size}{{", ",\n".join(members), f"  }} {type_name};", ""]
 
@@ -85,7 +80,7 @@ def systemverilog_package() -> str:
     lines.append("  // AXI4-Lite register offsets.")
     for register in registers.REGISTERS:
         lines.append(
-            f"  localparam logic [11:0] Reg{_camel(register.name)} = 12'h{register.offset:03x};"
+            f"  localparam logic [11:0] Reg{camel(register.name)} = 12'h{register.offset:03x};"
             f"  // {register.access}: {register.meaning}"
         )
     attributes = next(r for r in registers.REGISTERS if r.name == "AXI_ATTRIBUTES")
@@ -98,7 +93,7 @@ def systemverilog_package() -> str:
         f"  localparam int unsigned NumCounters = {len(registers.COUNTERS)};",
     ]
     for index, (name, meaning) in enumerate(registers.COUNTERS):
-        lines.append(f"  localparam int unsigned Cnt{_camel(name)} = {index};  // {meaning}")
+        lines.append(f"  localparam int unsigned Cnt{camel(name)} = {index};  // {meaning}")
     return "\n".join([*lines, "endpackage", ""])
 
 
@@ -153,7 +148,7 @@ def cpp_header() -> str:
     ]
     for register in registers.REGISTERS:
         lines.append(
-            f"inline constexpr uint32_t kReg{_camel(register.name)} = 0x{register.offset:03x};"
+            f"inline constexpr uint32_t kReg{camel(register.name)} = 0x{register.offset:03x};"
         )
     lines += [
         f"inline constexpr uint32_t kRegCounters = 0x{registers.COUNTER_BASE:03x};",
@@ -162,7 +157,7 @@ def cpp_header() -> str:
     ]
     for kind in (registers.Ctrl, registers.Status):
         for member in kind:
-            name = f"k{kind.__name__}{_camel(member.name or '')}"
+            name = f"k{kind.__name__}{camel(member.name or '')}"
             lines.append(f"inline constexpr uint32_t {name} = {member.value};")
     lines.append("")
     for enum in (registers.ErrorCode, registers.ErrorUnit):
@@ -171,8 +166,7 @@ def cpp_header() -> str:
 
 
 def _cpp_enum(kind: type[IntEnum]) -> list[str]:
-    members = [f"  k{_camel(member.name)} = {member.value}," for member in kind]
-    return [f"enum class {kind.__name__} : uint32_t {{", *members, "};", ""]
+    return cpp_enum(kind.__name__, "uint32_t", ((member.name, member.value) for member in kind))
 
 
 def _cpp_layout(layout: tuple[isa.Field, ...], name: str, comment: str) -> list[str]:
@@ -180,14 +174,14 @@ def _cpp_layout(layout: tuple[isa.Field, ...], name: str, comment: str) -> list[
     for field in layout:
         sign = "true" if field.signed else "false"
         lines.append(
-            f"inline constexpr BitField k{_camel(field.name)}{{{position}, {field.bits}, {sign}}};"
+            f"inline constexpr BitField k{camel(field.name)}{{{position}, {field.bits}, {sign}}};"
         )
         position += field.bits
     return [*lines, f"}}  // namespace {name}", ""]
 
 
 def cpp_instructions() -> str:
-    """`sim/twin/generated/instructions.h`: bit positions of every field, opcodes, enumerations."""
+    """`host/machine/generated/instructions.h`: bit positions of fields, enumerations."""
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// {_NOTE}",
@@ -222,44 +216,98 @@ def cpp_instructions() -> str:
     return "\n".join([*lines, "}  // namespace tilewright::isa", ""])
 
 
+def cpp_geometry() -> str:
+    """`sim/harness/generated/geometry.h`: the sizes of a configuration, a member each."""
+    sizes = (*geometry.CONTROL_SIZES, *geometry.DATA_SIZES)
+    lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
+        f"// {_NOTE}",
+        "// The sizes of a configuration, for models that serve every one with one build.",
+        "#pragma once",
+        "",
+        "#include <cstdint>",
+        "",
+        "namespace tilewright {",
+        "",
+        "// The first kControlSizes words are those of sim/verilator/runtime/tw_geometry.sv.",
+        "struct Geometry {",
+    ]
+    for size in sizes:
+        lines += [f"  // {size.meaning}"] if size.meaning else []
+        lines.append(f"  uint32_t {size.name};")
+    lines += [
+        "};",
+        "",
+        f"inline constexpr uint32_t kControlSizes = {len(geometry.CONTROL_SIZES)};",
+        f"static_assert(sizeof(Geometry) == {len(sizes)} * sizeof(uint32_t));",
+        "",
+        "}  // namespace tilewright",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def systemverilog_geometry() -> str:
+    """`sim/verilator/runtime/tw_geometry.sv`: the sizes as variables, for general builds."""
+    names = [size.name for size in geometry.CONTROL_SIZES]
+    lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
+        f"// {_NOTE}",
+        "// rtl/tw_geometry.sv for simulations that serve every configuration with one build: the",
+        "// sizes are variables, which the harness gives once, before the first cycle.",
+        "package tw_geometry;",
+        '  import "DPI-C" function int unsigned tilewright_geometry(input int unsigned index);',
+        "",
+    ]
+    for index, name in enumerate(names):
+        lines.append(f"  int unsigned {name}_value = tilewright_geometry({index});")
+    lines += [
+        "",
+        "  // Functions are given the parameter of hardware, which the variables replace.",
+        "  /* verilator lint_off UNUSEDSIGNAL */",
+    ]
+    for name in names:
+        lines += [
+            f"  function automatic int unsigned {name}(int unsigned fixed);",
+            f"    return {name}_value;",
+            "  endfunction",
+        ]
+    return "\n".join([*lines, "endpackage", ""])
+
+
+def cpp_timing_parameters() -> str:
+    """`sim/twin/generated/timing_parameters.h`: what the twin is told of an accelerator."""
+    members = (("uint32_t", name) for name in hwconfig.TIMING_PARAMETERS)
+    lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
+        f"// {_NOTE}",
+        "#pragma once",
+        "",
+        "#include <cstdint>",
+        "",
+        "namespace tilewright::twin {",
+        "",
+        "// The parameters that shape time; the depths of the scratchpads do not.",
+        *cpp_struct("Hardware", members),
+    ]
+    return "\n".join([*lines, "}  // namespace tilewright::twin", ""])
+
+
 OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/generated/tw_pkg.sv": systemverilog_package,
     "rtl/generated/tw_legal.sv": systemverilog_legality,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
-    "sim/twin/generated/instructions.h": cpp_instructions,
+    "sim/harness/generated/geometry.h": cpp_geometry,
+    "sim/verilator/runtime/tw_geometry.sv": systemverilog_geometry,
+    "sim/twin/generated/timing_parameters.h": cpp_timing_parameters,
+    "host/machine/generated/instructions.h": cpp_instructions,
     **{f"docs/reference/{name}": page for name, page in REFERENCE_PAGES.items()},
 }
 """Generated files (relative to the repository) and their generators."""
 
 
-def stale_files(root: Path = ROOT) -> list[str]:
-    """Generated files under `root` whose text is not what the tables give now."""
-    stale = []
-    for name, generate in OUTPUTS.items():
-        path = root / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != generate():
-            stale.append(name)
-    return stale
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line: ``--check`` or ``--write``."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--check", action="store_true", help="fail when a generated file is stale")
-    mode.add_argument("--write", action="store_true", help="write the generated files")
-    options = parser.parse_args(arguments)
-    stale = stale_files()
-    if options.write:
-        for name in stale:
-            path = ROOT / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(OUTPUTS[name](), encoding="utf-8")
-            sys.stdout.write(f"wrote {name}\n")
-        return 0
-    for name in stale:
-        sys.stderr.write(f"stale: {name}; run `make generate`\n")
-    return 1 if stale else 0
+    return generated_files.main(OUTPUTS, __doc__, arguments)
 
 
 if __name__ == "__main__":

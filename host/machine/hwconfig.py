@@ -160,6 +160,19 @@ def _two_tiles_rule(field: str, tile: str, tile_text: str) -> Rule:
     )
 
 
+TIMING_PARAMETERS: Final = (
+    "batch",
+    "block_in",
+    "block_out",
+    "axi_bytes",
+    "axi_burst_beats",
+    "read_outstanding",
+    "write_outstanding",
+    "vector_lanes",
+    "mac_pipeline",
+)
+"""What shapes time: configurations that agree in these take the same cycles for a program."""
+
 RULES: Final[tuple[Rule, ...]] = (
     *(_range_rule(p) for p in PARAMETERS),
     *(_pow2_rule(p) for p in PARAMETERS if p.power_of_two),

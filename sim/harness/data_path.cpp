@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-#include "../twin/generated/instructions.h"
 #include "generated/tilewright_isa.h"
+#include "host/machine/generated/instructions.h"
 
 namespace tilewright {
 namespace {

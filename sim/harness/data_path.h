@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "geometry.h"
+#include "generated/geometry.h"
 
 namespace tilewright {
 

@@ -16,7 +16,7 @@
 bool TILEWRIGHT_CLOCK_EDGE(Vtilewright_top___024root* root);  // of the generated code
 #endif
 #if TILEWRIGHT_GEOMETRY
-#include "geometry.h"
+#include "generated/geometry.h"
 #endif
 #if TILEWRIGHT_DATA
 #include "data_path.h"

@@ -93,7 +93,7 @@ class ResetError : public std::runtime_error {
   Status status_;
 };
 
-// The sizes of a configuration (geometry.h).
+// The sizes of a configuration (generated/geometry.h).
 struct Geometry;
 
 // geometry: for models that serve every configuration; others do not look at it. initial_seed: of

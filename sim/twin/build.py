@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the native part of the twin (sim/twin) as a shared library, cached by its sources.
+"""Build the native part of the twin as a shared library, cached by its sources.
 
-It holds native lowering, the cycle model and the DRAM model; it does not depend on a
-configuration, so one build serves all. See `sim.tools.build_cache` for the layout of the cache.
+It holds native lowering (host/lowering/native), the cycle model (sim/twin) and the DRAM model. It
+does not depend on a configuration, so one build serves all. See `sim.tools.build_cache`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.places import SIM_DIR
+from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.sim.tools.build_cache import (
     LIBRARY_NAME,
     builder,
@@ -25,7 +25,9 @@ from tilewright.sim.tools.build_cache import (
 )
 from tilewright.sim.tools.toolchain import find_compiler
 
-TWIN_DIR: Final = SIM_DIR / "twin"
+SOURCE_DIRS: Final = (HOST_DIR / "lowering" / "native", SIM_DIR / "twin")
+"""Folders of which every C++ file belongs to the library."""
+_INSTRUCTIONS: Final = HOST_DIR / "machine" / "generated" / "instructions.h"
 _MEMORY_MODEL: Final = SIM_DIR / "harness" / "memory_model.cpp"
 
 _FLAGS: Final = (
@@ -43,7 +45,14 @@ _JOBS: Final = 2
 
 def twin_sources() -> list[Path]:
     """The C++ files that are compiled."""
-    return [*sorted(TWIN_DIR.glob("*.cpp")), _MEMORY_MODEL]
+    return [path for path in twin_inputs() if path.suffix == ".cpp"]
+
+
+def twin_inputs() -> list[Path]:
+    """All files that the library is made of."""
+    folders = (folder.rglob(f"*{suffix}") for folder in SOURCE_DIRS for suffix in (".cpp", ".h"))
+    memory_model = _MEMORY_MODEL.parent.glob("memory_model.*")
+    return sorted([*(path for paths in (*folders, memory_model) for path in paths), _INSTRUCTIONS])
 
 
 def build_twin() -> Path:
@@ -56,9 +65,7 @@ def build_twin() -> Path:
         BuildError: the compiler refuses; the text holds its first error lines.
         ToolError: the compiler is missing.
     """
-    inputs = [*TWIN_DIR.rglob("*.cpp"), *TWIN_DIR.rglob("*.h")]
-    inputs += [*_MEMORY_MODEL.parent.glob("memory_model.*")]
-    texts = [f"{path.name}\0{source_text(path)}" for path in sorted(inputs)]
+    texts = [f"{path.name}\0{source_text(path)}" for path in twin_inputs()]
     key = "twin-" + digest([*_FLAGS, find_compiler().version, *texts])
     target = cache_dir() / "models" / key
     if (library := finished(target)) is not None:
@@ -71,7 +78,9 @@ def build_twin() -> Path:
         output = result / LIBRARY_NAME
         objects = {path: str(work / f"{path.stem}.o") for path in twin_sources()}
         with ThreadPoolExecutor(_JOBS) as pool:
-            commands = ([*_FLAGS, "-c", str(path), "-o", o] for path, o in objects.items())
+            commands = (
+                [*_FLAGS, f"-I{ROOT}", "-c", str(path), "-o", o] for path, o in objects.items()
+            )
             for _ in pool.map(run_compiler, commands):
                 pass
         run_compiler(["-shared", *objects.values(), "-o", str(output)])

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.board import MemoryModel
-from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.hwconfig import TIMING_PARAMETERS, HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
@@ -64,24 +64,10 @@ _REFUSAL_TEXT: Final = {
 }
 
 
-_SHAPE: Final = (
-    "batch",
-    "block_in",
-    "block_out",
-    "axi_bytes",
-    "axi_burst_beats",
-    "read_outstanding",
-    "write_outstanding",
-    "vector_lanes",
-    "mac_pipeline",
-)
-"""Parameters that shape time, in the order of tilewright::twin::Hardware."""
-
-
 class CTwinHardware(ctypes.Structure):
     """tilewright::twin::Hardware; names are those of `HwConfig`."""
 
-    _fields_ = tuple((name, ctypes.c_uint32) for name in _SHAPE)
+    _fields_ = tuple((name, ctypes.c_uint32) for name in TIMING_PARAMETERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +75,7 @@ class TwinBatch:
     """Outcomes of a batch of schedules.
 
     Attributes:
-        rules: int64 of shape (schedules,): index in `twin_library.RULES` of the rule that lowering
+        rules: int64 of shape (schedules,): index in `records.VERDICTS` of the rule that lowering
             refuses the schedule by; 0: legal.
         refusals: int64 of shape (schedules,): `Refusal` of the run; 0: it finished.
         instructions: int64 of shape (schedules,): length of the program.
@@ -137,7 +123,7 @@ class Twin:
         self.hw: Final = hw
         self.memory: Final = memory
         self._library = _library()
-        shape = CTwinHardware(**{name: getattr(hw, name) for name in _SHAPE})
+        shape = CTwinHardware(**{name: getattr(hw, name) for name in TIMING_PARAMETERS})
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         self._handle = self._library.tw_pipeline_create(
             ctypes.byref(shape), ctypes.byref(CMemoryTiming.of(memory)), text, _TEXT_BYTES

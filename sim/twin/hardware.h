@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "generated/timing_parameters.h"
+
 namespace tilewright::twin {
 
 // Units in the order of the RTL.
@@ -14,20 +16,6 @@ constexpr uint32_t kNobody = ~0u;
 
 // What a unit does in a cycle; the order of its six counters.
 enum Wait : uint32_t { kBusy, kToken0, kToken1, kToken2, kMemory, kIdle, kWaits };
-
-// The parameters that shape time; the depths of the scratchpads do not. Plain C layout: mirrored
-// by sim/twin/device.py.
-struct Hardware {
-  uint32_t batch;
-  uint32_t block_in;
-  uint32_t block_out;
-  uint32_t axi_bytes;
-  uint32_t axi_burst_beats;
-  uint32_t read_outstanding;
-  uint32_t write_outstanding;
-  uint32_t vector_lanes;
-  uint32_t mac_pipeline;
-};
 
 // What a run counted, in the order of host/machine/registers.py COUNTERS.
 struct Counters {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "generated/instructions.h"
 #include "hardware.h"
+#include "host/machine/generated/instructions.h"
 
 namespace tilewright::twin {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ctypes binding of the twin's C ABI (sim/twin/*_capi.h): structures and signatures, no policy."""
+"""ctypes binding of native lowering (host/lowering/native/capi.h), without policy."""
 
 from __future__ import annotations
 
@@ -10,45 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tilewright.host.common.errors import BuildError, ProgramError
+from tilewright.host.lowering.native.records import CLIP, HARDWARE, LAYER, REGIONS, SCHEDULE
 from tilewright.sim.tools.build_cache import load_library
 
 LOWERING_VERSION: Final = 2
-
-REGIONS: Final = ("inp", "wgt", "param", "res", "out", "uop", "insn")
-"""Regions of a program in the order of tilewright::lowering::Region."""
-
-RULES: Final = (
-    "",
-    "tile_b_extent",
-    "tile_h_extent",
-    "tile_w_extent",
-    "tile_co_extent",
-    "tile_ci_extent",
-    "tile_ci_interleave",
-    "depthwise_loop_order",
-    "program_length",
-    "field_pad_rows",
-    "field_input_rows",
-    "field_pad_columns",
-    "field_input_columns",
-    "field_pixels",
-    "field_output_columns",
-    "field_blocks",
-    "field_planes",
-    "field_weight_row",
-    "field_row_stride",
-    "field_plane_stride",
-    "field_image_stride",
-    "memory",
-    "inp_capacity",
-    "wgt_capacity",
-    "acc_capacity",
-    "out_capacity",
-    "res_capacity",
-    "param_capacity",
-    "uop_capacity",
-)
-"""Names of tilewright::lowering::Rule, as `host.lowering.plan` gives them; "" is legal."""
 
 
 class _Int32Record(ctypes.Structure):
@@ -79,40 +44,29 @@ def _int32(names: Sequence[str]) -> tuple[tuple[str, Any], ...]:
 class CHardware(_Int32Record):
     """tilewright::lowering::Hardware; names are those of `HwConfig`."""
 
-    _fields_ = _int32(
-        ("batch", "block_in", "block_out", "inp_depth", "wgt_depth", "acc_depth", "out_depth",
-         "res_depth", "param_depth", "uop_depth", "acc_banks")
-    )  # fmt: skip
+    _fields_ = _int32(HARDWARE)
 
 
 class CLayer(_Int32Record):
     """tilewright::lowering::Layer; names are those of `host.lowering.geometry.Geometry`."""
 
-    _fields_ = _int32(
-        ("depthwise", "residual", "batches", "in_blocks", "out_blocks", "reduce_blocks", "share",
-         "inp_interleave", "out_interleave", "height", "width", "out_height", "out_width",
-         "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top",
-         "pad_left", "row_step")
-    )  # fmt: skip
+    _fields_ = _int32(LAYER)
 
 
 class CSchedule(_Int32Record):
     """tilewright::lowering::Schedule; names are those of `Schedule`."""
 
-    _fields_ = _int32(
-        ("tile_b", "tile_h", "tile_w", "tile_ci", "tile_co", "h_threading", "oc_threading",
-         "loop_order", "fusion")
-    )  # fmt: skip
+    _fields_ = _int32(SCHEDULE)
 
 
 class CClip(ctypes.Structure):
     """tilewright::lowering::Clip."""
 
-    _fields_ = _int32(("low", "high"))
+    _fields_ = _int32(CLIP)
 
 
 class CLowered(ctypes.Structure):
-    """tw_lowered of lowering_capi.h."""
+    """tw_lowered of host/lowering/native/capi.h."""
 
     _fields_ = (
         ("instructions", ctypes.c_void_p),
@@ -136,7 +90,7 @@ TOTALS: Final = (
     "bytes_read",
     "bytes_written",
 )
-"""Columns (int64) of tw_lowered_totals of lowering_capi.h."""
+"""Columns (int64) of tw_lowered_totals of host/lowering/native/capi.h."""
 
 
 @functools.cache

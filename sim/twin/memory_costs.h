@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "../harness/memory_model.h"
+#include "sim/harness/memory_model.h"
 
 namespace tilewright::twin {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering in C++ (sim/twin/lowering.h): the same programs as `host.lowering`, 100 times faster.
+"""Lowering in C++ (host/lowering/native): the same programs as `host.lowering`, 100 times faster.
 
 `host.lowering` stays the definition; tests compare every byte. Use this where many schedules of
 a layer are lowered.
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tilewright.host.common.errors import DeviceError, ProgramError
 from tilewright.host.lowering import LoweredLayer, lower
 from tilewright.host.lowering.geometry import Geometry, geometry
+from tilewright.host.lowering.native.records import REGIONS, VERDICTS
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, UOP_BYTES, HwConfig
 from tilewright.host.machine.program import Program, Region
 from tilewright.host.network.requant import clip_bounds
@@ -24,8 +25,6 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.library import (
-    REGIONS,
-    RULES,
     TOTALS,
     CClip,
     CHardware,
@@ -135,7 +134,7 @@ class NativeLowering:
             raise DeviceError(
                 "native lowering refuses what host lowering accepts",
                 field=f"{self.workload.name} on {self.hw.name}",
-                value=RULES[rule],
+                value=VERDICTS[rule],
             )
         return LoweredLayer(
             hw=self.hw,
@@ -150,7 +149,7 @@ class NativeLowering:
         )
 
     def rules(self, points: Points) -> npt.NDArray[np.int32]:
-        """Index in `RULES` of the rule that each schedule breaks, int32 of shape (schedules,)."""
+        """Index in `VERDICTS` of the rule that each schedule breaks, int32 of (schedules,)."""
         points = _contiguous(points)
         found = np.empty(len(points), dtype=np.int32)
         self._call("tw_lowering_check", points.ctypes.data, len(points), found.ctypes.data)

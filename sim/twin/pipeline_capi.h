@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "lowering_capi.h"
+#include "host/lowering/native/capi.h"
 #include "pipeline.h"
 
 struct tw_pipeline;

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.places import SIM_DIR
+from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import (
@@ -72,6 +72,8 @@ __all__ = [
 
 MANIFEST: Final = STOCK
 HARNESS_DIR: Final = SIM_DIR / "harness"
+_INSTRUCTIONS: Final = HOST_DIR / "machine" / "generated" / "instructions.h"
+"""What the data path reads besides the files of its folder."""
 LINT_WAIVERS: Final = Path(__file__).resolve().parent / "lint.vlt"
 CHECKS: Final = tuple(
     SIM_DIR / "verify" / "checks" / f"{name}.sv"
@@ -422,7 +424,7 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], simulation))
     if recipe.fidelity is Fidelity.DPI:
         data = HARNESS_DIR / "data_path.cpp"
-        tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, *common], data))
+        tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, f"-I{ROOT}", *common], data))
 
     shared = [(["-w"], include / f"{name}.cpp") for name in runtime_units(verilated)]
     shared += [
@@ -543,4 +545,5 @@ def _harness_texts() -> list[str]:
         for path in HARNESS_DIR.rglob(ext)
         if not path.name.startswith("cxxrtl_")
     )
-    return [f"{path.relative_to(HARNESS_DIR)}\0{source_text(path)}" for path in files]
+    texts = [f"{path.relative_to(HARNESS_DIR)}\0{source_text(path)}" for path in files]
+    return [*texts, source_text(_INSTRUCTIONS)]

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.geometry import geometry_of
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
@@ -24,7 +25,7 @@ from tilewright.host.runtime.driver import (
     check_run,
 )
 from tilewright.sim.verilator.build import build_model
-from tilewright.sim.verilator.elaboration import GENERAL, geometry
+from tilewright.sim.verilator.elaboration import GENERAL
 from tilewright.sim.verilator.library import (
     AxiResponseCode,
     Simulation,
@@ -221,7 +222,7 @@ class VerilatorDevice:
             self._library,
             max_burst_beats=self._hw.axi_burst_beats,
             memory=self._memory,
-            sizes=geometry(self._hw) if self._fidelity in GENERAL else None,
+            sizes=geometry_of(self._hw) if self._fidelity in GENERAL else None,
             initial_seed=self._initial_seed,
         )
 

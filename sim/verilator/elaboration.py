@@ -8,7 +8,7 @@ control when a simulation starts, so that one build for a bus width serves every
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -68,37 +68,3 @@ def sources(manifest: Sequence[Path], fidelity: Fidelity) -> list[Path]:
         return list(manifest)
     files = [RUNTIME / _GEOMETRY if path.name == _GEOMETRY else path for path in manifest]
     return [*files, *([RUNTIME / "tw_data.sv"] if fidelity is Fidelity.DPI else [])]
-
-
-def geometry(hw: HwConfig) -> Mapping[str, int]:
-    """The fields of the harness's Geometry (geometry.h), in its order."""
-
-    def log2(value: int) -> int:
-        return value.bit_length() - 1
-
-    return {
-        "inp_depth": hw.inp_depth,
-        "wgt_depth": hw.wgt_depth,
-        "acc_depth": hw.acc_depth,
-        "out_depth": hw.out_depth,
-        "uop_depth": hw.uop_depth,
-        "res_depth": hw.res_depth,
-        "par_depth": hw.param_depth,
-        "inp_shift": log2(hw.inp_tile_bytes),
-        "wgt_shift": log2(hw.wgt_tile_bytes),
-        "acc_shift": log2(hw.acc_tile_bytes),
-        "out_shift": log2(hw.out_tile_bytes),
-        "par_shift": log2(hw.param_tile_bytes),
-        "diag_shift": log2(min(hw.block_in, hw.block_out)),
-        "acc_bank_shift": log2(hw.acc_depth // hw.acc_banks),
-        "vector_parts": hw.out_tile_bytes // hw.vector_lanes,
-        "par_rows": hw.param_tile_bytes // max(32, hw.axi_bytes),
-        "mac_pipeline": hw.mac_pipeline,
-        "burst_beats": hw.axi_burst_beats,
-        "read_outstanding": hw.read_outstanding,
-        "write_outstanding": hw.write_outstanding,
-        "config_hash": hw.config_hash,
-        "batch": hw.batch,
-        "block_in": hw.block_in,
-        "block_out": hw.block_out,
-    }

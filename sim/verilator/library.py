@@ -146,7 +146,7 @@ class Simulation:
         library: path that `build_model` returned.
         max_burst_beats: longest AXI burst that the design may issue.
         memory: DRAM timing.
-        sizes: of the configuration (`elaboration.geometry`), for a library that serves
+        sizes: of the configuration (`geometry_of`), for a library that serves
             all.
         initial_seed: of the random bits that registers and memories hold before the reset, as on
             a device; 0: zeros.

@@ -19,6 +19,7 @@ from e2e.test_random_programs import any_memory, damage
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.geometry import geometry_of
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
@@ -30,7 +31,7 @@ from tilewright.sim.verilator import device as verilator_device
 from tilewright.sim.verilator import elaboration
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED, geometry
+from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED
 from tilewright.sim.verilator.library import Simulation, SimulationError
 from tilewright.testing.device_contract import (
     ERRORS,
@@ -230,7 +231,7 @@ def test_a_wrong_size_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         max_writes=16,
     )
     right = VerilatorDevice(TINY, memory, watchdog_cycles=WATCHDOG)
-    monkeypatch.setattr(verilator_device, "geometry", lambda hw: _changed(geometry(hw), name))
+    monkeypatch.setattr(verilator_device, "geometry_of", lambda hw: _changed(geometry_of(hw), name))
     wrong = VerilatorDevice(TINY, memory, fidelity=Fidelity.TIMING, watchdog_cycles=WATCHDOG)
     group = {Fidelity.RTL: right, Fidelity.TIMING: wrong}
     for _ in range(40):

@@ -23,7 +23,7 @@ from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes, RunResult
 from tilewright.sim.executor.worker import run_on_device, run_on_fidelity
-from tilewright.sim.twin.build import TWIN_DIR, build_twin
+from tilewright.sim.twin.build import build_twin, twin_inputs
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.verilator.build import HARNESS_DIR, build_model
 from tilewright.sim.verilator.device import VerilatorDevice
@@ -106,7 +106,7 @@ def twin_sources() -> list[Path]:
     Raises:
         BuildError: the RTL cannot be read.
     """
-    return [*rtl_sources(), *sorted(TWIN_DIR.rglob("*.cpp")), *sorted(TWIN_DIR.rglob("*.h"))]
+    return [*rtl_sources(), *twin_inputs()]
 
 
 def build_native_twin(_hw: HwConfig) -> None:

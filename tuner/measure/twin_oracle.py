@@ -18,13 +18,13 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.lowering.native.records import VERDICTS
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin
-from tilewright.sim.twin.library import RULES
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
@@ -111,7 +111,7 @@ class TwinOracle:
             rule, refusal = int(batch.rules[number]), Refusal(int(batch.refusals[number]))
             cycles = int(batch.cycles[number])
             if rule:
-                answer = _failed(request, Status.FAILED, f"not legal: {RULES[rule]}")
+                answer = _failed(request, Status.FAILED, f"not legal: {VERDICTS[rule]}")
             elif refusal is Refusal.CYCLE_LIMIT or cycles > request.max_cycles:
                 text = f"more than {request.max_cycles} cycles"
                 answer = _failed(request, Status.TIMEOUT, text, seconds)

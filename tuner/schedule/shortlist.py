@@ -19,7 +19,12 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import Board
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.host.machine.hwconfig import (
+    TIMING_PARAMETERS,
+    HwConfig,
+    load_hwconfig,
+    named_configs,
+)
 from tilewright.tuner.schedule.network_prior import NetworkPrior
 from tilewright.tuner.schedule.rules import Area, Rules
 from tilewright.tuner.schedule.spaces import HardwareSpace
@@ -34,19 +39,6 @@ GROWTH_ORDER: Final = (
     "res_bytes",
 )
 """Buffers in the order in which spare block RAM is given to them, one doubling each in turn."""
-
-TIMING_PARAMETERS: Final = (
-    "batch",
-    "block_in",
-    "block_out",
-    "axi_data_bits",
-    "axi_burst_beats",
-    "read_outstanding",
-    "write_outstanding",
-    "vector_lanes",
-    "mac_pipeline",
-)
-"""What shapes time: the inputs of the twin (`sim/twin/hardware.h`)."""
 
 SCOUTED: Final = 6
 """Classes whose depths are compared by the prediction: those of the lowest bounds."""

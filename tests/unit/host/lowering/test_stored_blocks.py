@@ -12,6 +12,7 @@ from e2e.drawing import generator, sample, where
 from tilewright.host.common.errors import ConfigError, ScheduleError
 from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower
 from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.native.records import VERDICTS
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import LayerTensors, conv2d_int8, random_tensors
@@ -19,7 +20,6 @@ from tilewright.host.network.layout import chains, input_block, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.twin.library import RULES
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.verify.hazards import check_races
 
@@ -276,7 +276,7 @@ def verdict_of(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality
     """The verdict of both lowerings."""
     verdict = legal(hw, workload, schedule)
     native = NativeLowering(hw, workload).rules(encode_schedules([schedule]))[0]
-    assert RULES[native] == verdict.rule
+    assert VERDICTS[native] == verdict.rule
     return verdict
 
 

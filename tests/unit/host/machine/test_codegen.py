@@ -7,42 +7,19 @@ import re
 
 import pytest
 
+from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine import codegen, hwconfig, isa, registers
-from tilewright.host.machine.codegen import OUTPUTS, main, stale_files
+from tilewright.host.machine.geometry import CONTROL_SIZES
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    """A folder with freshly written files, which `main` takes for the repository."""
-    monkeypatch.setattr(codegen, "ROOT", tmp_path)
-    monkeypatch.setattr(codegen, "stale_files", lambda: stale_files(tmp_path))
-    assert main(["--write"]) == 0
-    return tmp_path
-
-
-def test_written_files_are_fresh(written, capsys):
-    assert stale_files(written) == []
-    assert main(["--check"]) == 0
-    assert all((written / name).read_text() == generate() for name, generate in OUTPUTS.items())
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_a_changed_or_missing_file_is_stale_and_rewritten(written, capsys, name):
-    path = written / name
-    path.write_text(path.read_text() + "\n")
-    assert stale_files(written) == [name]
-    assert main(["--check"]) == 1
-    assert f"stale: {name}; run `make generate`" in capsys.readouterr().err
-    path.unlink()
-    assert stale_files(written) == [name]
-    assert main(["--write"]) == 0
-    assert capsys.readouterr().out == f"wrote {name}\n"
-    assert stale_files(written) == []
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_every_file_says_that_it_is_generated(name):
-    assert "make generate" in "\n".join(OUTPUTS[name]().splitlines()[:4])
+def test_the_geometry_of_hardware_has_the_sizes_of_the_variables():
+    """It is no generated file: a device gets it as it stands."""
+    text = (RTL_DIR / "tw_geometry.sv").read_text(encoding="utf-8")
+    functions = re.findall(
+        r"function automatic int unsigned (\w+)\(int unsigned fixed\); return fixed; endfunction",
+        text,
+    )
+    assert functions == [size.name for size in CONTROL_SIZES]
 
 
 def test_package_fields_stand_most_significant_first_with_their_widths():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def sources(tmp_path, monkeypatch):
     (folder / "number.cpp").write_text('#include "number.h"\n' + exported("NUMBER"))
     memory = tmp_path / "memory_model.cpp"
     memory.write_text("int memory_model() { return 0; }\n")
-    monkeypatch.setattr(twin_build, "TWIN_DIR", folder)
+    monkeypatch.setattr(twin_build, "SOURCE_DIRS", (folder,))
     monkeypatch.setattr(twin_build, "_MEMORY_MODEL", memory)
     return folder
 
@@ -37,10 +38,13 @@ def version(path):
     return ctypes.CDLL(str(path)).tw_lowering_version()
 
 
-def test_compiles_every_file_of_the_folder_and_the_memory_model():
+def test_compiles_every_file_of_the_folders_and_the_memory_model():
     names = [path.name for path in twin_sources()]
-    assert {"lowering.cpp", "lowering_emit.cpp", "memory_model.cpp"} <= set(names)
-    assert len(names) == 1 + len(list(twin_build.TWIN_DIR.glob("*.cpp")))
+    assert {"lowering.cpp", "emit.cpp", "pipeline.cpp", "memory_model.cpp"} <= set(names)
+    folders = [list(folder.rglob("*.cpp")) for folder in twin_build.SOURCE_DIRS]
+    assert all(folders)
+    assert len(names) == 1 + sum(map(len, folders))
+    assert len({Path(name).stem for name in names}) == len(names), "an object has a file's name"
 
 
 def test_builds_once(sources):

@@ -13,13 +13,14 @@ from support.refused_schedules import CASES
 from tilewright.host.common.errors import DeviceError, ProgramError, ScheduleError
 from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.lowering.geometry import geometry
+from tilewright.host.lowering.native.records import VERDICTS
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.isa import Instruction
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.twin.library import RULES, TOTALS
+from tilewright.sim.twin.library import TOTALS
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.verify.randconfig import any_hwconfig
 
@@ -90,7 +91,7 @@ def check_random(hw: HwConfig, workload: Workload, rng, choices: int, programs: 
     schedules = [any_choice(rng, workload, hw) for _ in range(choices)]
     points = encode_schedules(schedules)
     verdicts = [legal(hw, workload, schedule).rule for schedule in schedules]
-    found = [RULES[rule] for rule in native.rules(points)]
+    found = [VERDICTS[rule] for rule in native.rules(points)]
     for schedule, mine, theirs in zip(schedules, found, verdicts, strict=True):
         facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
         assert mine == theirs, f"native {mine or 'legal'}, host {theirs or 'legal'}: {facts}"
@@ -214,7 +215,7 @@ def test_the_last_legal_schedule_is_the_same_and_the_next_is_refused(rule):
         verdict = legal(hw, workload, schedule).rule
         assert verdict == ("" if number == limit else rule)
         native = NativeLowering(hw, workload)
-        assert RULES[native.rules(encode_schedules([schedule]))[0]] == verdict
+        assert VERDICTS[native.rules(encode_schedules([schedule]))[0]] == verdict
         if number == limit:
             assert_equal(native, schedule)
 
@@ -264,7 +265,7 @@ def test_totals_are_those_of_the_programs():
     for schedule, row in zip(schedules, totals, strict=True):
         found = dict(zip(TOTALS, row.tolist(), strict=True))
         if schedule.tile_co == 99:
-            assert found == {**dict.fromkeys(TOTALS, 0), "rule": RULES.index("tile_co_extent")}
+            assert found == {**dict.fromkeys(TOTALS, 0), "rule": VERDICTS.index("tile_co_extent")}
             continue
         layer = lower(TINY, WORKLOAD, schedule)
         assert found == {
@@ -286,14 +287,14 @@ def test_clips_are_the_same(clip):
 
 
 def test_every_rule_of_the_host_has_a_case():
-    assert {*RULES[1:]} == {*CASES}
+    assert {*VERDICTS[1:]} == {*CASES}
 
 
 @pytest.mark.parametrize("rule", list(CASES))
 def test_refuses_by_the_same_rule_with_the_same_text(rule):
     hw, workload, schedule = CASES[rule]
     native = NativeLowering(hw, workload)
-    assert RULES[native.rules(encode_schedules([schedule]))[0]] == rule
+    assert VERDICTS[native.rules(encode_schedules([schedule]))[0]] == rule
     with pytest.raises(ScheduleError) as mine:
         native.lower(schedule)
     with pytest.raises(ScheduleError) as theirs:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering_plan.h"
+#include "plan.h"
 
 namespace tilewright::lowering {
 namespace {

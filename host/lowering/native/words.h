@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions as 256-bit words, packed field by field.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_WORDS_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_WORDS_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_WORDS_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_WORDS_H_
 
 #include <cstdint>
 
-#include "generated/instructions.h"
+#include "host/machine/generated/instructions.h"
 
 namespace tilewright::lowering {
 
@@ -45,4 +45,4 @@ inline RawInstruction BlankInstruction(isa::Opcode opcode) {
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_WORDS_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_WORDS_H_

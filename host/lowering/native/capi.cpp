@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering_capi.h"
+#include "capi.h"
 
 #include <exception>
 #include <new>

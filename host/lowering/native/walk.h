@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of work and the residency of operand tiles, as host/lowering/walk.py.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_WALK_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_WALK_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_WALK_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_WALK_H_
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "lowering_plan.h"
+#include "plan.h"
 
 namespace tilewright::lowering {
 
@@ -211,4 +211,4 @@ class Residency {
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_WALK_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_WALK_H_

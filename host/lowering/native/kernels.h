@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM kernels, as host/lowering/kernels.py: which loops the hardware runs, which are micro-ops.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_KERNELS_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_KERNELS_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_KERNELS_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_KERNELS_H_
 
 #include <cstdint>
 #include <vector>
@@ -69,4 +69,4 @@ void AppendMicroOps(const Kernel& kernel, std::vector<uint64_t>& uops);
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_KERNELS_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_KERNELS_H_

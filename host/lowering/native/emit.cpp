@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering_emit.h"
+#include "emit.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes of LOAD and STORE, as host/lowering/transfers.py: strided rows, joined where contiguous.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_TRANSFERS_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_TRANSFERS_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_TRANSFERS_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_TRANSFERS_H_
 
 #include <cstdint>
 
-#include "generated/instructions.h"
+#include "host/machine/generated/instructions.h"
 
 namespace tilewright::lowering {
 
@@ -90,4 +90,4 @@ inline PaddedBox InputBox(const Span& row, const Span& column, int64_t planes, i
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_TRANSFERS_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_TRANSFERS_H_

@@ -3,8 +3,8 @@
 //
 // Functions that can fail return a negative number then, and tw_lowering_error tells why. No C++
 // exception leaves these functions.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_CAPI_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_CAPI_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_CAPI_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_CAPI_H_
 
 #include <cstdint>
 
@@ -68,4 +68,4 @@ TW_API int32_t tw_lower_batch(tw_lowering* handle, const tilewright::lowering::H
                               const tilewright::lowering::Schedule* schedules, int64_t count,
                               const tilewright::lowering::Clip* clip, tw_lowered_totals* totals);
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_CAPI_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_CAPI_H_

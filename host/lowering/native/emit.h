@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a plan to instructions, as host/lowering/emit.py.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_EMIT_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_EMIT_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_EMIT_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_EMIT_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "lowering_plan.h"
-#include "lowering_tokens.h"
-#include "lowering_walk.h"
+#include "plan.h"
+#include "tokens.h"
+#include "walk.h"
 
 namespace tilewright::lowering {
 
@@ -111,4 +111,4 @@ class Emitter {
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_EMIT_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_EMIT_H_

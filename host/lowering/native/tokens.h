@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instruction stream with dependency tokens, as ProgramBuilder of
 // host/lowering/program_builder.py, which argues why tokens match and which may be left out.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_TOKENS_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_TOKENS_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_TOKENS_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_TOKENS_H_
 
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
 
-#include "lowering_words.h"
+#include "words.h"
 
 namespace tilewright::lowering {
 
@@ -147,4 +147,4 @@ class TokenStream {
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_TOKENS_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_TOKENS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering.h"
 
-#include "lowering_emit.h"
-#include "lowering_plan.h"
+#include "emit.h"
+#include "plan.h"
 
 namespace tilewright::lowering {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schedule checked against a configuration, as host/lowering/plan.py and geometry.py.
-#ifndef TILEWRIGHT_SIM_TWIN_LOWERING_PLAN_H_
-#define TILEWRIGHT_SIM_TWIN_LOWERING_PLAN_H_
+#ifndef TILEWRIGHT_HOST_LOWERING_NATIVE_PLAN_H_
+#define TILEWRIGHT_HOST_LOWERING_NATIVE_PLAN_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "kernels.h"
 #include "lowering.h"
-#include "lowering_kernels.h"
-#include "lowering_transfers.h"
+#include "transfers.h"
 
 namespace tilewright::lowering {
 
@@ -231,4 +231,4 @@ class Plan {
 
 }  // namespace tilewright::lowering
 
-#endif  // TILEWRIGHT_SIM_TWIN_LOWERING_PLAN_H_
+#endif  // TILEWRIGHT_HOST_LOWERING_NATIVE_PLAN_H_

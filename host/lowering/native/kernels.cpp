@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering_kernels.h"
+#include "kernels.h"
 
 #include <algorithm>
 
-#include "generated/instructions.h"
+#include "host/machine/generated/instructions.h"
 
 namespace tilewright::lowering {
 namespace {
