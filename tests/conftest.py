@@ -5,14 +5,35 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from support.randomness import SEED, VARIABLE
 
 # A shell ignores SIGINT in what it starts in the background, and that is inherited.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Nothing is timed: a loaded machine may take long to draw or to check an example.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Nothing is timed: a loaded machine may take long to draw or to check an example. What failed in
+# an earlier run is no part of this one: the seed alone decides what is drawn.
+settings.register_profile(
+    "untimed", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give hypothesis the seed of the run, unless the command line names another."""
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int | pytest.ExitCode
+) -> None:
+    """Say how a run that failed is repeated."""
+    if exitstatus:
+        terminalreporter.write_line(f"{VARIABLE}={SEED} repeats every random test of this run")

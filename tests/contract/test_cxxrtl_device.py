@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from e2e.drawing import any_layer, generator, where
+from support.drawing import any_layer
+from support.randomness import generator, where
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering import default_schedule, lower

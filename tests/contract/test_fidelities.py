@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
 from e2e.test_random_programs import any_memory, damage
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel, load_memory

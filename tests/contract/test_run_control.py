@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator
+from support.randomness import generator
 from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
 from tilewright.host.machine.board import MemoryModel

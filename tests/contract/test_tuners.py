@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from e2e.drawing import generator
+from support.randomness import generator
 
 from tilewright.testing.tuner_contract import (
     TunerContract,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.lowering import default_schedule, legal, lower

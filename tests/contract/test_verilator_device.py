@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
+from support.randomness import generator, sample, where
 from support.rtl import IDEAL, ROUGH
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from e2e.command import arguments, environment, tilewright
-from e2e.drawing import generator
 from e2e.test_networks_cli import SHAPE, small_model
+from support.randomness import generator
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.compiler.pack.artefact import load

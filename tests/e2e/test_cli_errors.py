@@ -12,10 +12,10 @@ from pathlib import Path
 import onnx
 import pytest
 from e2e.command import arguments, environment, tilewright
-from e2e.drawing import generator, where
 from onnx import TensorProto, helper
 from rich.console import Console
 from rich.table import Column, Table
+from support.randomness import generator, where
 
 from tilewright import __version__
 from tilewright.host.common.print_table import print_table

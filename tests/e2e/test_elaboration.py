@@ -9,7 +9,8 @@ import subprocess
 from functools import cache
 
 import pytest
-from e2e.drawing import broken_rules, generator, holds, sample, where
+from support.drawing import broken_rules, holds
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import (

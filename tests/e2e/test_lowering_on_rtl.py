@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_layer, any_schedule, generator, sample, where
+from support.drawing import any_layer, any_schedule
+from support.randomness import generator, sample, where
 
 from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.machine.board import MemoryModel, load_memory

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from e2e.drawing import generator, where
+from support.randomness import generator, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig

@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 import yaml
 from e2e.command import TIMEOUT_S, environment, tilewright
-from e2e.drawing import generator
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack.artefact import load, save

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import default_schedule, legal, lower

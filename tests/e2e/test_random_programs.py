@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.board import MemoryModel

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
 from support.qgraphs import (
     GraphMaker,
@@ -16,6 +15,7 @@ from support.qgraphs import (
     draw_attention,
     draw_cnn,
 )
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ScheduleError
 from tilewright.host.compiler.lower.executable import make_executable

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import environment
-from e2e.drawing import generator, sample, where
+from support.randomness import generator, sample, where
 from support.study_process import BUDGET
 from support.trials import DIALECTS, new_location
 

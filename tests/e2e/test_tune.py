@@ -12,8 +12,8 @@ import onnx
 import psutil
 import pytest
 from e2e.command import arguments, environment, tilewright
-from e2e.drawing import generator, where
 from onnx import TensorProto, helper, numpy_helper
+from support.randomness import generator, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.verilator.build import build_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, where
+from support.randomness import generator, where
 
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound

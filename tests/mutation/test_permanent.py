@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mutation.mutate import PERMANENT, judge, load_permanent
+from support.randomness import SEED
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.sim.verilator.build import MANIFEST
@@ -43,7 +43,5 @@ def test_the_regression_finds_every_permanent_fault(
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # `judge` sets it too
     rtl = tmp_path / "rtl"
     shutil.copytree(MANIFEST.parent, rtl)
-    seed = secrets.randbelow(2**31)
-    sys.stdout.write(f"seed {seed}\n")
-    record = judge(load_permanent(SOURCES)[number], rtl, tmp_path / "work", seed, True)
+    record = judge(load_permanent(SOURCES)[number], rtl, tmp_path / "work", SEED, True)
     assert record["killed_by"] not in ("", "stillborn"), record

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random legal configurations, workloads and schedules, fresh in every run but reproducible.
-
-A run draws from one seed: `SEED`, taken from TILEWRIGHT_SEED or else from the clock's entropy. Each
-test makes its own generator with `generator`, so that the order of tests does not matter; failing
-assertions show `SEED` through `where`.
-"""
+"""Random legal configurations, workloads and schedules."""
 
 from __future__ import annotations
-
-import pytest
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import legal
@@ -16,34 +9,9 @@ from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.hwconfig import RULES, HwConfig
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload
-from tilewright.testing.randomness import SEED, generator
-
-__all__ = [
-    "SEED",
-    "any_layer",
-    "any_schedule",
-    "any_workload",
-    "broken_rules",
-    "generator",
-    "holds",
-    "sample",
-    "where",
-]
-
 
 MAX_MACS = 400_000
 """Work of a random layer: keeps a run on the smallest array below a second."""
-
-
-def sample(fast: int, full: int) -> list:
-    """Numbers of random cases: the first ``fast`` in every run, the others in slow runs."""
-    slow = (pytest.param(n, marks=pytest.mark.slow) for n in range(fast, full))
-    return [*range(fast), *slow]
-
-
-def where(**facts: object) -> str:
-    """What failed, for an assertion's message."""
-    return ", ".join([f"TILEWRIGHT_SEED={SEED}", *(f"{k} {v}" for k, v in facts.items())])
 
 
 def holds(rule, values) -> bool:

@@ -1,15 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh random numbers whose seed a failing test shows."""
+"""All randomness of the tests: one seed for a run, which TILEWRIGHT_SEED repeats.
+
+Each test draws from a generator of its own, made of the seed and a name, so that neither the
+choice nor the order of tests matters. `conftest.py` gives hypothesis the same seed. Workers and
+what a test starts inherit the seed; a run that fails ends with it.
+"""
 
 from __future__ import annotations
 
-import sys
+import os
+from collections import Counter
 
 import numpy as np
+import pytest
+
+from tilewright.testing.randomness import SEED, generator
+
+__all__ = ["SEED", "VARIABLE", "fresh_rng", "generator", "sample", "where"]
+
+VARIABLE = "TILEWRIGHT_SEED"
+
+os.environ[VARIABLE] = str(SEED)
+
+_drawn: Counter[str] = Counter()
+"""Generators that `fresh_rng` has made for a test so far."""
 
 
 def fresh_rng() -> np.random.Generator:
-    """A generator with a new seed; pytest prints what is written when the test fails."""
-    seed = np.random.SeedSequence().entropy
-    sys.stdout.write(f"seed {seed}\n")
-    return np.random.default_rng(seed)
+    """The next generator of the test that runs."""
+    test = os.environ["PYTEST_CURRENT_TEST"]
+    _drawn[test] += 1
+    return generator(f"{test} {_drawn[test]}")
+
+
+def sample(fast: int, full: int) -> list:
+    """Numbers of random cases: the first ``fast`` in every run, the others in slow runs."""
+    slow = (pytest.param(n, marks=pytest.mark.slow) for n in range(fast, full))
+    return [*range(fast), *slow]
+
+
+def where(**facts: object) -> str:
+    """What failed, for an assertion's message."""
+    return ", ".join([f"{VARIABLE}={SEED}", *(f"{k} {v}" for k, v in facts.items())])

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_layer, generator, where
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from support.drawing import any_layer
+from support.randomness import generator, where
 from support.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 
 from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadError

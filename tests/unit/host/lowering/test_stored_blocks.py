@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, sample, where
+from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ConfigError, ScheduleError
 from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower

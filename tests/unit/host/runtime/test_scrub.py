@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from e2e.drawing import generator, where
+from support.randomness import generator, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.machine.isa import Memory

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.drawing import any_workload, generator, sample, where
+from support.drawing import any_workload
+from support.randomness import generator, sample, where
 from support.refused_schedules import CASES
 
 from tilewright.host.common.errors import DeviceError, ProgramError, ScheduleError

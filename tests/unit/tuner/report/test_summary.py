@@ -7,8 +7,8 @@ import html
 from pathlib import Path
 
 import pytest
-from e2e.drawing import generator
 from rich.console import Console
+from support.randomness import generator
 from support.results import Found as StudyResult
 from support.results import load_result, network_curve, task_curve
 from typer.testing import CliRunner

@@ -18,8 +18,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from e2e.drawing import generator
 from support.postgres import new_database
+from support.randomness import generator
 from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
 from tilewright.host.common.errors import StoreError

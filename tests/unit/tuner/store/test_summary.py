@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from e2e.drawing import generator
 from sqlalchemy.dialects import sqlite
+from support.randomness import generator
 from support.results import network_curve, task_curve
 from support.trials import DIALECTS, SETTINGS, new_location
 

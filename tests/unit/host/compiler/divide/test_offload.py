@@ -7,7 +7,7 @@ import itertools
 from math import inf
 
 import pytest
-from e2e.drawing import generator, where
+from support.randomness import generator, where
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.offload import Candidate, Crossing, assign

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from e2e.drawing import generator, where
+from support.randomness import generator, where
 
 from tilewright.host.compiler.lower.memory import Lifetime, place
 

@@ -10,8 +10,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from e2e.drawing import generator
 from support.qgraphs import draw_cnn
+from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.lower.executable import make_executable

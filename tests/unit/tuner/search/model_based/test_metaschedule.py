@@ -11,8 +11,8 @@ import threading
 
 import numpy as np
 import pytest
-from e2e.drawing import generator
 from support.grid import Grid
+from support.randomness import generator
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import TunerError, make_tuner

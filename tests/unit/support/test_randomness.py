@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TILEWRIGHT_SEED repeats what every test draws, and no test draws from anything else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[2]
+
+DRAWS = """
+from hypothesis import given, settings, strategies as st
+from support.randomness import fresh_rng, generator
+
+def test_twice(capsys):
+    draws = [rng.integers(2**40) for rng in (fresh_rng(), fresh_rng(), generator("x"))]
+    with capsys.disabled():
+        print("DREW", *draws)
+
+@settings(max_examples=5)
+@given(st.integers(0, 2**40))
+def test_any(number):
+    with open("drawn", "a") as file:
+        print("DREW", number, file=file)
+"""
+
+ANOTHER_SOURCE = re.compile(
+    r"\bsecrets\.|default_rng\(\)|\bRandom\(\)|SeedSequence\(\)|[^.]random\.(random|randint|choice)\("
+)
+ALLOWED = {"support/randomness.py", "unit/support/test_randomness.py"}
+RECORDED = {"mutation/mutate.py", "rtl/builds.py"}
+"""Commands and benches, which write the seed that they chose down."""
+
+
+def drawn(folder: Path, seed: int) -> list[str]:
+    """What the tests `DRAWS` draw in a process of its own."""
+    folder.mkdir()
+    (folder / "test_draws.py").write_text(DRAWS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-q",
+         "--rootdir", ".", "test_draws.py"],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "TILEWRIGHT_SEED": str(seed)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if "DREW" in line]
+    return [*lines, *(folder / "drawn").read_text().splitlines()]
+
+
+def test_the_seed_repeats_what_is_drawn_and_another_does_not(tmp_path: Path) -> None:
+    first, again, other = (drawn(tmp_path / str(n), seed) for n, seed in enumerate((7, 7, 8)))
+    assert len(first) == 1 + 5
+    assert first == again
+    assert first[0] != other[0]
+    assert first[1:] != other[1:]
+    numbers = first[0].split()[-3:]
+    assert len(set(numbers)) == 3, "generators of a test are not each other's copy"
+
+
+FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n not in ALLOWED | RECORDED])
+def test_no_test_draws_from_another_source(name: str) -> None:
+    assert not ANOTHER_SOURCE.search((TESTS / name).read_text(encoding="utf-8"))
