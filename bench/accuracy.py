@@ -49,7 +49,7 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.synthesis import rtl_digest
 from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.tuner.study.schedule_lookup import ScheduleBook
+from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 QUICK = ("digits", "angle-classifier", "rnet")
 PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)
@@ -233,7 +233,7 @@ def measure(
             quantise=FORMS[form],
         ),
     )
-    book = ScheduleBook(hw, board.memory, budget=given.search)
+    book = ScheduleLookup(hw, board.memory, budget=given.search)
     compilation = compile_network(network, hw, board, book)
     compiled, graphs = compilation.network, compilation.layers
     book.close()

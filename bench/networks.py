@@ -42,7 +42,7 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.synthesis import rtl_digest
 from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.tuner.study.schedule_lookup import ScheduleBook
+from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 QUICK = ("digits", "squeezenet")
 SAMPLES = 4
@@ -74,7 +74,7 @@ def measure(
         calibration=Calibration(arrays={"x": samples}),
         options=ImportOptions(name=name, example_inputs=[samples[:1]]),
     )
-    book = ScheduleBook(hw, board.memory, budget=search)
+    book = ScheduleLookup(hw, board.memory, budget=search)
     compilation = compile_network(network, hw, board, book, keep_rounding=keep_rounding)
     book.close()
     compiled = compilation.network

@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.bench.arena.replay import TableSpace, initial_points
 from tilewright.bench.arena.tables import Table
 from tilewright.tuner.search import Result
-from tilewright.tuner.search.learning.confidence import Pool, Selection, select
+from tilewright.tuner.search.learning.confidence import CandidatePool, Selection, select
 from tilewright.tuner.search.learning.dcoc import DcocTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.search.torch_threads import one_thread
@@ -33,14 +33,14 @@ COUNT: Final = 8
 class CandidateProbe(DcocTuner[Any]):
     """DCOC that shows the candidates of its next plan."""
 
-    def candidates(self) -> Pool:
+    def candidates(self) -> CandidatePool:
         """What the agents visit next and nobody has measured."""
         with one_thread():
             self._surrogate.fit(self._costs)
             fresh = tuple(i for i in self._explore() if i not in self._seen)
             features = self._encoder.encode(fresh)
             scores = self._surrogate.member_scores(fresh)
-            return Pool(
+            return CandidatePool(
                 indices=fresh,
                 features=features,
                 scores=scores,
@@ -85,7 +85,7 @@ class TracedDcoc(DcocTuner[Any]):
         self.trace: list[tuple[int, tuple[Index, ...], tuple[Index, ...]]] = []
         """Measurements so far, configurations before and after the sampling, of each plan."""
 
-    def _chosen(self, pool: Pool) -> list[Index]:
+    def _chosen(self, pool: CandidatePool) -> list[Index]:
         chosen = super()._chosen(pool)
         self.trace.append((len(self._costs), tuple(pool.indices), tuple(chosen)))
         return chosen

@@ -30,7 +30,7 @@ import numpy as np
 from tilewright.bench.arena.tasks import KIND, Task, enumeration_work
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.twin.native_lowering import NativeLowering
-from tilewright.tuner.exhaustive.bounded_landscape import Sieve
+from tilewright.tuner.exhaustive.bounded_landscape import BoundedLandscape
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, Cycles, Progress, exhaust
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
@@ -186,7 +186,7 @@ class _Class:
         configs: the configurations.
         space: schedules on the one that holds the cycles of all: that of the largest depths.
         cycles: int64 of shape (points,); a landscape's.
-        sieve: where the landscape is not enumerated to the end.
+        landscape: where the landscape is not enumerated to the end.
     """
 
     def __init__(self, task: Task, configs: list[HwConfig]) -> None:
@@ -195,7 +195,7 @@ class _Class:
         self.space: Final = _schedule_space(task, roomiest(configs))
         self.legal: Final = [_legal(_schedule_space(task, hw)) for hw in configs]
         self.cycles: Cycles | None = None
-        self.sieve: Sieve | None = None
+        self.landscape: BoundedLandscape | None = None
 
     @property
     def bound(self) -> int:
@@ -213,28 +213,30 @@ class _Class:
             on_progress=on_progress,
         ).cycles
 
-    def open(self, folder: Path) -> Sieve:
+    def open(self, folder: Path) -> BoundedLandscape:
         """A landscape of which nothing needs to be known."""
-        self.sieve = Sieve(self.space, self.task.memory, folder, identity=identity_of("twin"))
-        self.cycles = self.sieve.cycles
-        return self.sieve
+        self.landscape = BoundedLandscape(
+            self.space, self.task.memory, folder, identity=identity_of("twin")
+        )
+        self.cycles = self.landscape.cycles
+        return self.landscape
 
 
 def _sift(classes: list[_Class], folder: Path, workers: int, on_progress: Progress | None) -> None:
     """Measure every point within `REACH` of the optimum, the classes of the least bound first."""
     best = math.inf
     for each in sorted(classes, key=lambda each: each.bound):
-        sieve = each.open(folder)
+        landscape = each.open(folder)
         wanted = np.any(each.legal, axis=0)
         if not wanted.any() or each.bound > REACH * best:
             continue
         places = np.flatnonzero(wanted)
         model = LayerModel(each.space.hw, each.space.workload, each.task.memory)
-        predicted = model.predict(sieve.points[places]).cycles
+        predicted = model.predict(landscape.points[places]).cycles
         for flat in places[np.argsort(predicted, kind="stable")[:FIRST_RUNS]]:
-            best = min(best, sieve.measure(int(flat)))
-        sieve.below(wanted, int(REACH * best), workers=workers, on_progress=on_progress)
-        known = sieve.cycles[wanted & (sieve.cycles > 0)]
+            best = min(best, landscape.measure(int(flat)))
+        landscape.below(wanted, int(REACH * best), workers=workers, on_progress=on_progress)
+        known = landscape.cycles[wanted & (landscape.cycles > 0)]
         best = min(best, int(known.min()))
 
 
@@ -255,8 +257,8 @@ class _Runner:
             for own, knob, place in zip(each.space.knobs, wide, index[-len(wide) :], strict=True)
         ]
         sizes = [len(knob) for knob in each.space.knobs]
-        assert each.sieve is not None
-        return each.sieve.measure(int(np.ravel_multi_index(positions, sizes)))
+        assert each.landscape is not None
+        return each.landscape.measure(int(np.ravel_multi_index(positions, sizes)))
 
 
 def _assembled(task: Task, classes: list[_Class]) -> Cycles:

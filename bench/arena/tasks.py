@@ -103,7 +103,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class LayerTask:
     """A layer of a network and how often it occurs."""
 
     layer: str
@@ -156,6 +156,8 @@ def tasks_of(track: str, networks: Iterable[str]) -> dict[str, Task]:
     return found
 
 
-def parts_of(track: str, network: NetworkTable) -> list[Part]:
+def parts_of(track: str, network: NetworkTable) -> list[LayerTask]:
     """What a network is made of, in terms of tasks."""
-    return [Part(layer=w.name, task=f"{track}/{w.key}", count=w.count) for w in network.workloads]
+    return [
+        LayerTask(layer=w.name, task=f"{track}/{w.key}", count=w.count) for w in network.workloads
+    ]

@@ -152,7 +152,7 @@ def compile_model(
             model that is quantised.
         options: how the model is read and quantised.
         schedule_of: a legal schedule for each workload; None: the untuned default. A
-            `tuner.study.schedule_lookup.ScheduleBook` finds tuned ones.
+            `tuner.study.schedule_lookup.ScheduleLookup` finds tuned ones.
         keep_rounding: keep every quantisation of the model instead of fusing it away.
         offload_all: offload whatever the accelerator can compute, whatever it costs.
         output: the ``.tw`` file to write; None: nothing is written.

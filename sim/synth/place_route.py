@@ -90,7 +90,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placement:
+class PlaceRouteResult:
     """Result of one seed.
 
     Attributes:
@@ -121,7 +121,7 @@ class Placement:
     seconds: float
 
     @classmethod
-    def from_mapping(cls, data: Mapping[str, Any]) -> Placement:
+    def from_mapping(cls, data: Mapping[str, Any]) -> PlaceRouteResult:
         """Build from what `dataclasses.asdict` gave."""
         worst = tuple(Endpoint(**entry) for entry in data["endpoints"])
         return cls(**{**data, "path": TimingPath(**data["path"]), "endpoints": worst})
@@ -267,7 +267,7 @@ def place(
     manifest: Path = MANIFEST,
     use_cache: bool = True,
     note: Callable[[str], object] = _silent,
-) -> Placement:
+) -> PlaceRouteResult:
     """Place and route one configuration with one seed.
 
     Args:
@@ -308,7 +308,7 @@ def place(
             seconds = time.perf_counter() - started
             report = json.loads((work / "report.json").read_text(encoding="utf-8"))
             owners = Owners.of_netlist(json.loads(design.read_text(encoding="utf-8")))
-            found = Placement(
+            found = PlaceRouteResult(
                 config=hw.name,
                 device=ECP5_DEVICES[conditions.device].name,
                 speed=conditions.speed,
@@ -324,11 +324,11 @@ def place(
     return found
 
 
-def _read(result: Path, name: str) -> Placement | None:
+def _read(result: Path, name: str) -> PlaceRouteResult | None:
     """A stored result under the asking configuration's name; None when there is no whole one."""
     try:
         data = json.loads(result.read_text(encoding="utf-8"))
-        return Placement.from_mapping({**data, "config": name})
+        return PlaceRouteResult.from_mapping({**data, "config": name})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -365,7 +365,7 @@ def _run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], objec
 
 
 def _measures(report: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
-    """Clock, resources and paths of nextpnr's report, as fields of `Placement`."""
+    """Clock, resources and paths of nextpnr's report, as fields of `PlaceRouteResult`."""
     clocks = report["fmax"]
     if len(clocks) != 1:
         raise BuildError("nextpnr must find one clock", value=", ".join(clocks) or "none")
@@ -385,7 +385,7 @@ def _measures(report: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
     }
 
 
-def describe(placements: Sequence[Placement]) -> str:
+def describe(placements: Sequence[PlaceRouteResult]) -> str:
     """The seeds of one configuration as text: clock, resources, and the slowest path of each."""
     first = placements[0]
     clocks = sorted(found.fmax_mhz for found in placements)
@@ -450,7 +450,9 @@ def override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
     return hw.with_(name=f"{hw.name},{label}", **values)
 
 
-def conditions_of(placements: Sequence[Placement], manifest: Path = MANIFEST) -> dict[str, Any]:
+def conditions_of(
+    placements: Sequence[PlaceRouteResult], manifest: Path = MANIFEST
+) -> dict[str, Any]:
     """What the seeds of one configuration hold under; ``manifest`` is what was placed."""
     first = placements[0]
     return {
@@ -464,7 +466,7 @@ def conditions_of(placements: Sequence[Placement], manifest: Path = MANIFEST) ->
     }
 
 
-def summary_of(placements: Sequence[Placement]) -> dict[str, float]:
+def summary_of(placements: Sequence[PlaceRouteResult]) -> dict[str, float]:
     """Median, lowest and highest clock of the seeds, in MHz."""
     clocks = [found.fmax_mhz for found in placements]
     return {

@@ -17,7 +17,7 @@ from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.device import AGREED, Twin
-from tilewright.sim.twin.first_difference import first_divergence
+from tilewright.sim.twin.first_difference import first_difference
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.rtl_variant import rtl_manifest, variant_digest
@@ -64,7 +64,7 @@ def require_agreement(hw: HwConfig, memory: MemoryModel) -> None:
                 raise TwinDisagreesError(
                     f"the twin counts otherwise than this RTL on {hw.name}: random program "
                     f"{number}, {name} {measured[name]:,} on the RTL, {predicted[name]:,} on the "
-                    f"twin; {first_divergence(device, twin, program, image)}",
+                    f"twin; {first_difference(device, twin, program, image)}",
                     field=str(rtl_manifest()),
                     remedy="measure on the RTL alone: tune --screen none, sim without --device",
                 )

@@ -18,7 +18,7 @@ CHECKPOINTS: Final = 64
 """Instructions that are looked at first; then all since the last one that agreed."""
 
 
-def first_divergence(device: VerilatorDevice, twin: Twin, program: Program, memory: Bytes) -> str:
+def first_difference(device: VerilatorDevice, twin: Twin, program: Program, memory: Bytes) -> str:
     """Name the first instruction, in time, that the RTL retires earlier or later than the twin.
 
     Every probe runs the RTL from the start, two for each instruction that is looked at: use it on

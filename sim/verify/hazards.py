@@ -61,7 +61,7 @@ _MASKS: Final = tuple(tuple(u for u in Unit if mask >> u & 1) for mask in range(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaceReport:
+class HazardReport:
     """What a race-free program was found to contain.
 
     Attributes:
@@ -75,7 +75,7 @@ class RaceReport:
     unused_tokens: int
 
 
-def check_races(hw: HwConfig, program: Program, memory: Bytes | None = None) -> RaceReport:
+def check_hazards(hw: HwConfig, program: Program, memory: Bytes | None = None) -> HazardReport:
     """Refuse a program whose result depends on the relative speed of the units.
 
     Args:
@@ -178,9 +178,9 @@ class _Checker:
         insn = program.regions["insn"]
         self._insn = range(insn.offset, insn.offset + len(program.instructions))
 
-    def report(self, instructions: int) -> RaceReport:
+    def report(self, instructions: int) -> HazardReport:
         """Totals so far."""
-        return RaceReport(
+        return HazardReport(
             instructions=instructions,
             tokens=self._tokens,
             unused_tokens=sum(len(queue) for queue in self._in_flight.values()),

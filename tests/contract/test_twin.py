@@ -23,7 +23,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin, TwinDevice
-from tilewright.sim.twin.first_difference import first_divergence
+from tilewright.sim.twin.first_difference import first_difference
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
@@ -53,7 +53,7 @@ def check(device: VerilatorDevice, twin: Twin, program: Program, image: np.ndarr
     actual = twin.counters(program).values
     if actual != expected:
         wrong = {n: (expected[n], actual[n]) for n in expected if expected[n] != actual[n]}
-        place = first_divergence(device, twin, program, image)
+        place = first_difference(device, twin, program, image)
         facts = where(hw=device.hw.parameters(), memory=device.memory, rtl_and_twin=wrong)
         pytest.fail(f"{place}; {facts}")
 
@@ -137,11 +137,11 @@ def test_the_twin_device_returns_the_memory_image_too() -> None:
 
 def test_the_divergence_names_the_first_instruction_that_differs() -> None:
     """A twin of another configuration must be told apart, at the right instruction."""
-    program, image = random_program(TINY, generator("twin divergence"), instructions=60)
+    program, image = random_program(TINY, generator("first difference"), instructions=60)
     device = VerilatorDevice(TINY, IDEAL)
-    assert "no instruction" in first_divergence(device, Twin(TINY, IDEAL), program, image)
+    assert "no instruction" in first_difference(device, Twin(TINY, IDEAL), program, image)
     slower = replace(IDEAL, read_latency=IDEAL.read_latency + 1)
-    text = first_divergence(device, Twin(TINY, slower), program, image)
+    text = first_difference(device, Twin(TINY, slower), program, image)
     assert program.executed()
     assert text.startswith("instruction 0 ")
     device.close()

@@ -19,8 +19,8 @@ from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.device import Twin
-from tilewright.sim.twin.first_difference import first_divergence
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.twin.first_difference import first_difference
+from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.device_contract import COUNTED
@@ -107,7 +107,7 @@ def test_random_pools_are_bit_exact_and_free_of_races(number: int) -> None:
         assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors)), facts
         assert result.counters["bytes_read"] == low.bytes_read, facts
         assert result.counters["bytes_written"] == low.bytes_written, facts
-        check_races(hw, low.program)
+        check_hazards(hw, low.program)
 
 
 def check_on_rtl(device: VerilatorDevice, rng: np.random.Generator, *, counts: bool) -> None:
@@ -126,7 +126,7 @@ def check_on_rtl(device: VerilatorDevice, rng: np.random.Generator, *, counts: b
     if counts:
         twin = Twin(hw, device.memory)
         if twin.counters(low.program).values != result.counters.values:
-            pytest.fail(f"{first_divergence(device, twin, low.program, image)}; {facts}")
+            pytest.fail(f"{first_difference(device, twin, low.program, image)}; {facts}")
         twin.close()
 
 

@@ -24,7 +24,7 @@ from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 
@@ -106,7 +106,7 @@ Outcome = np.ndarray | DeviceStatusError | DeviceTimeoutError
 def outcome_of_reference(hw: HwConfig, program: Program, image: np.ndarray) -> Outcome | None:
     """Memory or error status; None where the program has no single right outcome."""
     try:
-        check_races(hw, program, image)
+        check_hazards(hw, program, image)
         return ReferenceDevice(hw).run(program, image, max_cycles=MAX_CYCLES // 4).memory
     except DeviceStatusError as error:
         return error

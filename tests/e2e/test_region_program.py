@@ -28,7 +28,7 @@ from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.network.layout import output_block
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 
@@ -100,7 +100,7 @@ def test_random_regions_on_random_configurations_equal_their_layers(number):
         operands = {w.inner: None for w in step.reads}
         if set(operands) <= set(inputs):
             image = step.program.image({name: inputs[name] for name in operands})
-            check_races(hw, step.program.program, image)
+            check_hazards(hw, step.program.program, image)
 
 
 @pytest.mark.parametrize("name", ["tiny-4x4", "edge-8x8"])

@@ -2,7 +2,7 @@
 """The truth near the optimum alone, where enumeration would take hours.
 
 Most legal schedules of a large layer are several times slower than the best one, and running them
-to their end is what an enumeration spends its time on. A sieve stops each as soon as it has taken
+to their end is what an enumeration spends its time on. This one stops each as soon as it has taken
 longer than a limit. What was stopped keeps a *floor*: it takes more cycles than that. A schedule
 that somebody asks for is run to its end then, and remembered.
 
@@ -39,7 +39,7 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 Bools = npt.NDArray[np.bool_]
 
 
-class Sieve:
+class BoundedLandscape:
     """A landscape that is measured as far as somebody needs it.
 
     Args:

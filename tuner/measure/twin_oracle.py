@@ -2,7 +2,7 @@
 """`TwinOracle`: measures batches on the twin in this process, lowering included, on threads.
 
 A trial takes about a millisecond, less than its way to a worker process would. The counters are
-those of the RTL; there is no data, so what wins here is confirmed on the RTL (`ladder`).
+those of the RTL; there is no data, so what wins here is confirmed on the RTL.
 """
 
 from __future__ import annotations

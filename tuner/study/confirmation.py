@@ -21,7 +21,7 @@ from tilewright.host.lowering import lower
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.sim.twin.device import Twin
-from tilewright.sim.twin.first_difference import first_divergence
+from tilewright.sim.twin.first_difference import first_difference
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.measure.measurement import Measurement, Status
 from tilewright.tuner.measure.oracle import golden
@@ -101,7 +101,7 @@ def confirm(session: Session, screened: StudyResult, chosen: Sequence[Finalist])
     """Measure the finalists, and compare every counter with the twin's.
 
     Raises:
-        StudyError: the fidelity and the twin differ; the first divergence is named.
+        StudyError: the fidelity and the twin differ; the first difference is named.
     """
     for config in screened.configs:
         hw = HwConfig(**config.hw)
@@ -135,13 +135,13 @@ def require_equal(finalist: Finalist, answer: Measurement, settings: StudySettin
     raise StudyError(
         f"{answer.fidelity} and twin must count alike, but {proposal.task.name} on "
         f"{proposal.hw.name} with {proposal.schedule.to_mapping()} has {'; '.join(differing[:4])}; "
-        f"{divergence(proposal, settings)}",
+        f"{first_difference_of(proposal, settings)}",
         field="fidelity",
         remedy="this is a defect of Tilewright: report it with this line; --screen none avoids it",
     )
 
 
-def divergence(proposal: Proposal, settings: StudySettings) -> str:
+def first_difference_of(proposal: Proposal, settings: StudySettings) -> str:
     """The first instruction that retires in another cycle on the RTL than on the twin."""
     try:
         lowered = lower(proposal.hw, proposal.task, proposal.schedule)
@@ -149,11 +149,11 @@ def divergence(proposal: Proposal, settings: StudySettings) -> str:
         device = VerilatorDevice(proposal.hw, settings.memory)
         try:
             twin = Twin(proposal.hw, settings.memory)
-            return first_divergence(device, twin, lowered.program, image)
+            return first_difference(device, twin, lowered.program, image)
         finally:
             device.close()
     except TilewrightError as error:
-        return f"the first divergence is not known ({error})"
+        return f"the first difference is not known ({error})"
 
 
 class ScreeningListener:

@@ -37,7 +37,7 @@ class ObjectiveName(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class TaskCost:
     """One task's share of a network.
 
     Attributes:
@@ -110,7 +110,7 @@ class Objective:
             return cycles * (1 + STATIC_CYCLE_PJ * cycles / least_energy_pj(task))
         return cycles * self.weight(hw)
 
-    def network(self, hw: HwConfig, parts: Sequence[Part]) -> float:
+    def network(self, hw: HwConfig, parts: Sequence[TaskCost]) -> float:
         """Value of a network on one configuration."""
         cycles = sum(part.cycles * part.task.count for part in parts)
         if self.name is ObjectiveName.EDP:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ScheduleBook`: the schedule of every layer of a network on one configuration.
+"""`ScheduleLookup`: the schedule of every layer of a network on one configuration.
 
 What a store has measured comes first. A workload that it does not know is searched for on the
 twin with a few measurements of the default tuner, which learns across the layers.
@@ -49,7 +49,7 @@ class Entry:
     """A workload's schedule.
 
     Attributes:
-        schedule: legal on the book's configuration.
+        schedule: legal on the lookup's configuration.
         origin: where it comes from.
         cycles: of the workload alone, on the twin or as stored; None if it was not measured.
     """
@@ -59,7 +59,7 @@ class Entry:
     cycles: int | None
 
 
-class ScheduleBook:
+class ScheduleLookup:
     """Schedules of workloads on one configuration and memory.
 
     Args:
@@ -118,7 +118,7 @@ class ScheduleBook:
             self._oracle.close()
             self._oracle = None
 
-    def __enter__(self) -> ScheduleBook:
+    def __enter__(self) -> ScheduleLookup:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -83,8 +83,8 @@ class StudySettings:
         objective: what is minimised.
         batch: measurements of one task between two decisions of the allocator.
         screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
-            (`ladder`): the cost track. ``none``: the oracle measures everything, as the black-box
-            and grey-box tracks demand.
+            (`study.confirmation`): the cost track. ``none``: the oracle measures everything, as
+            the black-box and grey-box tracks demand.
         without: parts of the tuner (`Tuner.ablations`) that are switched off.
         warm_start: trials of earlier studies to begin with; None: none.
         rtl: digest of the user's RTL that is built in place of Tilewright's; empty: ours.

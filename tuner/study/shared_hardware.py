@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode *shared*: one configuration for the network, a schedule for each task on it.
 
-The outer search is a race of configurations in rungs (successive halving: Jamieson and Talwalkar,
-AISTATS 2016): each gets an equal slice of measurements, the better half of those on which *every*
+The outer search is successive halving of configurations (Jamieson and Talwalkar, AISTATS 2016):
+in each rung, each gets an equal slice of measurements, the better half of those on which *every*
 task has a valid measurement goes on. A configuration whose network bound is no better than the
 incumbent network cannot win and is neither built nor continued. Inside a configuration an allocator
 says which task gets the next measurements, and an improvement is suggested at once to the tasks of
@@ -35,8 +35,8 @@ TRIALS_PER_TASK: Final = 2
 
 
 @dataclass(kw_only=True)
-class Arm:
-    """One configuration in the race.
+class Candidate:
+    """One configuration in the search.
 
     Attributes:
         hw: the configuration.
@@ -58,7 +58,7 @@ class Arm:
 
 
 def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
-    """Spend the session's budget on the race.
+    """Spend the session's budget on configurations.
 
     Args:
         session: measures, counts and stores.
@@ -67,41 +67,43 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
     settings = session.settings
     tasks = len(settings.tasks)
     affordable = int(settings.budget * FIRST_RUNG_SHARE) // (TRIALS_PER_TASK * tasks)
-    racing = list(configs[: max(1, affordable)])
-    if len(racing) < len(configs):
+    tried = list(configs[: max(1, affordable)])
+    if len(tried) < len(configs):
         session.note(
-            f"a budget of {settings.budget} serves {len(racing)} of {len(configs)} configurations"
+            f"a budget of {settings.budget} serves {len(tried)} of {len(configs)} configurations"
         )
-    if len(racing) == 1:
+    if len(tried) == 1:
         share = settings.budget
     else:
-        share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(racing))
-    arms = _first_rung(session, racing, share, TunerFactory(session))
-    while arms and session.left:
-        arms = _survivors(arms)
-        share = session.left if len(arms) == 1 else max(1, session.left // 2 // len(arms))
+        share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(tried))
+    candidates = _first_rung(session, tried, share, TunerFactory(session))
+    while candidates and session.left:
+        candidates = _survivors(candidates)
+        share = (
+            session.left if len(candidates) == 1 else max(1, session.left // 2 // len(candidates))
+        )
         before = session.left
-        for arm in arms:
-            arm.tasks.advance(min(share, session.left))
+        for candidate in candidates:
+            candidate.tasks.advance(min(share, session.left))
         if session.left == before:
-            if len(arms) == 1:
-                session.note(f"{arms[0].hw.name}: every schedule of the space is measured")
+            if len(candidates) == 1:
+                session.note(f"{candidates[0].hw.name}: every schedule of the space is measured")
                 break
-            arms = arms[:1]
+            candidates = candidates[:1]
 
 
 def _first_rung(
     session: Session, configs: Sequence[HwConfig], share: int, factory: TunerFactory
-) -> list[Arm]:
+) -> list[Candidate]:
     """Give each configuration its first slice.
 
     Where a prior ranks the configurations, the base, which then is not the most promising one
     for being first, gets its untuned schedules alone until it survives.
     """
-    arms: list[Arm] = []
+    candidates: list[Candidate] = []
     ranked = session.rules.schedule_prior is not None and len(configs) > 1
     for position, hw in enumerate(configs):
-        incumbent = _best(arms)
+        incumbent = _best(candidates)
         if incumbent is not None and session.network_value_bound(hw) >= incumbent:
             _prune(session, hw, incumbent)
             continue
@@ -111,31 +113,34 @@ def _first_rung(
         session.prepare(hw)
         if position + 1 < len(configs):
             session.prepare(configs[position + 1])
-        arm = _arm(session, hw, arms, factory, number=position)
+        candidate = _candidate(session, hw, candidates, factory, number=position)
         slice_ = len(session.settings.tasks) if ranked and position == 0 else share
-        arm.tasks.advance(min(slice_, session.left))
-        if arm.network is None:
-            missing = [s.task.name for s in arm.tasks.searches if s.best is None]
+        candidate.tasks.advance(min(slice_, session.left))
+        if candidate.network is None:
+            missing = [s.task.name for s in candidate.tasks.searches if s.best is None]
             reason = f"no valid measurement of {', '.join(missing)}"
             session.record_config(hw, "incomplete", reason)
             session.note(f"{hw.name}: {reason}")
-        arms.append(arm)
-    return arms
+        candidates.append(candidate)
+    return candidates
 
 
-def _survivors(arms: list[Arm]) -> list[Arm]:
+def _survivors(candidates: list[Candidate]) -> list[Candidate]:
     """The better half, best first, without those whose bound rules them out."""
-    complete = [arm for arm in arms if arm.network is not None]
+    complete = [candidate for candidate in candidates if candidate.network is not None]
     if not complete:
-        return arms[:1]
-    complete.sort(key=lambda arm: arm.network or 0.0)
+        return candidates[:1]
+    complete.sort(key=lambda candidate: candidate.network or 0.0)
     incumbent = complete[0].network
     half = complete[: max(1, len(complete) // 2)]
-    return [half[0], *(arm for arm in half[1:] if incumbent is None or arm.bound < incumbent)]
+    return [
+        half[0],
+        *(candidate for candidate in half[1:] if incumbent is None or candidate.bound < incumbent),
+    ]
 
 
-def _best(arms: Sequence[Arm]) -> float | None:
-    values = [arm.network for arm in arms if arm.network is not None]
+def _best(candidates: Sequence[Candidate]) -> float | None:
+    values = [candidate.network for candidate in candidates if candidate.network is not None]
     return min(values) if values else None
 
 
@@ -146,20 +151,20 @@ def _prune(session: Session, hw: HwConfig, incumbent: float) -> None:
     session.note(f"{hw.name}: not built, {reason}")
 
 
-def _arm(
-    session: Session, hw: HwConfig, others: Sequence[Arm], factory: TunerFactory, number: int
-) -> Arm:
-    """An arm whose searches start from the untuned schedule and what is good elsewhere.
+def _candidate(
+    session: Session, hw: HwConfig, others: Sequence[Candidate], factory: TunerFactory, number: int
+) -> Candidate:
+    """A candidate whose searches start from the untuned schedule and what is good elsewhere.
 
-    That is the best of the other arms, and what the study was warm-started with. With a prior of
-    whole spaces the untuned schedule is worth a measurement on the base alone, where it is what
-    the study's result is compared with.
+    That is the best of the other candidates, and what the study was warm-started with. With a
+    prior of whole spaces the untuned schedule is worth a measurement on the base alone, where it
+    is what the study's result is compared with.
     """
     searches = [
         _search(session, hw, task, _known(session, hw, others, place), factory, (number, place))
         for place, task in enumerate(session.settings.tasks)
     ]
-    return Arm(
+    return Candidate(
         hw=hw,
         bound=session.network_value_bound(hw),
         tasks=TaskSearches(session, searches, seed=(number,), transfer=True),
@@ -167,12 +172,14 @@ def _arm(
     )
 
 
-def _known(session: Session, hw: HwConfig, others: Sequence[Arm], place: int) -> list[Schedule]:
-    """Schedules that are good for a task elsewhere: of the warm start, then of the best arm."""
+def _known(
+    session: Session, hw: HwConfig, others: Sequence[Candidate], place: int
+) -> list[Schedule]:
+    """Schedules that are good for a task elsewhere: the warm start's, then the best candidate's."""
     warm = session.settings.warm_start
     task = session.settings.tasks[place]
     found = [] if warm is None else [schedule for _, schedule in warm.schedules(task, hw)]
-    searches = [arm.tasks.searches[place] for arm in others]
+    searches = [candidate.tasks.searches[place] for candidate in others]
     measured = [s for s in searches if s.best_value is not None]
     for search in sorted(measured, key=lambda s: s.best_value or 0.0)[:1]:
         if isinstance(search.best_point, Schedule):

@@ -58,7 +58,7 @@ def run_study(
     A limit in seconds is no setting: it ends the study's course early and never changes it. The
     study is then marked as stopped, and goes on when it is run again. What a stopped screening
     found is confirmed in a study of its own, since the rest of the screening may find something
-    else (`ladder.stopped_name`).
+    else (`confirmation.stopped_name`).
 
     Args:
         name: unique in the store.

@@ -23,7 +23,7 @@ from tilewright.tuner.schedule.spaces import JointPoint
 from tilewright.tuner.schedule.task_shape import shape_of
 from tilewright.tuner.search import Candidate, Result, Tuner
 from tilewright.tuner.search.space import Index
-from tilewright.tuner.study.objective import Part
+from tilewright.tuner.study.objective import TaskCost
 from tilewright.tuner.study.session import Proposal, Session
 from tilewright.tuner.study.task_arm import task_arm
 
@@ -52,7 +52,7 @@ class TaskSearch:
     bound: float
     best_value: float | None = None
     best_point: Schedule | JointPoint | None = None
-    best: Part | None = None
+    best: TaskCost | None = None
     fewest_cycles: int | None = None
     started: bool = False
 
@@ -87,7 +87,7 @@ class TaskSearch:
             if self.best_value is None or value < self.best_value:
                 energy = energy_pj(hw, answer.counters)
                 self.best_value, self.best_point = value, candidate.point
-                self.best = Part(task=self.task, cycles=answer.cycles, energy=energy)
+                self.best = TaskCost(task=self.task, cycles=answer.cycles, energy=energy)
         self.tuner.tell([Result(index=candidate.index, value=value)])
 
     def suggest(self, point: Schedule | JointPoint) -> None:
@@ -136,7 +136,7 @@ class TaskSearches:
         self._room = 0
 
     @property
-    def parts(self) -> list[Part] | None:
+    def parts(self) -> list[TaskCost] | None:
         """The best of every task, in network order; None until each has a valid measurement."""
         parts = [search.best for search in self.searches if search.best is not None]
         return parts if len(parts) == len(self.searches) else None

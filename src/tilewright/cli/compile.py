@@ -116,7 +116,7 @@ def compile_command(
     from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
     from tilewright.tuner.store.store import Store
-    from tilewright.tuner.study.schedule_lookup import ScheduleBook
+    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
     started = time.perf_counter()
     path = output or model.with_suffix(".tw")
@@ -127,7 +127,9 @@ def compile_command(
             if store
             else None
         )
-        book = stack.enter_context(ScheduleBook(config, target.memory, budget=search, store=trials))
+        book = stack.enter_context(
+            ScheduleLookup(config, target.memory, budget=search, store=trials)
+        )
         stack.enter_context(fields_named({"percentile": "--percentile", **data_fields(source)}))
         if calibration is not None and random_calibration:
             raise UsageError(

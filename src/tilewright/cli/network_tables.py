@@ -14,11 +14,11 @@ from tilewright.host.common.printable import printable
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.machine.board import Board, MemoryModel
-    from tilewright.tuner.study.schedule_lookup import ScheduleBook
+    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 
 def print_layers(
-    compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleBook | None
+    compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleLookup | None
 ) -> None:
     """Print what each layer takes on the twin, and the sums."""
     from rich import box

@@ -25,7 +25,7 @@ from tilewright.sim.devices import CXXRTL, REFERENCE, open_simulated
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.prepare import memory_of
-from tilewright.tuner.study.schedule_lookup import SEARCH_BUDGET, ScheduleBook
+from tilewright.tuner.study.schedule_lookup import SEARCH_BUDGET, ScheduleLookup
 
 Array = npt.NDArray[Any]
 
@@ -107,7 +107,9 @@ def compile(
         trials = None
         if str(store):
             trials = stack.enter_context(Store(store_location(store, Path()), must_exist=True))
-        book = stack.enter_context(ScheduleBook(config, target.memory, budget=search, store=trials))
+        book = stack.enter_context(
+            ScheduleLookup(config, target.memory, budget=search, store=trials)
+        )
         return compile_model(
             model,
             config,

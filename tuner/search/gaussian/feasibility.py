@@ -20,7 +20,7 @@ from tilewright.tuner.search.gaussian.residual import (
     Floats,
     Observation,
     Posterior,
-    fit_shape,
+    fit_kernel_shape,
 )
 
 RECENT: Final = 256
@@ -64,6 +64,6 @@ class Feasibility:
             Observation(features=point, residual=label - share, log_cost=0.0)
             for point, label in zip(self._features[-RECENT:], valid.tolist(), strict=True)
         ]
-        process = Posterior(outcomes, [], features, fit_shape(outcomes[-FITTED:], []))
+        process = Posterior(outcomes, [], features, fit_kernel_shape(outcomes[-FITTED:], []))
         level = process.mean + share - 0.5
         return np.clip(below(level / np.sqrt(process.variance)), LEAST, 1.0)

@@ -87,7 +87,7 @@ def _best(found: list[Observation], limit: int) -> list[Observation]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class KernelShape:
     """Hyper-parameters of the kernel but the variance.
 
     Attributes:
@@ -99,7 +99,7 @@ class Shape:
     noise: float = NOISES[0]
 
 
-def fit_shape(own: list[Observation], others: list[Observation]) -> Shape:
+def fit_kernel_shape(own: list[Observation], others: list[Observation]) -> KernelShape:
     """The shape of the largest marginal likelihood on the grid.
 
     Some of the best observations decide: where the search goes, the fit must be good.
@@ -107,7 +107,7 @@ def fit_shape(own: list[Observation], others: list[Observation]) -> Shape:
     own, others = own[:FITTED], others[:FITTED]
     x, y, mine = _stacked(own, others)
     distances = _distances(x, x)
-    best = (float("-inf"), Shape())
+    best = (float("-inf"), KernelShape())
     for length in LENGTHS:
         values, vectors = np.linalg.eigh(_joined(distances, mine, mine, length))
         turned = (vectors.T @ y) ** 2
@@ -116,7 +116,9 @@ def fit_shape(own: list[Observation], others: list[Observation]) -> Shape:
             amplitude = _amplitude(float((turned / powers).sum()), len(y))
             fit = (turned / powers).sum() / amplitude + len(y) * np.log(amplitude)
             likelihood = float(-0.5 * (fit + np.log(powers).sum()))
-            best = max(best, (likelihood, Shape(length=length, noise=noise)), key=lambda b: b[0])
+            best = max(
+                best, (likelihood, KernelShape(length=length, noise=noise)), key=lambda b: b[0]
+            )
     return best[1]
 
 
@@ -154,10 +156,10 @@ class Posterior:
         own: list[Observation],
         others: list[Observation],
         points: Floats,
-        shape: Shape | None = None,
+        shape: KernelShape | None = None,
     ) -> None:
         self._points: Final = points
-        self._shape: Final = shape or Shape()
+        self._shape: Final = shape or KernelShape()
         self._variance = SPREAD**2
         self._factor: npt.NDArray[Any] = np.zeros((0, len(points)))
         self.mean: Floats = np.zeros(len(points))

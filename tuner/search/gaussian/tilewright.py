@@ -39,11 +39,11 @@ from tilewright.tuner.search.gaussian.feasibility import Feasibility
 from tilewright.tuner.search.gaussian.normal import expected_improvement
 from tilewright.tuner.search.gaussian.residual import (
     Floats,
+    KernelShape,
     Observation,
     Posterior,
     ResidualPool,
-    Shape,
-    fit_shape,
+    fit_kernel_shape,
 )
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
@@ -175,7 +175,7 @@ class TilewrightTuner(Tuner[P]):
         self._round: _Round | None = None
         self._level: float | None = None
         self._around: list[Index] = []
-        self._shape = Shape()
+        self._shape = KernelShape()
         self._fitted = 1
 
     def ask(self, n: int) -> list[Candidate[P]]:
@@ -236,7 +236,7 @@ class TilewrightTuner(Tuner[P]):
         own, others = self._shared.near(self._task, pool.features.shape[1])
         if len(own) + len(others) >= self._fitted * REFIT:
             self._fitted = len(own) + len(others)
-            self._shape = fit_shape(own, others)
+            self._shape = fit_kernel_shape(own, others)
         goal = None
         if self.best is not None and self.best.value:
             goal = math.log(self.best.value) - (self._level or 0.0)

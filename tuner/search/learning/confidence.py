@@ -43,7 +43,7 @@ class Selection(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class CandidatePool:
     """Candidates: distinct points that were not measured.
 
     Attributes:
@@ -61,10 +61,10 @@ class Pool:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def leaders(self, count: int) -> Pool:
+    def leaders(self, count: int) -> CandidatePool:
         """The points of the highest values, highest first; all when there are not so many."""
         first = np.argsort(-self.values, kind="stable")[:count]
-        return Pool(
+        return CandidatePool(
             indices=tuple(self.indices[i] for i in first),
             features=self.features[first],
             scores=self.scores[:, first],
@@ -77,7 +77,7 @@ Accept = Callable[[Index], bool]
 
 
 def select(
-    kind: Selection, pool: Pool, count: int, *, accept: Accept, rng: np.random.Generator
+    kind: Selection, pool: CandidatePool, count: int, *, accept: Accept, rng: np.random.Generator
 ) -> list[Index]:
     """Up to ``count`` points to measure, fewer only if the pool is smaller.
 
@@ -101,7 +101,7 @@ def select(
 
 
 def confidence_sampling(
-    pool: Pool, count: int, *, accept: Accept, rng: np.random.Generator
+    pool: CandidatePool, count: int, *, accept: Accept, rng: np.random.Generator
 ) -> list[Index]:
     """The points that confidence sampling measures.
 
@@ -142,13 +142,13 @@ def knob_modes(indices: Sequence[Index]) -> Index:
     return tuple(Counter(column).most_common(1)[0][0] for column in zip(*indices, strict=True))
 
 
-def _top(pool: Pool, count: int, rng: np.random.Generator) -> Sequence[int]:
+def _top(pool: CandidatePool, count: int, rng: np.random.Generator) -> Sequence[int]:
     """Those with the best scores."""
     del rng
     return [int(i) for i in np.argsort(-pool.scores.mean(axis=0), kind="stable")[:count]]
 
 
-def _clusters(pool: Pool, count: int, rng: np.random.Generator) -> Sequence[int]:
+def _clusters(pool: CandidatePool, count: int, rng: np.random.Generator) -> Sequence[int]:
     """The point closest to the centre of each of ``count`` clusters (CHAMELEON's sampler).
 
     Lloyd's iterations from centres drawn as in k-means++ (Arthur and Vassilvitskii, SODA 2007).
@@ -178,7 +178,7 @@ def _squares(points: Features, centres: Features) -> npt.NDArray[np.float64]:
     return distances
 
 
-def _thompson(pool: Pool, count: int, rng: np.random.Generator) -> Sequence[int]:
+def _thompson(pool: CandidatePool, count: int, rng: np.random.Generator) -> Sequence[int]:
     """The favourite of a random member of the ensemble, ``count`` times, without repetition."""
     scores = pool.scores.copy()
     chosen: list[int] = []

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Final, TypeVar, cast
 
 from tilewright.tuner.search.features import FeatureEncoder, Features
-from tilewright.tuner.search.learning.confidence import Pool, Selection, select
+from tilewright.tuner.search.learning.confidence import CandidatePool, Selection, select
 from tilewright.tuner.search.learning.surrogate import Scores, Surrogate
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.torch_threads import one_thread
@@ -116,7 +116,7 @@ class PlannedTuner(Tuner[P]):
             return
         features = self._encoder.encode(fresh)
         scores = self._surrogate.member_scores(fresh)
-        pool = Pool(
+        pool = CandidatePool(
             indices=fresh,
             features=features,
             scores=scores,
@@ -124,7 +124,7 @@ class PlannedTuner(Tuner[P]):
         )
         self._plan = deque(self._chosen(pool))
 
-    def _chosen(self, pool: Pool) -> list[Index]:
+    def _chosen(self, pool: CandidatePool) -> list[Index]:
         """The next points to measure, of the candidates that were visited."""
         return select(self._selection, pool, self._batch, accept=self.is_new, rng=self.rng)
 

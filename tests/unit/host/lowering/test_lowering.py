@@ -22,7 +22,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 PYNQ = load_hwconfig("pynq-16x16")
@@ -82,7 +82,7 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors))
     counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
     assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
-    check_races(hw, low.program)
+    check_hazards(hw, low.program)
     return low
 
 

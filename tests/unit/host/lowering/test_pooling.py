@@ -22,7 +22,7 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.native_lowering import NativeLowering
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 PYNQ = load_hwconfig("pynq-16x16")
@@ -95,7 +95,7 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     assert result.counters["vector_tiles"] * parts >= least.vector_cycles
     assert low.bytes_read >= least.read_bytes
     assert low.bytes_written >= least.write_bytes
-    check_races(hw, low.program)
+    check_hazards(hw, low.program)
     return low
 
 

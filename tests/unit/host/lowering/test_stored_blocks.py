@@ -21,7 +21,7 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 
 ROOMY = load_hwconfig("tiny-4x4").with_(
     inp_bytes=1 << 16, wgt_bytes=1 << 18, acc_bytes=1 << 17, out_bytes=1 << 16,
@@ -94,7 +94,7 @@ def run(low: LoweredLayer, image: np.ndarray) -> np.ndarray:
     counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
     assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
     assert low.macs_tiles == geometry(low.hw, low.workload).mac_tiles
-    check_races(low.hw, low.program)
+    check_hazards(low.hw, low.program)
     return result.memory
 
 

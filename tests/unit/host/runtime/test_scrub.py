@@ -11,7 +11,7 @@ from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.scrub import scrub, scrub_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.testing.residue import dirt
 
@@ -33,7 +33,7 @@ def check(hw):
     for memory in Memory:
         assert device.written(memory).all(), f"{memory.name} of {where(hw=hw.parameters())}"
         assert not np.count_nonzero(device.scratchpad(memory))
-    check_races(hw, program, program.image())
+    check_hazards(hw, program, program.image())
 
 
 @pytest.mark.parametrize("name", named_configs())

@@ -19,7 +19,7 @@ from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, Ve
 from tilewright.host.machine.program import Program
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 
@@ -66,7 +66,7 @@ def any_config(draw: st.DrawFn) -> HwConfig:
 def test_program_is_legal_and_race_free_on_any_configuration(hw: HwConfig, seed: int) -> None:
     program, memory = random_program(hw, np.random.default_rng(seed), instructions=25)
     result = ReferenceDevice(hw, strict=True).run(program, memory)
-    report = check_races(hw, program, memory)
+    report = check_hazards(hw, program, memory)
     assert report.instructions == len(program.executed()) + 1
     assert report.unused_tokens == 0
     assert result.counters["bytes_written"] > 0

@@ -16,7 +16,7 @@ from tilewright.host.machine.isa import UNIT_OF, Instruction, Memory, Opcode, Un
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
-from tilewright.sim.verify.hazards import check_races
+from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 DATA = 4096
@@ -106,7 +106,7 @@ def test_chain_of_tokens_orders_load_gemm_vector_store() -> None:
         store(0, pop=V, push=L),
         load(Memory.INP, 0, pop=S),
     )
-    report = check_races(TINY, program)
+    report = check_hazards(TINY, program)
     assert report.instructions == 9
     assert report.tokens == 4
     assert report.unused_tokens == 0
@@ -136,44 +136,44 @@ def test_missing_token_is_found_and_both_instructions_are_named(
     steps: tuple[Step, ...], pair: str
 ) -> None:
     with pytest.raises(ProgramError, match=f"which instruction {pair} ") as caught:
-        check_races(TINY, assemble(*steps))
+        check_hazards(TINY, assemble(*steps))
     assert caught.value.field == f"instruction {len(steps) - 1}"
 
 
 def test_neighbouring_tiles_and_bytes_do_not_conflict() -> None:
-    check_races(TINY, assemble(requant(4, 0), store(5)))
-    check_races(TINY, assemble(store(4, DATA + 4), load(Memory.INP, 0, DATA + 8)))
-    check_races(TINY, assemble(load(Memory.WGT, 0, DATA), store(4, DATA + 16)))
+    check_hazards(TINY, assemble(requant(4, 0), store(5)))
+    check_hazards(TINY, assemble(store(4, DATA + 4), load(Memory.INP, 0, DATA + 8)))
+    check_hazards(TINY, assemble(load(Memory.WGT, 0, DATA), store(4, DATA + 16)))
 
 
 def test_token_of_an_earlier_instruction_does_not_order_a_later_one() -> None:
     with pytest.raises(ProgramError, match="which instruction 1 "):
-        check_races(TINY, assemble(requant(4, 0, push=S), requant(5, 0), store(5, pop=V)))
+        check_hazards(TINY, assemble(requant(4, 0, push=S), requant(5, 0), store(5, pop=V)))
 
 
 def test_tokens_are_matched_in_order_of_their_pushes() -> None:
     """The first pop takes the first push, though the second was meant."""
     steps = [requant(4, 0, push=S), requant(5, 0, push=S), store(5, pop=V), store(4, pop=V)]
     with pytest.raises(ProgramError, match="which instruction 1 "):
-        check_races(TINY, assemble(*steps))
-    check_races(TINY, assemble(steps[0], steps[1], steps[3], steps[2]))
+        check_hazards(TINY, assemble(*steps))
+    check_hazards(TINY, assemble(steps[0], steps[1], steps[3], steps[2]))
 
 
 def test_pop_without_an_earlier_push_is_refused() -> None:
     with pytest.raises(ProgramError, match=r"instruction 0.*no earlier instruction pushed"):
-        check_races(TINY, assemble(store(0, pop=V), requant(0, 0, push=S)))
+        check_hazards(TINY, assemble(store(0, pop=V), requant(0, 0, push=S)))
 
 
 def test_store_into_the_instruction_stream_is_refused() -> None:
     program = assemble(store(0, 0))
     offset = program.regions["insn"].offset
     with pytest.raises(ProgramError, match="fetched ahead"):
-        check_races(TINY, assemble(store(0, offset)))
+        check_hazards(TINY, assemble(store(0, offset)))
 
 
 def test_micro_ops_that_the_program_stored_are_refused() -> None:
     with pytest.raises(ProgramError, match="micro-ops"):
-        check_races(TINY, assemble(store(0, 0, push=L), load(Memory.UOP, 0, pop=S)))
+        check_hazards(TINY, assemble(store(0, 0, push=L), load(Memory.UOP, 0, pop=S)))
 
 
 def test_missing_finish_is_a_status_error() -> None:
@@ -182,7 +182,7 @@ def test_missing_finish_is_a_status_error() -> None:
     insn = program.regions["insn"].offset
     memory[insn + 32 : insn + 64] = memory[insn : insn + 32]
     with pytest.raises(DeviceStatusError) as caught:
-        check_races(TINY, program, memory)
+        check_hazards(TINY, program, memory)
     assert caught.value.code == ErrorCode.NO_FINISH
 
 
@@ -272,9 +272,9 @@ def step_lists(draw: st.DrawFn) -> list[Step]:
 def test_verdict_equals_brute_force(steps: list[Step]) -> None:
     if has_race(steps):
         with pytest.raises(ProgramError, match="without a token"):
-            check_races(TINY, assemble(*steps))
+            check_hazards(TINY, assemble(*steps))
     else:
-        check_races(TINY, assemble(*steps))
+        check_hazards(TINY, assemble(*steps))
 
 
 def test_twenty_thousand_instructions_are_checked() -> None:
@@ -289,8 +289,8 @@ def test_twenty_thousand_instructions_are_checked() -> None:
             store(slot, DATA + 2048, pop=V, push=V),
             load(Memory.RES, slot),
         ]
-    report = check_races(TINY, assemble(*steps))
+    report = check_hazards(TINY, assemble(*steps))
     assert report.instructions == 20_004
     steps[-4][1]["pop"] = L  # the last GEMM no longer waits for the vector unit
     with pytest.raises(ProgramError, match="writes ACC tile 1"):
-        check_races(TINY, assemble(*steps))
+        check_hazards(TINY, assemble(*steps))

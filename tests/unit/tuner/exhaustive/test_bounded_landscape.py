@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sieve knows what an enumeration knows, as far as it was asked, and runs nothing twice."""
+"""A bounded landscape knows, as far as asked, what an enumeration knows; nothing runs twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.exhaustive import bounded_landscape as module
-from tilewright.tuner.exhaustive.bounded_landscape import Sieve
+from tilewright.tuner.exhaustive.bounded_landscape import BoundedLandscape
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, exhaust
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -25,13 +25,13 @@ def truth(tmp_path_factory):
     return exhaust(SPACE, MEMORY, tmp_path_factory.mktemp("truth"), identity="x").cycles
 
 
-def everything(sieve: Sieve):
-    return np.ones_like(sieve.legal)
+def everything(landscape: BoundedLandscape):
+    return np.ones_like(landscape.legal)
 
 
 @pytest.fixture
-def sieve(tmp_path):
-    return Sieve(SPACE, MEMORY, tmp_path, identity="x")
+def landscape(tmp_path):
+    return BoundedLandscape(SPACE, MEMORY, tmp_path, identity="x")
 
 
 @pytest.fixture
@@ -48,49 +48,49 @@ def runs(monkeypatch):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_is_below_a_limit_is_known_and_nothing_else(truth, sieve, workers, monkeypatch):
+def test_what_is_below_a_limit_is_known_and_nothing_else(truth, landscape, workers, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 7)
     legal = np.sort(truth[truth > 0])
     limit = int(legal[len(legal) // 4])  # a schedule takes exactly that
     progress = []
-    sieve.below(everything(sieve), limit, workers=workers,
+    landscape.below(everything(landscape), limit, workers=workers,
                 on_progress=lambda done, total: progress.append((done, total)))  # fmt: skip
-    assert (sieve.legal == (truth != ILLEGAL)).all()
-    fast = sieve.legal & (truth <= limit)
-    assert (sieve.cycles[fast] == truth[fast]).all()
-    assert (sieve.cycles[sieve.legal & ~fast] == NOT_YET).all()
-    assert (sieve.floors[sieve.legal & ~fast] == limit).all()
-    assert (sieve.cycles[~sieve.legal] == ILLEGAL).all()
+    assert (landscape.legal == (truth != ILLEGAL)).all()
+    fast = landscape.legal & (truth <= limit)
+    assert (landscape.cycles[fast] == truth[fast]).all()
+    assert (landscape.cycles[landscape.legal & ~fast] == NOT_YET).all()
+    assert (landscape.floors[landscape.legal & ~fast] == limit).all()
+    assert (landscape.cycles[~landscape.legal] == ILLEGAL).all()
     assert progress[-1] == (len(legal), len(legal))
 
 
-def test_a_schedule_that_somebody_asks_for_is_run_once(truth, sieve, runs):
-    sieve.below(everything(sieve), int(truth[truth > 0].min()))
+def test_a_schedule_that_somebody_asks_for_is_run_once(truth, landscape, runs):
+    landscape.below(everything(landscape), int(truth[truth > 0].min()))
     runs.clear()
     flat = int(truth.argmax())
-    assert sieve.measure(flat) == sieve.measure(flat) == truth[flat]
+    assert landscape.measure(flat) == landscape.measure(flat) == truth[flat]
     assert runs == [1]
 
 
-def test_another_sieve_of_the_same_files_goes_on(truth, sieve, runs, tmp_path):
+def test_another_sieve_of_the_same_files_goes_on(truth, landscape, runs, tmp_path):
     legal = np.sort(truth[truth > 0])
     low, high = int(legal[len(legal) // 4]), int(legal[len(legal) // 2])
-    sieve.below(everything(sieve), low)
+    landscape.below(everything(landscape), low)
     runs.clear()
-    other = Sieve(SPACE, MEMORY, tmp_path, identity="x")
+    other = BoundedLandscape(SPACE, MEMORY, tmp_path, identity="x")
     other.below(everything(other), low)
     assert not runs, "what is known is not run again"
     other.below(everything(other), high)
     assert sum(runs) == (legal > low).sum()
     whole = exhaust(SPACE, MEMORY, tmp_path, identity="x")
-    assert np.array_equal(whole.cycles, truth), "an enumeration finishes what a sieve began"
+    assert np.array_equal(whole.cycles, truth), "an enumeration finishes what a landscape began"
 
 
-def test_only_what_is_wanted_is_run(truth, sieve, runs):
-    wanted = np.zeros_like(sieve.legal)
-    places = np.flatnonzero(sieve.legal)[::5]
+def test_only_what_is_wanted_is_run(truth, landscape, runs):
+    wanted = np.zeros_like(landscape.legal)
+    places = np.flatnonzero(landscape.legal)[::5]
     wanted[places] = True
-    sieve.below(wanted, int(truth.max()))
+    landscape.below(wanted, int(truth.max()))
     assert sum(runs) == len(places)
-    assert (sieve.cycles[places] == truth[places]).all()
-    assert (sieve.cycles[sieve.legal & ~wanted] == NOT_YET).all()
+    assert (landscape.cycles[places] == truth[places]).all()
+    assert (landscape.cycles[landscape.legal & ~wanted] == NOT_YET).all()

@@ -120,7 +120,7 @@ def test_every_configuration_keeps_what_became_of_it(tmp_path) -> None:
 
 def test_a_counter_that_differs_ends_the_study_and_is_named(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(
-        "tilewright.tuner.study.confirmation.divergence", lambda *_: "instruction 7 (LOAD)"
+        "tilewright.tuner.study.confirmation.first_difference_of", lambda *_: "instruction 7 (LOAD)"
     )
     untuned = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
     with pytest.raises(StudyError, match=r"must count alike, .*instruction 7 \(LOAD\)"):

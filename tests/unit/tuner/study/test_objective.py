@@ -8,7 +8,7 @@ import pytest
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
 from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, Status
-from tilewright.tuner.study.objective import Objective, ObjectiveName, Part, area_share
+from tilewright.tuner.study.objective import Objective, ObjectiveName, TaskCost, area_share
 
 SMALL = BASE.with_(block_in=8, name="small")
 
@@ -27,7 +27,7 @@ def test_latency_is_cycles() -> None:
     latency = objective(ObjectiveName.LATENCY)
     assert latency.value(SMALL, TASKS[0], answer(1234)) == 1234
     assert latency.bound(SMALL, TASKS[0], 77) == 77
-    parts = [Part(task=task, cycles=100, energy=1.0) for task in TASKS]
+    parts = [TaskCost(task=task, cycles=100, energy=1.0) for task in TASKS]
     assert latency.network(SMALL, parts) == 100 * (2 + 1 + 3)
 
 
@@ -43,7 +43,10 @@ def test_edp_orders_like_cycles_times_energy() -> None:
 
 def test_edp_of_a_network_is_a_product_of_sums() -> None:
     edp = objective(ObjectiveName.EDP)
-    parts = [Part(task=TASKS[0], cycles=10, energy=5.0), Part(task=TASKS[1], cycles=7, energy=3.0)]
+    parts = [
+        TaskCost(task=TASKS[0], cycles=10, energy=5.0),
+        TaskCost(task=TASKS[1], cycles=7, energy=3.0),
+    ]
     least = 2 * least_energy_pj(TASKS[0]) + least_energy_pj(TASKS[1])
     assert edp.network(BASE, parts) == pytest.approx((2 * 10 + 7) * (2 * 5.0 + 3.0) / least)
 
@@ -78,6 +81,6 @@ def test_bounds_hold_for_every_run_of_at_least_the_bound_in_cycles(name, hw) -> 
         value = what.value(hw, task, measured)
         assert value is not None
         assert what.bound(hw, task, cycles) <= value
-        parts.append(Part(task=task, cycles=cycles + 50, energy=energy_pj(hw, counters)))
+        parts.append(TaskCost(task=task, cycles=cycles + 50, energy=energy_pj(hw, counters)))
         bounds += cycles * task.count
     assert what.network_bound(hw, TASKS, bounds) <= what.network(hw, parts)

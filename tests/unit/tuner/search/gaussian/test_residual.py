@@ -12,7 +12,7 @@ from tilewright.tuner.search.gaussian.residual import (
     Observation,
     Posterior,
     ResidualPool,
-    fit_shape,
+    fit_kernel_shape,
 )
 
 
@@ -36,11 +36,11 @@ def test_nothing_measured_means_no_correction_and_the_prior_spread() -> None:
 
 def test_goes_through_what_was_measured_and_knows_less_elsewhere() -> None:
     seen = observe(wave, GRID[::2])
-    posterior = Posterior(seen, [], GRID, fit_shape(seen, []))
+    posterior = Posterior(seen, [], GRID, fit_kernel_shape(seen, []))
     truth = np.array([wave(p) for p in GRID])
     assert posterior.mean[::2] == pytest.approx(truth[::2], abs=0.01)
     assert posterior.mean == pytest.approx(truth, abs=0.03)
-    far = Posterior(seen, [], GRID + 20, fit_shape(seen, []))
+    far = Posterior(seen, [], GRID + 20, fit_kernel_shape(seen, []))
     assert far.variance.min() > 10 * posterior.variance.max()
 
 
@@ -87,6 +87,6 @@ def test_a_pool_gives_a_task_its_own_and_the_best_of_others() -> None:
 
 def test_the_fitted_length_follows_the_roughness_of_what_was_seen() -> None:
     points = np.linspace(0, 8, 40)[:, None]
-    smooth = fit_shape(observe(lambda p: 0.1 * float(np.sin(0.3 * p[0])), points), [])
-    rough = fit_shape(observe(lambda p: 0.1 * float(np.sin(4 * p[0])), points), [])
+    smooth = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(0.3 * p[0])), points), [])
+    rough = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(4 * p[0])), points), [])
     assert smooth.length > rough.length

@@ -7,7 +7,7 @@ import pytest
 from tilewright.tuner.search.learning.confidence import (
     LEADERS,
     TEMPERATURE,
-    Pool,
+    CandidatePool,
     Selection,
     confidence_sampling,
     knob_modes,
@@ -16,8 +16,8 @@ from tilewright.tuner.search.learning.confidence import (
 )
 
 
-def pool_of(indices, values, scores=None) -> Pool:
-    return Pool(
+def pool_of(indices, values, scores=None) -> CandidatePool:
+    return CandidatePool(
         indices=tuple(indices),
         features=np.array(indices, dtype=np.float32),
         scores=np.atleast_2d(np.array(values if scores is None else scores, dtype=np.float64)),
