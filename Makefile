@@ -105,23 +105,23 @@ coverage: $(DEV_READY) ## measure line, branch, toggle and functional coverage o
 	@$(TW) verify coverage $(ARGS)
 
 bench: $(DEV_READY) ## speed of every fidelity, lowering and execution, side by side (minutes)
-	@$(BIN)/python bench/simspeed.py --json build/bench/simspeed.json $(ARGS)
-	@$(BIN)/python bench/lowering.py --json build/bench/lowering.json $(ARGS)
+	@$(TW) bench simspeed --json build/bench/simspeed.json $(ARGS)
+	@$(TW) bench lowering --json build/bench/lowering.json $(ARGS)
 
 bench-tuner: $(DEV_READY) ## the default tuner against the certified optimum, layer by layer (minutes)
-	@$(BIN)/python bench/default_tuner.py --json build/bench/default_tuner.json $(ARGS)
+	@$(TW) bench default-tuner --json build/bench/default_tuner.json $(ARGS)
 
 bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours; ARGS=--quick: minutes)
-	@$(BIN)/python bench/tuners.py --json build/bench/tuners.json --html build/bench/tuners.html $(ARGS)
+	@$(TW) bench tuners --json build/bench/tuners.json --html build/bench/tuners.html $(ARGS)
 
 bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--quick: minutes)
-	@$(BIN)/python bench/allocate.py --json build/bench/allocate.json --html build/bench/allocate.html $(ARGS)
+	@$(TW) bench allocate --json build/bench/allocate.json --html build/bench/allocate.html $(ARGS)
 
 bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
-	@$(BIN)/python bench/networks.py --json build/bench/networks.json $(ARGS)
+	@$(TW) bench networks --json build/bench/networks.json $(ARGS)
 
 bench-accuracy: $(DEV_READY) ## int8 accuracy of trained networks on real images (minutes)
-	@$(BIN)/python bench/accuracy.py --json build/bench/accuracy.json $(ARGS)
+	@$(TW) bench accuracy --json build/bench/accuracy.json $(ARGS)
 
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(TW) pnr $(HW) $(ARGS)

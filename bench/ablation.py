@@ -2,7 +2,7 @@
 """What each mechanism of the accelerator is worth: ResNet-18 C2-C11 with one of them taken away.
 
 Every figure is a count of the twin, which has the counters of the RTL to the cycle. A layer keeps
-its best schedule (of the search of bench/roofline.py on the whole accelerator) in every row:
+its best schedule (of the search of `bench.roofline` on the whole accelerator) in every row:
 
 * ``serial``: tokens let one instruction run at a time, in program order; no unit overlaps.
 * ``one thread``: no virtual threads: a tile is loaded when the one before it is done.
@@ -10,20 +10,19 @@ its best schedule (of the search of bench/roofline.py on the whole accelerator) 
 * ``4-beat bursts``: short bursts; the memory sees four times as many.
 * ``quarter of the lanes``: a vector unit of a quarter of the width.
 
-    python bench/ablation.py --json build/ablation.json
+    tilewright bench ablation
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from tilewright.bench.result import BenchResult
 from tilewright.bench.roofline import OFFLOADED, Case, measure
+from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering import legal, lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -81,34 +80,37 @@ VARIANTS = (
 )
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--hw", default="pynq-16x16")
-    parser.add_argument("--memory", default="pynq-z2")
-    parser.add_argument(
-        "--search-cycles", type=int, default=400_000_000, help="twin cycles that end a search"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    base, memory = load_hwconfig(options.hw), load_memory(options.memory)
+def run(*, hw: str, memory: str, search_cycles: int, seed: int) -> BenchResult:
+    """Count the cycles of every variant.
+
+    Args:
+        hw: configuration of the whole accelerator.
+        memory: by name.
+        search_cycles: twin cycles that end the search of a layer's schedule.
+        seed: of the search.
+
+    Raises:
+        ScheduleError: a variant does not take a layer's schedule.
+    """
+    base, timing = load_hwconfig(hw), load_memory(memory)
     network = load_network("vta-resnet18")
     tasks = [network[name] for name in OFFLOADED]
     schedules = {}
     for task in tasks:
-        case = Case(hw=base, memory=memory, network=network.name, task=task)
-        record = measure(case, options.search_cycles, 0, options.seed)
+        case = Case(hw=base, memory=timing, network=network.name, task=task)
+        record = measure(case, search_cycles, 0, seed)
         schedules[task.name] = Schedule.from_mapping(json.loads(record["schedule"]))
     records: list[dict[str, Any]] = []
+    summary: dict[str, int] = {}
     for variant in VARIANTS:
-        hw = variant.hw(base)
-        twin = Twin(hw, memory)
+        config = variant.hw(base)
+        twin = Twin(config, timing)
         for task in tasks:
             schedule = variant.schedule(schedules[task.name])
-            if not legal(hw, task, schedule).ok:
-                raise SystemExit(f"{variant.name}, {task.name}: {legal(hw, task, schedule)}")
-            counters = twin.counters(variant.program(lower(hw, task, schedule).program))
+            verdict = legal(config, task, schedule)
+            if not verdict.ok:
+                raise ScheduleError(str(verdict), field=f"{variant.name}, {task.name}")
+            counters = twin.counters(variant.program(lower(config, task, schedule).program))
             records.append(
                 {
                     "variant": variant.name,
@@ -118,30 +120,19 @@ def main() -> int:
                 }
             )
         twin.close()
-        total = sum(r["cycles"] * r["count"] for r in records if r["variant"] == variant.name)
-        whole = sum(r["cycles"] * r["count"] for r in records if r["variant"] == "whole")
-        print(f"{variant.name:22} {total:>12,} cycles  {total / whole:.3f}x", flush=True)
-    result = {
-        "records": records,
-        "summary": {
-            variant.name: sum(
-                r["cycles"] * r["count"] for r in records if r["variant"] == variant.name
-            )
-            for variant in VARIANTS
-        },
-        "conditions": {
+        summary[variant.name] = sum(
+            r["cycles"] * r["count"] for r in records if r["variant"] == variant.name
+        )
+        total = summary[variant.name]
+        print(f"{variant.name:22} {total:>12,} cycles  {total / summary['whole']:.3f}x", flush=True)
+    return BenchResult(
+        rows=records,
+        summary=summary,
+        conditions={
             "fidelity": "twin",
             "rtl": rtl_digest(),
             "hw": base.parameters(),
-            "memory": asdict(memory),
-            "schedule": f"best of {options.search_cycles} twin cycles, seed {options.seed}, kept",
+            "memory": asdict(timing),
+            "schedule": f"best of {search_cycles} twin cycles, seed {seed}, kept",
         },
-    }
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    )

@@ -6,33 +6,27 @@ integer arithmetic that defines the accelerator (`host.compiler.lower.integer`).
 runs on the RTL and on the reference device as well, and each region's result must be equal bit by
 bit.
 
-    python bench/accuracy.py --quick
-    python bench/accuracy.py --json build/bench/accuracy.json
+    tilewright bench accuracy --quick
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx.numpy_helper import to_array
-from threadpoolctl import threadpool_limits
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
 from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
+from tilewright.bench.result import BenchResult
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
@@ -73,6 +67,31 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 Array = np.ndarray[Any, Any]
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How networks are measured.
+
+    Attributes:
+        networks: of `SUBJECTS`.
+        forms: of `FORMS`.
+        hw: configuration.
+        board: clock, memory and CPU.
+        fidelity: ``rtl`` or ``dpi``: of the sample.
+        sample: images per network that run on the device, too.
+        search: measurements per layer.
+        quick: few images.
+    """
+
+    networks: Sequence[str]
+    forms: Sequence[str]
+    hw: str
+    board: str
+    fidelity: str
+    sample: int
+    search: int
+    quick: bool
 
 
 class Accelerator:
@@ -213,7 +232,7 @@ def measure(
     model: onnx.ModelProto,
     exact: Sequence[Array],
     form: str,
-    given: argparse.Namespace,
+    given: Options,
 ) -> Record:
     """One network in one form of quantisation; exits when a device is not bit-exact.
 
@@ -222,7 +241,7 @@ def measure(
         model: the float network.
         exact: outputs of the float network.
         form: of `FORMS`.
-        given: options of the command line.
+        given: how it is measured.
     """
     hw, board = load_hwconfig(given.hw), load_board(given.board)
     network = import_network(
@@ -303,60 +322,42 @@ def thinned(subject: Subject) -> Subject:
     return replace(subject, images=subject.images[::SMALL], truths=subject.truths[::SMALL])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the networks one after another; 0 when all are bit-exact."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--networks", nargs="+", choices=sorted(SUBJECTS))
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{', '.join(QUICK)} on few images, sample on dpi"
-    )
-    parser.add_argument("--hw", default="pynq-16x16")
-    parser.add_argument("--board", default="pynq-z2")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=TABLE)
-    parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
-    parser.add_argument("--sample", type=int, default=4, help="images that run on the RTL too")
-    parser.add_argument("--search", type=int, default=16, help="measurements a layer")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
-    given.fidelity = given.fidelity or ("dpi" if given.quick else "rtl")
+def run(options: Options) -> BenchResult:
+    """Measure networks one after another.
+
+    Raises:
+        DeviceError: a result is not bit-exact.
+    """
     records = []
     with threadpool_limits(1):  # more threads are slower on products as small as these
-        for name in given.networks or (QUICK if given.quick else SUBJECTS):
-            subject = thinned(SUBJECTS[name]()) if given.quick else SUBJECTS[name]()
+        for name in options.networks:
+            subject = thinned(SUBJECTS[name]()) if options.quick else SUBJECTS[name]()
             model = subject.load()
             exact = outputs_of(model, subject)
-            for form in given.forms:
-                records.append(measure(subject, model, exact, form, given))
+            for form in options.forms:
+                records.append(measure(subject, model, exact, form, options))
                 show(records[-1])
-    if given.json is not None:
-        document = {
-            "records": records,
-            "summary": {
-                form: {
-                    "points_lost": {
-                        r["network"]: r["points_lost"] for r in records if r["form"] == form
-                    },
-                    "most_points_lost": max(r["points_lost"] for r in records if r["form"] == form),
-                }
-                for form in given.forms
-            },
-            "conditions": {
-                "hw": given.hw,
-                "board": given.board,
-                "forms": {form: asdict(FORMS[form]) for form in given.forms},
-                "fidelity": given.fidelity,
-                "sample": given.sample,
-                "search": given.search,
-                "quick": given.quick,
-                "seed": SEED,
-                "packages": {name: version(name) for name in PACKAGES},
-                "rtl": rtl_digest(),
-            },
-        }
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return BenchResult(
+        rows=records,
+        summary={
+            form: {
+                "points_lost": {
+                    r["network"]: r["points_lost"] for r in records if r["form"] == form
+                },
+                "most_points_lost": max(r["points_lost"] for r in records if r["form"] == form),
+            }
+            for form in options.forms
+        },
+        conditions={
+            "hw": options.hw,
+            "board": options.board,
+            "forms": {form: asdict(FORMS[form]) for form in options.forms},
+            "fidelity": options.fidelity,
+            "sample": options.sample,
+            "search": options.search,
+            "quick": options.quick,
+            "seed": SEED,
+            "packages": {name: version(name) for name in PACKAGES},
+            "rtl": rtl_digest(),
+        },
+    )

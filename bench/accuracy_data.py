@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real images with known answers for the trained networks of `bench/accuracy.py`.
+"""Real images with known answers for the trained networks of `bench.accuracy`.
 
 Text: words of a photographed page of print (scikit-image's ``page``), located and read by hand;
 faces: scikit-image's ``lfw_subset``; what is no face: the rest of that set and parts of photographs
@@ -11,29 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
 import onnx
-from networks.digits import load_digits, train
-from networks.public import (
-    ANGLE_COLUMNS,
-    FACE_STAGES,
-    PUBLIC_NETWORKS,
-    RECOGNISER_COLUMNS,
-    TEXT_ROWS,
-    face_crop,
-    read_text,
-    recogniser_characters,
-    text_line,
-)
 from PIL import Image
-from skimage import data as photographs
+from skimage import data
 
+from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.compiler.read.torch_export import export_module
 
+clone_part("examples/networks", "networks")
+_digits = import_module("networks.digits")
+_public = import_module("networks.public")
+
 Array = np.ndarray[Any, Any]
+photographs: Any = data
+"""Functions without types."""
 Answer = int | str
 
 
@@ -137,11 +133,11 @@ class Subject:
 
 def digits() -> Subject:
     """A small classifier, trained here on scikit-learn's digits."""
-    data = load_digits()
+    data = _digits.load_digits()
     return Subject(
         name="digits",
-        source="trained here in seconds; scikit-learn's load_digits",
-        load=lambda: export_module(train(data), [data.train_images[:1]]),
+        source="trained here in seconds; scikit-learn's _digits.load_digits",
+        load=lambda: export_module(_digits.train(data), [data.train_images[:1]]),
         calibration=data.train_images[:CALIBRATION_DIGITS],
         images=data.test_images,
         truths=[int(label) for label in data.test_labels],
@@ -158,15 +154,19 @@ def angle_classifier() -> Subject:
     truths: list[Answer] = []
     for line, _, phrase in phrases():
         if line in CALIBRATION_LINES:
-            known.extend(text_line(image, ANGLE_COLUMNS) for image in both_ways(phrase))
+            known.extend(
+                _public.text_line(image, _public.ANGLE_COLUMNS) for image in both_ways(phrase)
+            )
     for line, _, phrase in phrases(SHIFTS):
         if line not in CALIBRATION_LINES:
-            images.extend(text_line(image, ANGLE_COLUMNS) for image in both_ways(phrase))
+            images.extend(
+                _public.text_line(image, _public.ANGLE_COLUMNS) for image in both_ways(phrase)
+            )
             truths.extend((0, 1))
     return Subject(
         name="angle-classifier",
         source="rapidocr-onnxruntime 1.4.4, ch_ppocr_mobile_v2.0_cls; scikit-image's page",
-        load=PUBLIC_NETWORKS["angle-classifier"].load,
+        load=_public.PUBLIC_NETWORKS["angle-classifier"].load,
         calibration=np.concatenate(known),
         images=np.concatenate(images),
         truths=truths,
@@ -178,14 +178,14 @@ def angle_classifier() -> Subject:
 
 def text_recogniser() -> Subject:
     """Phrases of the page that fit the input, and their characters; spaces do not count."""
-    characters = recogniser_characters()
+    characters = _public.recogniser_characters()
     known: list[Array] = []
     images: list[Array] = []
     truths: list[Answer] = []
     for line, text, phrase in phrases():
-        if phrase.width * TEXT_ROWS > RECOGNISER_COLUMNS * phrase.height:
+        if phrase.width * _public.TEXT_ROWS > _public.RECOGNISER_COLUMNS * phrase.height:
             continue
-        pixels = text_line(phrase, RECOGNISER_COLUMNS)
+        pixels = _public.text_line(phrase, _public.RECOGNISER_COLUMNS)
         if line in CALIBRATION_LINES:
             known.append(pixels)
         else:
@@ -194,11 +194,11 @@ def text_recogniser() -> Subject:
     return Subject(
         name="text-recogniser",
         source="rapidocr-onnxruntime 1.4.4, ch_PP-OCRv4_rec; scikit-image's page",
-        load=PUBLIC_NETWORKS["text-recogniser"].load,
+        load=_public.PUBLIC_NETWORKS["text-recogniser"].load,
         calibration=np.concatenate(known),
         images=np.concatenate(images),
         truths=truths,
-        answer=lambda result: read_text(result, characters),
+        answer=lambda result: _public.read_text(result, characters),
         credit=spelling,
         unit="characters",
     )
@@ -206,7 +206,7 @@ def text_recogniser() -> Subject:
 
 def faces(stage: str) -> Subject:
     """A stage of MTCNN on faces (1), as they are and mirrored, and on other things (0)."""
-    size = FACE_STAGES[stage].size
+    size = _public.FACE_STAGES[stage].size
     pictures = [Image.fromarray(np.uint8(np.rint(255 * a))) for a in photographs.lfw_subset()]
     half = len(pictures) // 2
     people, others = pictures[:half], pictures[half:]
@@ -217,9 +217,9 @@ def faces(stage: str) -> Subject:
     return Subject(
         name=stage,
         source=f"facenet-pytorch 2.6.0, MTCNN's {stage}; scikit-image's lfw_subset and photographs",
-        load=PUBLIC_NETWORKS[stage].load,
-        calibration=np.concatenate([face_crop(picture, size) for picture in known]),
-        images=np.concatenate([face_crop(picture, size) for picture in (*right, *wrong)]),
+        load=_public.PUBLIC_NETWORKS[stage].load,
+        calibration=np.concatenate([_public.face_crop(picture, size) for picture in known]),
+        images=np.concatenate([_public.face_crop(picture, size) for picture in (*right, *wrong)]),
         truths=[1] * len(right) + [0] * len(wrong),
         answer=most_likely,
         credit=exact,

@@ -6,23 +6,20 @@ memory. Told, without and with TLS and as their ratio: bytes per second of runs 
 result differ in every page (each run sends the memory there and back), empty messages and their
 answers per second, and connections per second, lease included.
 
-    python bench/agent.py --json build/bench/agent.json
+    tilewright bench agent
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from tilewright.bench.result import BenchResult
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program, Region
 from tilewright.host.machine.registers import COUNTERS
@@ -33,6 +30,8 @@ from tilewright.host.runtime.device import Bytes, Counters, RunResult
 
 TOKEN = b"a secret of the bench"
 HW = load_hwconfig("tiny-4x4")
+_MESSAGES = 500
+_CONNECTIONS = 30
 
 
 class ChangingDevice:
@@ -46,7 +45,7 @@ class ChangingDevice:
     def run(self, _program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
         """Every byte with its lowest bit turned."""
         counters = Counters(values={name: max_cycles for name, _ in COUNTERS})
-        return RunResult(memory=memory ^ 1, counters=counters, host_seconds=0.0)
+        return RunResult(memory=memory ^ np.uint8(1), counters=counters, host_seconds=0.0)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -82,6 +81,12 @@ def per_second(count: float, action: Callable[[], object]) -> float:
     return count / (time.perf_counter() - started)
 
 
+def repeat(count: int, action: Callable[[], None]) -> None:
+    """Do something so many times."""
+    for _ in range(count):
+        action()
+
+
 def measure(
     device: RemoteDevice, connect: Callable[[], RemoteDevice], mib: int
 ) -> dict[str, float]:
@@ -91,20 +96,22 @@ def measure(
     device.run(program, image)
     found = {
         "bytes": per_second(2.0 * image.size, lambda: device.run(program, image)),
-        "messages": per_second(500, lambda: [device.beat() for _ in range(500)]),
+        "messages": per_second(_MESSAGES, lambda: repeat(_MESSAGES, device.beat)),
     }
     device.close()
-    found["connections"] = per_second(30, lambda: [connect().close() for _ in range(30)])
+    found["connections"] = per_second(
+        _CONNECTIONS, lambda: repeat(_CONNECTIONS, lambda: connect().close())
+    )
     return found
 
 
-def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--mib", type=int, default=64, help="memory of a run")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+def run(*, mib: int, repeats: int) -> BenchResult:
+    """Measure with and without TLS.
+
+    Args:
+        mib: memory of a run.
+        repeats: samples of each figure.
+    """
     addresses, processes = {}, []
     for kind in ("plain", "tls"):
         ours, theirs = multiprocessing.Pipe()
@@ -113,32 +120,34 @@ def main() -> None:
         addresses[kind] = ours.recv()
     samples: dict[str, list[dict[str, float]]] = {kind: [] for kind in addresses}
     try:
-        for _ in range(given.repeats):
+        for _ in range(repeats):
             for kind, address in addresses.items():
 
                 def connect(address: str = address, kind: str = kind) -> RemoteDevice:
                     return RemoteDevice(address, TOKEN, wait_seconds=30, plain=kind == "plain")
 
-                samples[kind].append(measure(connect(), connect, given.mib))
+                samples[kind].append(measure(connect(), connect, mib))
     finally:
         for process in processes:
             process.terminate()
-    report: dict[str, Any] = {"mib": given.mib, "repeats": given.repeats}
+    rows = []
     for name, unit, scale in (
         ("bytes", "MB/s", 1e6), ("messages", "messages/s", 1), ("connections", "connections/s", 1),
     ):  # fmt: skip
         values = {kind: sorted(s[name] / scale for s in found) for kind, found in samples.items()}
         median = {kind: statistics.median(found) for kind, found in values.items()}
         ratio = median["plain"] / median["tls"]
-        report[name] = {"unit": unit, "samples": values, "median": median, "plain_per_tls": ratio}
+        rows.append(
+            {
+                "figure": name,
+                "unit": unit,
+                "samples": values,
+                "median": median,
+                "plain_per_tls": ratio,
+            }
+        )
         spread = ", ".join(
             f"{k} {median[k]:.0f} ({v[0]:.0f} to {v[-1]:.0f})" for k, v in values.items()
         )
         print(f"{unit}: {spread}; TLS takes {ratio:.2f} times as long")
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return BenchResult(rows=rows, conditions={"mib": mib, "repeats": repeats})

@@ -14,23 +14,21 @@ where a price grows with a task's cycles, a slot of a small task is thousands of
 
 ``--json`` is written after every network and seed and read at the start: a stopped run goes on.
 
-    python bench/allocate.py --quick
-    python bench/allocate.py --json build/allocate.json --html build/allocate.html
-    python bench/allocate.py --regime paper --prices board --json build/allocate-paper.json
-    python bench/allocate.py --quick --ablate --networks squeezenet1_0 encoder-small
+    tilewright bench allocate --quick
+    tilewright bench allocate --json build/allocate.json --html build/allocate.html
+    tilewright bench allocate --regime paper --prices board --json build/allocate-paper.json
+    tilewright bench allocate --quick --ablate --networks squeezenet1_0,encoder-small
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
 import statistics
-import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +38,11 @@ from scipy.stats import spearmanr
 from tilewright.bench.allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case, Regime
 from tilewright.bench.allocate_summary import NEAR, Row, summarise
 from tilewright.bench.allocate_trials import PRICES, Search, Tables, tasks_of
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.result_document import rows_of
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.tools.build_cache import cache_dir
 from tilewright.tuner.allocate import ALLOCATORS, Course
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
@@ -198,7 +198,7 @@ def ablate(case: Case, common: Row, beliefs: Beliefs) -> list[Row]:
     """Allocators with one thing changed, on one case."""
     courses = {}
     for variant, (name, options) in VARIANTS.items():
-        fit = {"fit": beliefs.fit} if name in BELIEVING else {}
+        fit: dict[str, Any] = {"fit": beliefs.fit} if name in BELIEVING else {}
         courses[variant] = case.run(name, **fit, **options)[0]
     oracle, paid = case.oracle()
     least = [oracle.best(max(0.0, f * case.budget - paid)).cost for f in FRACTIONS]
@@ -217,28 +217,55 @@ def ablate(case: Case, common: Row, beliefs: Beliefs) -> list[Row]:
     ]
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two networks, 3 seeds, one price")
-    parser.add_argument("--json", type=Path, help="records, summary and conditions; read to go on")
-    parser.add_argument("--html", type=Path, help="figures, one self-contained file")
-    parser.add_argument("--networks", nargs="+", metavar="NAME")
-    parser.add_argument("--seeds", type=int, help="default 30; quick 3")
-    parser.add_argument("--prices", nargs="+", choices=PRICES, metavar="NAME")
-    parser.add_argument("--hw", default="pynq-16x16")
-    parser.add_argument("--memory", default="ideal")
-    parser.add_argument("--space", default="full", choices=("full", "vta"))
-    parser.add_argument("--regime", default="study", choices=REGIMES, help="how searches are run")
-    parser.add_argument("--tuner", help="search tuner of every task; default: the regime's")
-    parser.add_argument("--trials", type=int, help="a task, in the sequential baseline; likewise")
-    parser.add_argument("--slots", type=int, help="in a task's equal share; likewise")
-    parser.add_argument("--ablate", action="store_true", help="variants of DynaTune instead")
-    parser.add_argument("--cache", type=Path, default=cache_dir() / "trials")
-    options = parser.parse_args()
-    networks = options.networks or (QUICK if options.quick else NETWORKS)
-    seeds = options.seeds or (3 if options.quick else 30)
-    prices = options.prices or (["rtl"] if options.quick else list(PRICES))
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is compared, on what.
+
+    Attributes:
+        hw: configuration.
+        memory: by name.
+        space: ``full`` or ``vta``.
+        regime: of `REGIMES`.
+        tuner: search tuner of every task; None: the regime's.
+        trials: per task in the sequential baseline; None: the regime's.
+        slots: in a task's equal share; None: the regime's.
+        ablate: variants of DynaTune instead of all allocators.
+        cache: folder of the trials.
+    """
+
+    hw: str
+    memory: str
+    space: str
+    regime: str
+    tuner: str | None
+    trials: int | None
+    slots: int | None
+    ablate: bool
+    cache: Path
+
+
+def compare_allocators(
+    options: Options,
+    networks: Sequence[str],
+    *,
+    seeds: int,
+    prices: Sequence[str],
+    known: Mapping[str, Any] | None = None,
+    keep: Callable[[BenchResult], None] | None = None,
+) -> Study:
+    """Run networks and seeds, and go on where a run was stopped.
+
+    Args:
+        options: what is compared.
+        networks: by name.
+        seeds: how many per network.
+        prices: of `PRICES`.
+        known: document of a stopped run.
+        keep: gets the result after every network and seed.
+
+    Raises:
+        ConfigError: the document was made under other conditions.
+    """
     changed = {name: getattr(options, name) for name in ("tuner", "trials", "slots")}
     regime = replace(REGIMES[options.regime], **{n: v for n, v in changed.items() if v is not None})
     conditions = {
@@ -252,32 +279,40 @@ def main() -> int:
         "prices": {name: price.source for name, price in PRICES.items()},
         "late": LATE,
     }
-    study = Study(options, regime, conditions)
+    study = Study(options, regime, conditions, known)
     beliefs = Beliefs()
     for seed in range(seeds):
         for network in networks:
             study.add(network, seed, prices, beliefs)
-            study.write()
+            study.save_trials()
+            if keep is not None:
+                keep(study.result())
         beliefs.known.clear()
-    for name, value in study.result()["summary"].items():
+    for name, value in study.result().summary.items():
         print(f"{name} = {json.dumps(value)}")
-    if options.html and not options.ablate:
-        from tilewright.bench.allocate_figures import write_figures  # noqa: PLC0415  (plotly, when asked for)
-
-        write_figures(options.html, study.result(), study.cases(networks, prices[0]))
-    return 0
+    return study
 
 
 class Study:
-    """The rows of a run, kept in a file as they come.
+    """The rows of a run, as they come.
 
     Args:
-        options: of the command line.
+        options: what is compared.
         regime: how searches are run.
-        conditions: what figures hold under; a file of other conditions is refused.
+        conditions: what figures hold under.
+        known: document of a stopped run.
+
+    Raises:
+        ConfigError: the document holds other conditions.
     """
 
-    def __init__(self, options: argparse.Namespace, regime: Regime, conditions: Row) -> None:
+    def __init__(
+        self,
+        options: Options,
+        regime: Regime,
+        conditions: Row,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
         self.options, self.regime, self.conditions = options, regime, conditions
         self.records: list[Row] = []
         self.curves: list[Row] = []
@@ -288,12 +323,15 @@ class Study:
             rules=host_rules(), folder=options.cache, identity=conditions["rtl"],
         )  # fmt: skip
         self._searches: dict[tuple[str, int], Search] = {}
-        if options.json and options.json.exists():
-            known = json.loads(options.json.read_text(encoding="utf-8"))
+        if known is not None:
             same = {k: v for k, v in known["conditions"].items() if k in conditions}
             if same != conditions:
-                sys.exit(f"{options.json} holds other conditions; give another --json")
-            self.records, self.curves = known["records"], known["curves"]
+                raise ConfigError(
+                    "the file holds rows of other conditions",
+                    field="--json",
+                    remedy="name another file",
+                )
+            self.records, self.curves = rows_of(known), known["curves"]
             self._fits = [known["conditions"]["belief_fit_seconds_median"] or 0.0]
             self._acceptance = [known["conditions"]["belief_acceptance_median"] or 0.0]
 
@@ -342,40 +380,26 @@ class Study:
                 flush=True,
             )
 
-    def result(self) -> Row:
-        """What ``--json`` holds."""
-        return {
-            "records": self.records,
-            "summary": summarise(self.records) if self.records else {},
-            "conditions": self.conditions
-            | {
+    def result(self) -> BenchResult:
+        """What there is so far."""
+        return BenchResult(
+            rows=self.records,
+            summary=summarise(self.records) if self.records else {},
+            conditions={
+                **self.conditions,
                 "belief_fit_seconds_median": _median(self._fits),
                 "belief_acceptance_median": _median(self._acceptance),
                 "cpus": os.cpu_count(),
                 "load": round(os.getloadavg()[0], 2),
                 "python": platform.python_version(),
             },
-            "curves": self.curves,
-        }
+            more={"curves": self.curves},
+        )
 
-    def write(self) -> None:
-        """Keep trials and rows."""
+    def save_trials(self) -> None:
+        """Keep the trials of the twin."""
         self._tables.save()
-        path = self.options.json
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(self.result(), indent=0) + "\n", encoding="utf-8")
-            part.replace(path)
 
 
 def _median(values: Sequence[float]) -> float | None:
     return round(statistics.median(values), 4) if values else None
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("stopped; with --json the same command goes on", file=sys.stderr)
-        sys.exit(130)

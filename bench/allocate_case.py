@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One network, seed and price of `bench/allocate.py`: what every allocator is run on."""
+"""One network, seed and price of `bench.allocate`: what every allocator is run on."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import html
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ def write_figures(path: Path, result: Mapping[str, Any], cases: Mapping[str, Any
 
     Args:
         path: HTML file.
-        result: records and curves of `bench/allocate.py`.
+        result: rows and curves of `bench.allocate`.
         cases: network to its first case: searches, arms and slot.
     """
-    rows, price = result["records"], result["records"][0]["price"]
+    rows, price = result["rows"], result["rows"][0]["price"]
     rows = [r for r in rows if r["price"] == price]
     fits = _fits(cases)
     parts = [
@@ -45,7 +45,7 @@ def write_figures(path: Path, result: Mapping[str, Any], cases: Mapping[str, Any
             _beliefs(fits),
         ),
         ("Walkers of the fits above, step by step, and their acceptance", _traces(fits)),
-        ("Where the time goes", _breakdown(result["records"])),
+        ("Where the time goes", _breakdown(result["rows"])),
         ("Cycles saved by tuning against operations of a task, count included", _flops(cases)),
         ("Final latency as a share of the untuned default", _untuned(rows)),
     ]
@@ -181,7 +181,7 @@ def _breakdown(records: Sequence[Row]) -> Any:
     }  # fmt: skip
     labels = list(dict.fromkeys((r["network"], r["price"]) for r in runs))
     figure = go.Figure()
-    parts = {
+    parts: dict[str, Callable[[Row], float]] = {
         "measuring": lambda r: r["budget_seconds"] + r["warm_up_seconds"],
         "search tuner": lambda r: search[r["network"], r["seed"], r["price"]] * r["trials"],
         "deciding (beliefs)": lambda r: r["deciding_seconds"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Medians and intervals of the rows of `bench/allocate.py`."""
+"""Medians and intervals of the rows of `bench.allocate`."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _limits(runs: Sequence[Row]) -> Row:
 
 def _by_network(runs: Sequence[Row], key: str) -> Row:
     def value(run: Row) -> float:
-        return run["final_cycles"] / run["start_cycles"] if key == "final" else run[key]
+        return float(run["final_cycles"] / run["start_cycles"] if key == "final" else run[key])
 
     found: Row = {}
     for run in runs:

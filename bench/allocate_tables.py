@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of `docs/results/dynatune.md`, from the JSON of `bench/allocate.py`.
-
-python bench/allocate_tables.py build/bench/allocate.json
-"""
+"""The tables of `docs/results/dynatune.md`, from the JSON of `tilewright bench allocate`."""
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
+
+from tilewright.host.common.result_document import rows_of
 
 Row = dict[str, Any]
 
@@ -85,7 +81,7 @@ def budgets(rows: Sequence[Row]) -> str:
     forecasts = [r for r in rows if r["what"] == "forecast"]
 
     def median(chosen: Iterable[Row], key: str) -> float:
-        return statistics.median(r[key] for r in chosen if r[key] is not None)
+        return float(statistics.median(r[key] for r in chosen if r[key] is not None))
 
     lines = []
     for network in dict.fromkeys(r["network"] for r in runs):
@@ -117,13 +113,9 @@ def budgets(rows: Sequence[Row]) -> str:
     )
 
 
-def main() -> int:
-    """Command line."""
-    if len(sys.argv) != 2:
-        print(f"usage: {sys.argv[0]} JSON", file=sys.stderr)
-        return 2
-    study = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    rows, summary = study["records"], study["summary"]
+def tables(study: Row) -> str:
+    """Every table of a document of `tilewright bench allocate`, as Markdown."""
+    rows, summary = rows_of(study), study["summary"]
     networks = summary["mean_excess"]
     seeds = {n: len({r["seed"] for r in rows if r["network"] == n}) for n in networks}
     found = [
@@ -133,9 +125,4 @@ def main() -> int:
         excesses(summary),
         budgets(rows),
     ]
-    print("\n\n".join(found))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return "\n\n".join(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials for `bench/allocate.py`: schedules measured on the twin when asked for, kept on disk.
+"""Trials for `bench.allocate`: schedules measured on the twin when asked for, kept on disk.
 
 A search is rested: what it proposes and finds depends on its seed and its own trials alone. So one
 sequence of trials for each task and seed serves every allocator, and they are compared on the same
@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tilewright.host.network.zoo import collect, load_network
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.tuner.allocate import Slot
+from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, make_tuner
@@ -112,7 +113,12 @@ class Table:
         self._lowering: NativeLowering | None = None
         self._new: list[tuple[int, int, int, int]] = []
         rows = np.fromfile(self._path, dtype=np.int64) if self._path.exists() else np.zeros(0, int)
-        self._rows = {row[0]: row[1:] for row in rows[: len(rows) // 4 * 4].reshape(-1, 4).tolist()}
+        self._rows: dict[int, tuple[int, int, int]] = {
+            flat: (cycles, ran, instructions)
+            for flat, cycles, ran, instructions in rows[: len(rows) // 4 * 4]
+            .reshape(-1, 4)
+            .tolist()
+        }
         default = rules.default_schedule(space.hw, workload)
         self.default = space.encode(default)
         self.start = self.measure(default, None)
@@ -182,8 +188,10 @@ class Search:
         if untuned:
             first = self._tuner.ask(1)
             assert first[0].index == table.default
-            self.start = self._incumbent = table.start.cycles
-            self._tuner.tell([Result(index=table.default, value=float(self.start))])
+            cycles = table.start.cycles
+            assert cycles is not None, "the untuned schedule is measured without a limit"
+            self.start, self._incumbent = cycles, float(cycles)
+            self._tuner.tell([Result(index=table.default, value=float(cycles))])
         self.trials: list[Trial] = []
         self.seconds = 0.0
         """Spent inside the search tuner."""
@@ -217,7 +225,7 @@ class Search:
         return spent, np.minimum.accumulate(np.array(best, dtype=float))[1:]
 
 
-def replay(searches: Sequence[Search], price: Price) -> Callable[[int, float], Slot]:
+def replay(searches: Sequence[Search], price: Price) -> Pull:
     """A `Pull` that reads the searches from their beginning."""
     positions = [0] * len(searches)
 
@@ -276,10 +284,12 @@ class Tables:
         folder: Path,
         identity: str,
     ) -> None:
-        self._make = lambda task: Table(
-            ScheduleSpace(task, hw, rules, kind), twin, rules, folder, identity
-        )
         twin = Twin(hw, memory)
+
+        def make(task: Workload) -> Table:
+            return Table(ScheduleSpace(task, hw, rules, kind), twin, rules, folder, identity)
+
+        self._make = make
         self._tables: dict[str, Table] = {}
 
     def of(self, task: Workload) -> Table:

@@ -5,21 +5,18 @@ The first row also compiles what all models share (Verilator's run time, the har
 show what each further configuration costs. `general` rows are the libraries that serve every
 configuration with one bus width.
 
-    python bench/builds.py --json build/bench/builds.json
+    tilewright bench builds
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
+from tilewright.bench.result import BenchResult
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.synth.synthesis import rtl_digest
@@ -52,19 +49,18 @@ def one_round(jobs: int) -> dict[tuple[str, str], float]:
     return seconds
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="1 round")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    options = parser.parse_args()
+def run(*, rounds: int, jobs: int) -> BenchResult:
+    """Time the builds.
+
+    Args:
+        rounds: builds of each model.
+        jobs: compilers at a time.
+    """
     before = os.getloadavg()[0]
-    rounds = [one_round(options.jobs) for _ in range(1 if options.quick else options.rounds)]
+    times = [one_round(jobs) for _ in range(rounds)]
     records: list[dict[str, Any]] = []
-    for key in rounds[0]:
-        seconds = sorted(each[key] for each in rounds)
+    for key in times[0]:
+        seconds = sorted(each[key] for each in times)
         record = {
             "config": key[0],
             "fidelity": key[1],
@@ -77,26 +73,20 @@ def main() -> int:
             f"{record['config']:22} {record['fidelity']:12} {record['seconds']:7.2f} s "
             f"({record['lowest']} to {record['highest']})"
         )
-    summary = {
-        f"build_seconds_{name}": record["seconds"]
-        for record in records
-        for name in CONFIGS
-        if (record["config"], record["fidelity"]) == (name, "rtl")
-    }
-    if options.json:
-        conditions = {
+    return BenchResult(
+        rows=records,
+        summary={
+            f"build_seconds_{name}": record["seconds"]
+            for record in records
+            for name in CONFIGS
+            if (record["config"], record["fidelity"]) == (name, "rtl")
+        },
+        conditions={
             "rtl": rtl_digest(),
-            "jobs": options.jobs,
-            "rounds": len(rounds),
+            "jobs": jobs,
+            "rounds": rounds,
             "load_before_after": [before, os.getloadavg()[0]],
             "verilator": find_verilator().version,
             "compiler": find_compiler().version,
-        }
-        result = {"records": records, "summary": summary, "conditions": conditions}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        },
+    )

@@ -41,7 +41,7 @@ async def layer(dut: Any) -> None:
         AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, dut.aresetn, reset_active_level=False
     )
     dut.aresetn.value = 0
-    cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, unit="ns", impl="gpi").start())
+    Clock(dut.aclk, PERIOD_NS, unit="ns", impl="gpi").start()
     for _ in range(5):
         await RisingEdge(dut.aclk)
     dut.aresetn.value = 1

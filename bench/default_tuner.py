@@ -7,23 +7,22 @@ the untuned schedule first. In space ``vta`` the best is the optimum of the exha
 prior ranks first, and of one long search. Network (``--network``): a study in shared mode on a
 board, configurations included. All cycles are those of the twin, which equal the RTL's.
 
-    python bench/default_tuner.py --space vta --json build/default_tuner.json
-    python bench/default_tuner.py --network resnet18 --budget 150
+    tilewright bench default-tuner
+    tilewright bench default-tuner --network resnet18 --budget 150
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.bench.result import BenchResult
 from tilewright.bench.roofline import OFFLOADED
 from tilewright.host.machine.board import MemoryModel, load_board, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -47,6 +46,33 @@ RULES = host_rules()
 NEVER = 10**6
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is measured.
+
+    Attributes:
+        network: studies of this network in shared mode; empty: layers alone.
+        board: of a network.
+        hw: fixed, or the base of a network.
+        memory: of layers; networks take the board's.
+        space: ``vta`` or ``full``.
+        seeds: runs of each arm.
+        budget: measurements of a run.
+        ranked: schedules of the prior that are measured in space ``full``.
+        long: measurements of the long search.
+    """
+
+    network: str
+    board: str
+    hw: str
+    memory: str
+    space: str
+    seeds: int
+    budget: int
+    ranked: int
+    long: int
 
 
 class Layer:
@@ -125,7 +151,7 @@ VARIANTS: dict[str, Make] = {
 }
 
 
-def layers(options: argparse.Namespace) -> list[Record]:
+def layers(options: Options) -> list[Record]:
     """Every variant on every layer."""
     hw, memory = load_hwconfig(options.hw), load_memory(options.memory)
     records: list[Record] = []
@@ -165,7 +191,7 @@ def _text(count: float) -> str:
     return "not reached" if count >= NEVER else f"{count:g}"
 
 
-def network(options: argparse.Namespace) -> list[Record]:
+def network(options: Options) -> list[Record]:
     """Studies in shared mode: whole, and without each part."""
     table, board = load_network(options.network), load_board(options.board)
     records: list[Record] = []
@@ -240,37 +266,18 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
     return found
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--network", help="studies of a network in shared mode, not of layers")
-    parser.add_argument("--board", default="pynq-z2")
-    parser.add_argument("--hw", default="pynq-16x16", help="fixed, or the base of a network")
-    parser.add_argument("--memory", default="ideal", help="of layers; networks take the board's")
-    parser.add_argument("--space", choices=("vta", "full"), default="vta")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--budget", type=int, default=128)
-    parser.add_argument("--ranked", type=int, default=1_000, help="of the prior, in space full")
-    parser.add_argument("--long", type=int, default=200, help="measurements of the long search")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    options = parser.parse_args()
+def run(options: Options) -> BenchResult:
+    """Measure layers, or studies of a network."""
     records = network(options) if options.network else layers(options)
-    result = {
-        "records": records,
-        "summary": summary(records),
-        "conditions": {
-            **{key: value for key, value in vars(options).items() if key != "json"},
+    found = summary(records)
+    print(json.dumps(found, indent=1))
+    return BenchResult(
+        rows=records,
+        summary=found,
+        conditions={
+            **asdict(options),
             "fidelity": "twin",
             "rtl": rtl_digest(),
             "memory_model": asdict(load_memory(options.memory)),
         },
-    }
-    print(json.dumps(result["summary"], indent=1))
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    )

@@ -8,9 +8,6 @@ and works out the figures that `docs/results/scaling.md` plans with.
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
 import math
 import multiprocessing
 import os
@@ -23,9 +20,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -115,7 +115,7 @@ def parts(hw_name: str, amounts: Amounts) -> Iterator[Record]:
             continue
         seen.add(request.workload.name)
         device = VerilatorDevice(request.hw, request.memory)
-        operands = timed(lambda r=request: golden(r.workload))
+        operands = timed(partial(golden, request.workload))
         samples: dict[str, list[float]] = {}
         for _ in range(amounts.repeats):
             started = time.perf_counter()
@@ -172,7 +172,7 @@ def executors(hw_name: str, amounts: Amounts, *, ray: bool) -> Iterator[Record]:
         executor = make(workers)
         _answer(executor, 2 * workers)
         first = time.perf_counter() - started
-        trip = timed(lambda e=executor: _answer(e, amounts.jobs)) / amounts.jobs
+        trip = timed(partial(_answer, executor, amounts.jobs)) / amounts.jobs
         oracle = DeviceOracle("rtl", executor)
         # Devices, operands and imports of the workers are there once, as in a long study.
         for _ in oracle.measure(requests[:: max(1, len(requests) // (4 * workers))]):
@@ -180,7 +180,13 @@ def executors(hw_name: str, amounts: Amounts, *, ray: bool) -> Iterator[Record]:
         inside, outside = [], []
         for _ in range(amounts.repeats):
             answers: dict[int, Measurement] = {}
-            outside.append(timed(lambda a=answers, o=oracle: a.update(o.measure(requests))))
+
+            def collect(
+                answers: dict[int, Measurement] = answers, oracle: DeviceOracle = oracle
+            ) -> None:
+                answers.update(oracle.measure(requests))
+
+            outside.append(timed(collect))
             inside.append(sum(a.host_seconds for a in answers.values()))
             if bad := [a.failure for a in answers.values() if not a.valid]:
                 raise SystemExit(f"a trial failed: {bad[0]}")
@@ -210,17 +216,18 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
         ),
     ):
         times = [
-            timed(lambda w=words: subprocess.run([sys.executable, *w], check=True,
-                                                 capture_output=True))
+            timed(
+                partial(subprocess.run, [sys.executable, *words], check=True, capture_output=True)
+            )
             for _ in range(amounts.repeats)
-        ]  # fmt: skip
+        ]
         yield {"what": "start-up", "name": name, "seconds": round(statistics.median(times), 3)}
 
 
 # -- store ------------------------------------------------------------------------------------
 
 
-@functools.cache
+@cache
 def _example() -> Request:
     hw, task = load_hwconfig("pynq-16x16"), load_network("vta-resnet18")["C8"]
     return Request(
@@ -316,10 +323,10 @@ def _size(kind: str, location: Path | str, rows: int) -> Record:
         database.write(lambda connection: connection.execute(TRIALS.insert(), rows_of_trials))
         database.close()
         look = [
-            timed(lambda n=n: store.measured(keys[n : n + 8])) for n in range(0, min(400, rows), 8)
+            timed(partial(store.measured, keys[n : n + 8])) for n in range(0, min(400, rows), 8)
         ]
         claim = [
-            timed(lambda n=n: store.claim([f"{n}-{i}" for i in range(8)], "bench", seconds=60))
+            timed(partial(store.claim, [f"{n}-{i}" for i in range(8)], "bench", seconds=60))
             for n in range(20)
         ]
         read = timed(lambda: store.trials(study.id))
@@ -348,7 +355,7 @@ def flushes_per_s(folder: Path, number: int) -> float:
 
 
 @contextmanager
-def places(url: str | None) -> Iterator[dict[str, Callable[[], Path | str]]]:
+def places(url: str) -> Iterator[dict[str, Callable[[], Path | str]]]:
     """Makers of new stores: SQLite in a folder, PostgreSQL on the tests' server or on a given one.
 
     A given server is written to in one database: only one measurement fits.
@@ -358,13 +365,11 @@ def places(url: str | None) -> Iterator[dict[str, Callable[[], Path | str]]]:
         found: dict[str, Callable[[], Path | str]] = {
             "sqlite": lambda: Path(name) / f"{next(numbers)}.sqlite"
         }
-        if url is None:
-            sys.path.insert(0, str(TESTS))
-            from support.postgres import new_database  # noqa: PLC0415  (an extra: loaded when asked for)
-
-            found["postgresql"] = new_database
-        elif url:
+        if url:
             found["postgresql"] = lambda: url
+        else:
+            server = clone_part("tests/support/postgres.py", "support.postgres")
+            found["postgresql"] = server.new_database
         yield found
 
 
@@ -395,30 +400,27 @@ def summarise(records: list[Record]) -> dict[str, float]:
     return summary
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer trials, writers and repeats")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--hw", default="pynq-16x16", help="named configuration or YAML file")
-    parser.add_argument("--no-ray", action="store_true", help="leave Ray out")
-    parser.add_argument(
-        "--postgres", metavar="URL", help="an empty database; default: the tests' own server"
-    )
-    options = parser.parse_args()
-    amounts = QUICK if options.quick else FULL
-    hw_name = options.hw
-    if options.postgres:
+def run(*, hw: str, quick: bool, ray: bool, postgres: str) -> BenchResult:
+    """Time the parts of trials.
+
+    Args:
+        hw: configuration.
+        quick: fewer trials, writers and repeats.
+        ray: time Ray, too.
+        postgres: URL of an empty database; empty: the tests' own server.
+    """
+    amounts = QUICK if quick else FULL
+    if postgres:
         amounts = replace(amounts, writers=(1,), rows=())
-    build_model(load_hwconfig(hw_name))
+    build_model(load_hwconfig(hw))
     records: list[Record] = []
-    with places(options.postgres) as found:
+    with places(postgres) as found:
         load = os.getloadavg()[0]
         flushes = flushes_per_s(Path(tempfile.gettempdir()), 100)
         for part in (
             start_up(amounts),
-            parts(hw_name, amounts),
-            executors(hw_name, amounts, ray=not options.no_ray),
+            parts(hw, amounts),
+            executors(hw, amounts, ray=ray),
             stores(amounts, found),
         ):
             for record in part:
@@ -427,26 +429,21 @@ def main() -> int:
                          record.items() if k != "what")  # fmt: skip
                 print(f"{record['what']:10} {', '.join(words)}", flush=True)
     summary = summarise(records)
-    conditions = {
-        "fidelity": "full RTL in Verilator, outputs bit-exact",
-        "rtl": rtl_identity(),
-        "hw": hw_name,
-        "cpus": os.cpu_count(),
-        "load_before": round(load, 2),
-        "python": platform.python_version(),
-        "amounts": vars(amounts),
-        "disk_flushes_per_s": round(flushes, 1),
-        "sqlite": "WAL, synchronous=FULL",
-        "postgresql": "fsync and synchronous_commit on, local socket",
-    }
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        result = {"records": records, "summary": summary, "conditions": conditions}
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for name, value in summary.items():
         print(f"{name} = {value}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return BenchResult(
+        rows=records,
+        summary=summary,
+        conditions={
+            "fidelity": "full RTL in Verilator, outputs bit-exact",
+            "rtl": rtl_identity(),
+            "hw": hw,
+            "cpus": os.cpu_count(),
+            "load_before": round(load, 2),
+            "python": platform.python_version(),
+            "amounts": vars(amounts),
+            "disk_flushes_per_s": round(flushes, 1),
+            "sqlite": "WAL, synchronous=FULL",
+            "postgresql": "fsync and synchronous_commit on, local socket",
+        },
+    )

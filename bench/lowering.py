@@ -8,25 +8,22 @@ allow, whose programs must be equal. Times are CPU seconds of this process, the 
 as a search would meet it; the median program is one of the hundred whose length is nearest to the
 median.
 
-    python bench/lowering.py --quick
-    python bench/lowering.py --json build/lowering.json
+    tilewright bench lowering --quick
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import platform
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.result import BenchResult
 from tilewright.host.lowering import lower
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
@@ -41,6 +38,25 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 LENGTH = TOTALS.index("instruction_count")
 NEAR_MEDIAN = 100
 """Programs that stand for the median one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How much is lowered.
+
+    Attributes:
+        hw: configuration.
+        sample: points per layer; 0: all.
+        seconds: of lowering in Python per layer.
+        repeat: runs of which the best counts.
+        seed: of the sample.
+    """
+
+    hw: str
+    sample: int
+    seconds: float
+    repeat: int
+    seed: int
 
 
 def cpu_seconds(work: Callable[[], object], repeat: int) -> float:
@@ -86,7 +102,7 @@ def near_median(points: Points, lengths: npt.NDArray[np.int64]) -> Points:
 
 
 def measure(
-    hw: HwConfig, task: Workload, options: argparse.Namespace, rng: np.random.Generator
+    hw: HwConfig, task: Workload, options: Options, rng: np.random.Generator
 ) -> dict[str, Any]:
     """One layer, as a flat record."""
     schedules = all_schedules(hw, task)
@@ -148,19 +164,8 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="200 points and 1 s a layer")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--hw", default="pynq-16x16")
-    parser.add_argument("--sample", type=int, default=0, help="points a layer (default: all)")
-    parser.add_argument("--seconds", type=float, default=5, help="of Python lowering a layer")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    if options.quick:
-        options.sample, options.seconds = options.sample or 200, min(options.seconds, 1)
+def run(options: Options) -> BenchResult:
+    """Lower the layers one after another."""
     hw = load_hwconfig(options.hw)
     rng = np.random.default_rng(options.seed)
     records = []
@@ -178,25 +183,20 @@ def main() -> int:
             flush=True,
         )
     summary = summarise(records)
-    conditions = {
-        "hw": hw.parameters(),
-        "space": "vta, legal points",
-        "time": f"CPU seconds of one process, best of {options.repeat}",
-        "sample_per_layer": options.sample or "all",
-        "python_seconds_per_layer": options.seconds,
-        "seed": options.seed,
-        "compiler": find_compiler().version,
-        "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
-    }
     for name, value in summary.items():
         print(f"{name} = {value:,}")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        result = {"records": records, "summary": summary, "conditions": conditions}
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return BenchResult(
+        rows=records,
+        summary=summary,
+        conditions={
+            "hw": hw.parameters(),
+            "space": "vta, legal points",
+            "time": f"CPU seconds of one process, best of {options.repeat}",
+            "sample_per_layer": options.sample or "all",
+            "python_seconds_per_layer": options.seconds,
+            "seed": options.seed,
+            "compiler": find_compiler().version,
+            "python": platform.python_version(),
+            "processor": platform.processor() or platform.machine(),
+        },
+    )

@@ -7,29 +7,23 @@ twin's cycles the RTL's. Told: cycles and bounds, what ran on the CPU, agreement
 on the same QDQ model, and where the seconds go. ``digits`` is trained on scikit-learn's digits and
 its accuracy is that of all its test images; the other networks have random weights.
 
-    python bench/networks.py --json build/bench/networks.json
-    python bench/networks.py --quick                             # digits and SqueezeNet, dpi
+    tilewright bench networks --quick
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import onnxruntime
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-
-from networks import NETWORKS, build
-from networks.digits import accuracy, load_digits, train
-
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.clone_parts import clone_part
+from tilewright.host.common.errors import DeviceError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
@@ -44,6 +38,10 @@ from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
+_examples = clone_part("examples/networks", "networks")
+_digits = import_module("networks.digits")
+
+NETWORKS = _examples.NETWORKS
 QUICK = ("digits", "squeezenet")
 SAMPLES = 4
 """Calibration inputs of a network with random weights."""
@@ -60,8 +58,8 @@ def measure(
     """One network; raises when a device and the reference differ."""
     hw, board = load_hwconfig(hw_name), load_board(board_name)
     board = replace(board, cpu=replace(board.cpu, contiguous_bytes=CONTIGUOUS_BYTES))
-    digits = load_digits() if name == "digits" else None
-    module = train(digits) if digits is not None else build(name)
+    digits = _digits.load_digits() if name == "digits" else None
+    module = _digits.train(digits) if digits is not None else _examples.build(name)
     shape = NETWORKS[name].input_shape
     rng = np.random.default_rng(0)
     samples = (
@@ -90,8 +88,8 @@ def measure(
     expected = reference.run(image)
     exact = all(np.array_equal(a, expected.outputs[n]) for n, a in run.outputs.items())
     if not exact or run.cycles != cycles:
-        raise SystemExit(
-            f"{name}: bit-exact {exact}; {fidelity} {run.cycles} cycles, twin {cycles}"
+        raise DeviceError(
+            f"bit-exact {exact}; {fidelity} {run.cycles} cycles, twin {cycles}", field=name
         )
     placed = compiled.placements
     return {
@@ -145,35 +143,37 @@ def digit_accuracy(compiled: CompiledNetwork, module: Any, digits: Any) -> Recor
         for image in digits.test_images
     ]
     return {
-        "float_accuracy": accuracy(module, digits),
+        "float_accuracy": _digits.accuracy(module, digits),
         "int8_accuracy": float((np.array(found) == digits.test_labels).mean()),
         "test_images": len(found),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the networks one after another; 0 when all are bit-exact."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--networks", nargs="+", choices=sorted(NETWORKS))
-    parser.add_argument("--quick", action="store_true", help="digits and SqueezeNet on dpi")
-    parser.add_argument("--hw", default="pynq-16x16")
-    parser.add_argument("--board", default="pynq-z2")
-    parser.add_argument("--fidelity", choices=("rtl", "dpi"), help="default: rtl; --quick: dpi")
-    parser.add_argument("--search", type=int, default=16, help="measurements a layer")
-    parser.add_argument("--keep-rounding", action="store_true")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
-    names = given.networks or (QUICK if given.quick else sorted(NETWORKS))
-    fidelity = given.fidelity or ("dpi" if given.quick else "rtl")
+def run(
+    names: Sequence[str], *, hw: str, board: str, fidelity: str, search: int, keep_rounding: bool
+) -> BenchResult:
+    """Measure networks one after another.
+
+    Args:
+        names: of `NETWORKS`.
+        hw: configuration.
+        board: clock, memory and CPU.
+        fidelity: ``rtl`` or ``dpi``.
+        search: measurements per layer.
+        keep_rounding: keep every quantisation of the models.
+
+    Raises:
+        DeviceError: a result is not bit-exact, or the twin counts other cycles.
+    """
     records = []
     for name in names:
         record = measure(
             name,
-            hw_name=given.hw,
-            board_name=given.board,
+            hw_name=hw,
+            board_name=board,
             fidelity=fidelity,
-            search=given.search,
-            keep_rounding=given.keep_rounding,
+            search=search,
+            keep_rounding=keep_rounding,
         )
         records.append(record)
         print(
@@ -192,28 +192,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ),
             flush=True,
         )
-    if given.json is not None:
-        document = {
-            "records": records,
-            "summary": {
-                "cycles": {r["network"]: r["cycles"] for r in records},
-                "milliseconds": {r["network"]: r["milliseconds"] for r in records},
-                "bit_exact": True,
-            },
-            "conditions": {
-                "hw": given.hw,
-                "board": given.board,
-                "fidelity": fidelity,
-                "search": given.search,
-                "keep_rounding": given.keep_rounding,
-                "contiguous_bytes": CONTIGUOUS_BYTES,
-                "rtl": rtl_digest(),
-            },
-        }
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return BenchResult(
+        rows=records,
+        summary={
+            "cycles": {r["network"]: r["cycles"] for r in records},
+            "milliseconds": {r["network"]: r["milliseconds"] for r in records},
+            "bit_exact": True,
+        },
+        conditions={
+            "hw": hw,
+            "board": board,
+            "fidelity": fidelity,
+            "search": search,
+            "keep_rounding": keep_rounding,
+            "contiguous_bytes": CONTIGUOUS_BYTES,
+            "rtl": rtl_digest(),
+        },
+    )

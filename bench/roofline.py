@@ -10,26 +10,25 @@ direction, whatever the width of the bus.
 
 ``--json`` is written after every record and read at the start: a stopped run goes on.
 
-    python bench/roofline.py --quick
-    python bench/roofline.py --json build/roofline.json
-    python bench/roofline.py --hw edge-8x8 --axi 64 128 --network vgg16 --memory ideal
+    tilewright bench roofline --quick
+    tilewright bench roofline --hw edge-8x8 --axi 64,128 --networks vgg16 --memory ideal
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.result_document import rows_of
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -229,7 +228,7 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
         return [r["ratio"] for r in records if select(r)]
 
     def at_base(r: dict[str, Any]) -> bool:
-        return r["hw"] == "pynq-16x16" and r["axi_data_bits"] == 64
+        return bool(r["hw"] == "pynq-16x16" and r["axi_data_bits"] == 64)
 
     summary: dict[str, float] = {}
     for memory in ("ideal", "pynq-z2"):
@@ -264,71 +263,48 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
     return summary
 
 
-def _resumed(path: Path, conditions: dict[str, Any]) -> list[dict[str, Any]]:
-    """The records of a stopped run with the same conditions."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("rtl", "search_cycles", "confirm_cycles", "seed"):
-        if stored["conditions"][name] != conditions[name]:
-            raise SystemExit(
-                f"{path}: its records were made with {name} = {stored['conditions'][name]}, "
-                f"not {conditions[name]}; choose another file"
-            )
-    records: list[dict[str, Any]] = stored["records"]
-    return records
+def run(
+    work: Sequence[Case],
+    *,
+    search_cycles: int,
+    confirm_cycles: int,
+    seed: int,
+    workers: int,
+    known: Mapping[str, Any] | None = None,
+    keep: Callable[[BenchResult], None] | None = None,
+) -> BenchResult:
+    """Search the layers, and go on where a run was stopped.
 
+    Args:
+        work: of `cases`.
+        search_cycles: twin cycles that end the search of a layer.
+        confirm_cycles: longest run on the full RTL.
+        seed: of searches and operands.
+        workers: processes.
+        known: document of a stopped run.
+        keep: gets the result after every layer.
 
-def _save(path: Path | None, result: dict[str, Any]) -> None:
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
-
-
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="ResNet-18 at pynq-16x16 only")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--hw", nargs="+", default=["edge-8x8", "pynq-16x16", "zu-32x32"])
-    parser.add_argument("--axi", nargs="+", type=int, default=[64, 128, 256], help="bus bits")
-    parser.add_argument("--memory", nargs="+", default=["ideal", "pynq-z2"])
-    parser.add_argument(
-        "--network", nargs="+", default=["vta-resnet18", "resnet18", "vgg16", "mobilenet_v2"]
-    )
-    parser.add_argument(
-        "--search-cycles", type=int, default=1_000_000_000, help="twin cycles that end a search"
-    )
-    parser.add_argument(
-        "--confirm-cycles", type=int, default=3_000_000, help="longest run on the full RTL"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    if options.quick:
-        work = cases(["pynq-16x16"], [64], ["ideal", "pynq-z2"], ["vta-resnet18"])
-    else:
-        work = cases(options.hw, options.axi, options.memory, options.network)
+    Raises:
+        ConfigError: the document was made under other conditions.
+    """
     conditions = {
         "fidelity": "twin; the best schedule on full RTL in Verilator where confirmed_on_rtl",
         "rtl": rtl_digest(),
-        "search_cycles": options.search_cycles,
-        "confirm_cycles": options.confirm_cycles,
-        "seed": options.seed,
+        "search_cycles": search_cycles,
+        "confirm_cycles": confirm_cycles,
+        "seed": seed,
         "memories": {
             f"{case.memory.name}, {case.hw.axi_data_bits}-bit bus": asdict(case.memory)
             for case in work
         },
     }
-    records: list[dict[str, Any]] = []
-    if options.json and options.json.exists():
-        records = _resumed(options.json, conditions)
-    known = {tuple(record[field] for field in KEY) for record in records}
-    work = [case for case in work if case.key not in known]
-    with ProcessPoolExecutor(options.workers) as pool:
+    records = [] if known is None else _resumed(known, conditions)
+    done = {tuple(record[field] for field in KEY) for record in records}
+    with ProcessPoolExecutor(workers) as pool:
         futures = [
-            pool.submit(measure, case, options.search_cycles, options.confirm_cycles, options.seed)
+            pool.submit(measure, case, search_cycles, confirm_cycles, seed)
             for case in work
+            if case.key not in done
         ]
         for future in as_completed(futures):
             record = future.result()
@@ -339,12 +315,26 @@ def main() -> int:
                 f"{record['bound']:>11,}  {record['ratio']:.3f}",
                 flush=True,
             )
-            result = {"records": records, "summary": summarise(records), "conditions": conditions}
-            _save(options.json, result)
-    for name, value in summarise(records).items():
+            if keep is not None:
+                keep(_result(records, conditions))
+    result = _result(records, conditions)
+    for name, value in result.summary.items():
         print(f"{name} = {value}")
-    return 0
+    return result
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _result(records: list[dict[str, Any]], conditions: Mapping[str, Any]) -> BenchResult:
+    return BenchResult(rows=records, summary=summarise(records), conditions=conditions)
+
+
+def _resumed(stored: Mapping[str, Any], conditions: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a stopped run with the same conditions."""
+    for name in ("rtl", "search_cycles", "confirm_cycles", "seed"):
+        if stored["conditions"][name] != conditions[name]:
+            raise ConfigError(
+                f"its rows were made with another {name}: {stored['conditions'][name]}",
+                field="--json",
+                value=conditions[name],
+                remedy="name another file",
+            )
+    return rows_of(stored)

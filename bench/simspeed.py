@@ -6,20 +6,16 @@ median over the rounds, with the lowest and the highest beside it. Seconds are t
 of the wall, so that other work on the machine disturbs less; ``load`` says how much there was.
 Counters must be equal, and results bit-exact where a fidelity computes any.
 
-    python bench/simspeed.py --quick
-    python bench/simspeed.py --json build/simspeed.json
+    tilewright bench simspeed --quick
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.outside import cocotb_run, plain_runs
+from tilewright.bench.result import BenchResult
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.fidelity import Fidelity
@@ -77,7 +74,8 @@ def first_schedule(hw: HwConfig, task: Workload) -> Schedule:
         seed=0,
         prior=lambda schedule: rules.predicted_cycles(hw, task, schedule, memory),
     )
-    return tuner.ask(1)[0].point
+    schedule: Schedule = tuner.ask(1)[0].point
+    return schedule
 
 
 def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity) -> Subject:
@@ -277,41 +275,41 @@ def show(record: dict[str, Any]) -> None:
     )
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="16x16 alone, 3 rounds")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--rounds", type=int, default=7, help="runs of each simulation")
-    parser.add_argument("--array", nargs="+", type=int, default=[8, 16, 32], choices=[8, 16, 32])
-    options = parser.parse_args()
-    arrays, rounds = ([16], 3) if options.quick else (options.array, options.rounds)
+def run(*, rounds: int, arrays: Sequence[int]) -> BenchResult:
+    """Time every fidelity.
+
+    Args:
+        rounds: runs of each simulation.
+        arrays: sides of the MAC arrays: 8, 16, 32.
+    """
     tasks = {task.name: task for task in load_network(NETWORK).workloads}
     records: list[dict[str, Any]] = []
     before = os.getloadavg()[0]
-    scratch = tempfile.TemporaryDirectory()
-    for array in arrays:
-        hw = load_hwconfig(CONFIGS[array])
-        subjects = [device_subject(array, hw, tasks[LAYER], each) for each in SIMULATED]
-        subjects.append(plain_subject(array, hw, tasks[LAYER], Path(scratch.name)))
-        subjects.append(twin_subject(array, hw, tasks[LAYER]))
-        if array == 16:
-            subjects.append(stepped_subject(array, hw, 2000))
-        for record in measure(subjects, rounds):
-            records.append(record)
-            show(record)
-    if 16 in arrays:
-        hw = load_hwconfig(CONFIGS[16])
-        cocotb = cocotb_record(16, hw, tasks[COCOTB_LAYER], Path(scratch.name))
-        for record in [cocotb, *twin_layers(hw, rounds), resnet18(hw), twin_spaces(hw)]:
-            records.append(record)
-            show(record)
-    scratch.cleanup()
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        for array in arrays:
+            hw = load_hwconfig(CONFIGS[array])
+            subjects = [device_subject(array, hw, tasks[LAYER], each) for each in SIMULATED]
+            subjects.append(plain_subject(array, hw, tasks[LAYER], scratch))
+            subjects.append(twin_subject(array, hw, tasks[LAYER]))
+            if array == 16:
+                subjects.append(stepped_subject(array, hw, 2000))
+            for record in measure(subjects, rounds):
+                records.append(record)
+                show(record)
+        if 16 in arrays:
+            hw = load_hwconfig(CONFIGS[16])
+            cocotb = cocotb_record(16, hw, tasks[COCOTB_LAYER], scratch)
+            for record in [cocotb, *twin_layers(hw, rounds), resnet18(hw), twin_spaces(hw)]:
+                records.append(record)
+                show(record)
     summary = summarise(records)
-    for name, value in summary.items():
-        print(f"{name} = {value}")
-    if options.json:
-        conditions = {
+    for key, value in summary.items():
+        print(f"{key} = {value}")
+    return BenchResult(
+        rows=records,
+        summary=summary,
+        conditions={
             "rtl": rtl_digest(),
             "memory": asdict(load_memory(MEMORY)),
             "rounds": rounds,
@@ -319,12 +317,5 @@ def main() -> int:
             "load_before_after": [before, os.getloadavg()[0]],
             "verilator": find_verilator().version,
             "compiler": find_compiler().version,
-        }
-        result = {"records": records, "summary": summary, "conditions": conditions}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        },
+    )

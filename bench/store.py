@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trial store under load: commits a second, and the report of a study of many trials.
 
-    python -m bench.store --trials 50000 1000000 --output store.json
+    tilewright bench store --trials 50000,1000000
 
 Each report runs in a process of its own, whose wall time and greatest memory are measured; with
 ``--postgres URL`` the same on a server. Medians of ``--repeats`` runs.
@@ -9,7 +9,6 @@ Each report runs in a process of its own, whose wall time and greatest memory ar
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import statistics
@@ -17,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from tilewright.bench.result import BenchResult
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.registers import COUNTERS
@@ -161,10 +162,13 @@ def fill(location: Path | str, trials: int) -> None:
     if rows:
         flush()
     for copy in range(1, -(-trials // first)):
-        database.write(
-            lambda connection, n=copy: connection.execute(_copied(row, first, n, trials))
-        )
+        statement = _copied(row, first, copy, trials)
+        database.write(partial(_execute, statement))
     database.close()
+
+
+def _execute(statement: sa.Insert, connection: sa.Connection) -> None:
+    connection.execute(statement)
 
 
 def _copied(study: int, first: int, number: int, trials: int) -> sa.Insert:
@@ -196,41 +200,40 @@ def report(location: Path | str, folder: Path) -> dict[str, float]:
     return dict(zip(names, map(float, done.stderr.split()[-3:]), strict=True))
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, nargs="+", default=[1000, 50_000])
-    parser.add_argument("--commits", type=int, default=2000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--postgres", default="", help="URL of an empty database.")
-    parser.add_argument("--folder", type=Path, help="Where the SQLite files lie meanwhile.")
-    parser.add_argument("--output", type=Path)
-    options = parser.parse_args()
+def run(
+    *, trials: Sequence[int], commit_count: int, repeats: int, postgres: str, folder: Path | None
+) -> BenchResult:
+    """Time a store of several sizes.
+
+    Args:
+        trials: sizes of the store.
+        commit_count: commits that are timed.
+        repeats: of which the median counts.
+        postgres: URL of an empty database; empty: SQLite.
+        folder: where the SQLite files lie meanwhile; None: the folder of temporary files.
+    """
     records: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="tilewright-bench-", dir=options.folder) as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="tilewright-bench-", dir=folder) as name:
+        place = Path(name)
 
         def note(**record: Any) -> None:
             records.append(
                 {k: round(v, 3) if isinstance(v, float) else v for k, v in record.items()}
             )
-            sys.stdout.write(f"{json.dumps(records[-1])}\n")
-            sys.stdout.flush()
+            print(json.dumps(records[-1]), flush=True)
 
-        if not options.postgres:
-            runs = [
-                commits(folder / f"c{n}.sqlite", options.commits) for n in range(options.repeats)
-            ]
+        if not postgres:
+            runs = [commits(place / f"c{n}.sqlite", commit_count) for n in range(repeats)]
             note(what="commits", **{k: statistics.median(r[k] for r in runs) for k in runs[0]})
-        for trials in options.trials:
-            location = options.postgres or folder / f"{trials}.sqlite"
+        for count in trials:
+            location = postgres or place / f"{count}.sqlite"
             started = time.perf_counter()
-            fill(location, trials)
+            fill(location, count)
             filled = time.perf_counter() - started
-            runs_of = [report(location, folder) for _ in range(options.repeats)]
+            runs_of = [report(location, place) for _ in range(repeats)]
             note(
                 what="report",
-                trials=trials,
+                trials=count,
                 **{key: statistics.median(run[key] for run in runs_of) for key in runs_of[0]},
                 fill_seconds=filled,
                 file_megabytes=(
@@ -241,9 +244,10 @@ def main() -> None:
                 location.unlink()
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         note(what="bench itself", megabytes=own)
-    if options.output is not None:
-        options.output.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return BenchResult(
+        rows=records,
+        conditions={
+            "store": "PostgreSQL" if postgres else "SQLite, WAL, synchronous=FULL",
+            "repeats": repeats,
+        },
+    )

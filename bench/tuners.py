@@ -10,13 +10,12 @@ tests, overhead and compile time. Runs are kept too: the same command goes on wh
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import platform
-import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from rich.table import Table as Text
 
 from tilewright.bench.arena.confirm import confirm
 from tilewright.bench.arena.merge import merge
-from tilewright.bench.arena.plots import write_plots
 from tilewright.bench.arena.prices import PRICES
 from tilewright.bench.arena.records import Record, records_of
 from tilewright.bench.arena.replay import ARMS, BATCH, INITIAL, Trial
@@ -41,14 +39,15 @@ from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.arena.tasks import (
     BOARD,
     KIND,
-    NETWORKS,
     TRACKS,
     drawn,
     enumeration_work,
     make_task,
     pynq_z2_choice,
 )
-from tilewright.host.common.errors import TilewrightError
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import choices
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.backends import identity_of
@@ -63,6 +62,75 @@ QUICK_LAYERS = ("C7", "C10")
 CONSOLE = Console()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Which tuners run on which tasks, and for how long.
+
+    Attributes:
+        track: of `TRACKS`.
+        networks: whose layers are tasks.
+        layers: of the networks; empty: all.
+        without: layers that are left out.
+        hard: leave easy tasks out.
+        work_limit: most points times multiply-accumulates of a task.
+        per_network: so many layers per network, drawn beforehand; None: all.
+        draw: run on so many of the tasks, drawn by their names; None: all.
+        tuners: who runs; empty: every registered one.
+        seeds: runs per tuner and task.
+        budget: measurements of a run.
+        arms: of `ARMS`.
+        noise: percent of a measurement.
+        minutes: start no run after so long.
+        confirm: winners of five seeds on the full RTL.
+        selections: seeds with which confidence sampling is compared with other selections.
+        note: what a reader must know; goes into the page.
+        workers: processes.
+        folder: of tables and runs.
+    """
+
+    track: str
+    networks: Sequence[str]
+    layers: Sequence[str]
+    without: Sequence[str]
+    hard: bool
+    work_limit: float
+    per_network: int | None
+    draw: int | None
+    tuners: Sequence[Contestant]
+    seeds: int
+    budget: int
+    arms: Sequence[str]
+    noise: Sequence[float]
+    minutes: float
+    confirm: bool
+    selections: int
+    note: str
+    workers: int
+    folder: Path
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not exist.
+
+        Raises:
+            ConfigError: a track, arm or layer.
+            WorkloadError: a network.
+        """
+        for field, given, known in (
+            ("--track", [self.track], list(TRACKS)),
+            ("--arms", self.arms, list(ARMS)),
+            (
+                "--layers, --without",
+                [*self.layers, *self.without],
+                sorted({w.name for name in self.networks for w in load_network(name).workloads}),
+            ),
+        ):
+            for name in given:
+                if name not in known:
+                    raise ConfigError(
+                        "no such name", field=field, value=name, remedy=choices(name, known)
+                    )
+
+
 def everybody() -> list[Contestant]:
     """Every registered tuner; the default tuner without its prior too, for the black-box track."""
     names = list(TUNERS)
@@ -70,7 +138,7 @@ def everybody() -> list[Contestant]:
     return [Contestant.parse(label) for label in labels]
 
 
-def enumerate_tasks(options: argparse.Namespace) -> tuple[dict[str, Table], list[Record]]:
+def enumerate_tasks(options: Options) -> tuple[dict[str, Table], list[Record]]:
     """Tables of the chosen networks and layers, enumerated where they are not on disk.
 
     Returns:
@@ -106,7 +174,7 @@ def enumerate_tasks(options: argparse.Namespace) -> tuple[dict[str, Table], list
     return {task: tables[task] for task in kept}, list(abouts.values())
 
 
-def chosen_layers(network: str, options: argparse.Namespace) -> list[Workload]:
+def chosen_layers(network: str, options: Options) -> list[Workload]:
     """The layers of a network that are enumerated: named, affordable and drawn, in this order."""
     found = {
         workload.key: workload
@@ -118,9 +186,7 @@ def chosen_layers(network: str, options: argparse.Namespace) -> list[Workload]:
     return [found[key] for key in drawn(list(found), options.per_network)]
 
 
-def run(
-    options: argparse.Namespace, tables: dict[str, Table]
-) -> tuple[list[Record], dict[str, Any]]:
+def run(options: Options, tables: dict[str, Table]) -> tuple[list[Record], dict[str, Any]]:
     """Make the runs; returns their records and what there is to say about them."""
     plan = Plan(
         tasks={task: table.task for task, table in tables.items()},
@@ -169,76 +235,22 @@ def show(summary: dict[str, Any]) -> None:
     CONSOLE.print(text)
 
 
-def parse() -> argparse.Namespace:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = lambda text: [part for part in text.split(",") if part]  # noqa: E731  (a converter)
-    parser.add_argument("--quick", action="store_true", help="two layers, five seeds, 128 trials")
-    parser.add_argument("--json", type=Path, help="write records, summary and conditions here")
-    parser.add_argument("--html", type=Path, help="write the plots here")
-    parser.add_argument("--track", choices=TRACKS, default="per-layer")
-    parser.add_argument("--networks", type=names, default=list(NETWORKS), metavar="A,B")
-    parser.add_argument("--layers", type=names, default=[], metavar="A,B", help="of the networks")
-    parser.add_argument("--without", type=names, default=[], metavar="A,B", help="not these layers")
-    parser.add_argument("--hard", action="store_true", help="leave easy tasks out")
-    parser.add_argument(
-        "--work-limit", type=float, default=float("inf"), metavar="N",
-        help="leave layers out whose points times multiply-accumulates are more",
-    )  # fmt: skip
-    parser.add_argument(
-        "--per-network", type=int, metavar="N", help="so many layers a network, drawn beforehand"
-    )
-    parser.add_argument(
-        "--draw", type=int, metavar="N", help="run on so many of the tasks, drawn by their names"
-    )
-    parser.add_argument(
-        "--tuners", type=lambda t: [Contestant.parse(n) for n in t.split()], default=None,
-        metavar="'A B:option=value C:no-prior'", help="default: every registered one",
-    )  # fmt: skip
-    parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--budget", type=int, default=1000, help="measurements of a run")
-    parser.add_argument("--arms", type=names, default=["masked"], help=f"of {','.join(ARMS)}")
-    parser.add_argument(
-        "--noise", type=lambda t: [float(n) for n in t.split(",")], default=[0.0],
-        metavar="0,1,3", help="percent of a measurement",
-    )  # fmt: skip
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="start no run after so long"
-    )
-    parser.add_argument("--confirm", action="store_true", help="winners of 5 seeds on the full RTL")
-    parser.add_argument(
-        "--selections", type=int, default=0, metavar="SEEDS",
-        help="compare confidence sampling with other selections on identical candidates, and "
-        "show one run's configurations over time before and after it",
-    )  # fmt: skip
-    parser.add_argument("--note", default="", help="what a reader must know; goes into the page")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=Path("runs/arena"), help="tables and runs")
-    options = parser.parse_args()
-    for arm in options.arms:
-        if arm not in ARMS:
-            parser.error(f"no arm {arm}: use {', '.join(ARMS)}")
-    known = {w.name for name in options.networks for w in load_network(name).workloads}
-    if unknown := sorted({*options.layers, *options.without} - known):
-        parser.error(f"no layer {', '.join(unknown)} in {', '.join(options.networks)}")
-    if options.quick:
-        options.track, options.networks, options.layers = "schedule", ["resnet18"], QUICK_LAYERS
-        options.seeds, options.budget = 5, 128
-    options.tuners = everybody() if options.tuners is None else options.tuners
-    return options
+def study(options: Options) -> tuple[BenchResult, dict[str, Any]]:
+    """Run the tuners that have not run, and collect what is there.
 
+    Returns:
+        Rows and conditions; and the study (`merge`), which plots and tables are made of.
 
-def main() -> int:
-    """Command line."""
-    options = parse()
+    Raises:
+        ConfigError: nothing was run.
+    """
     # One thread a process: two runs at a time share two cores, and sums do not depend on threads.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
     load = os.getloadavg()[0]
     tables, records = enumerate_tasks(options)
     runs, outcome = run(options, tables)
     if not runs:
-        CONSOLE.print("no runs: give it more --minutes")
-        return 1
+        raise ConfigError("no runs were made", field="--minutes", remedy="give it more")
     records += runs
     if options.selections:
         from tilewright.bench.arena.sampling import (  # noqa: PLC0415  (needs torch)
@@ -268,7 +280,7 @@ def main() -> int:
         "configurations": [
             hw.name for hw in pynq_z2_choice()[: None if options.track == "per-layer" else 1]
         ],
-        "networks": options.networks,
+        "networks": list(options.networks),
         "layers": list(options.layers) or "all",
         "without": list(options.without),
         "hard_only": options.hard,
@@ -285,31 +297,18 @@ def main() -> int:
         "initial_points": INITIAL,
         "hard": f"random-legal needs more than {HARD_TRIALS} measurements to 1 % in the median",
         "sources": {c.label: sources_of(c.tuner)[:12] for c in options.tuners},
-        "arms": options.arms,
-        "noise_percent": options.noise,
+        "arms": list(options.arms),
+        "noise_percent": list(options.noise),
         "prices": {name: vars(price) for name, price in PRICES.items()},
         "cpus": os.cpu_count(),
         "load_before": round(load, 2),
         "python": platform.python_version(),
         **outcome,
     }
-    study = merge([{"records": records, "conditions": conditions}])
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        part = {"records": records, "summary": study["summary"], "conditions": conditions}
-        options.json.write_text(json.dumps(part) + "\n", encoding="utf-8")
-    if options.html:
-        write_plots(study, options.html)
-    show(study["summary"])
-    return 1 if any(r["what"] == "confirmation" and not r["equal"] for r in records) else 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("stopped; the runs made are kept, the same command goes on", file=sys.stderr)
-        sys.exit(130)
+    merged = merge([{"rows": records, "conditions": conditions}])
+    show(merged["summary"])
+    different = any(r["what"] == "confirmation" and not r["equal"] for r in records)
+    result = BenchResult(
+        rows=records, summary=merged["summary"], conditions=conditions, passed=not different
+    )
+    return result, merged

@@ -1,34 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/results/tuners-study-tables.md from the JSON of `bench/tuners.py`.
+"""docs/results/tuners-study-tables.md from the JSON of `tilewright bench tuners`.
 
-No figure is typed by hand:
-
-    python -m tilewright.bench.arena.document build/bench/tuners.json \
-        docs/results/tuners-study-tables.md
-
-Several JSON files (other tuners, tasks, seeds or arms) make one page.
+No figure is typed by hand. `tilewright bench tuners-page` makes one page of several JSON files
+(other tuners, tasks, seeds or arms).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.bench.arena import sections
 from tilewright.bench.arena.markdown import bullets
-from tilewright.bench.arena.merge import merge
-from tilewright.bench.arena.plots import write_plots
 from tilewright.bench.arena.sections import Study
 from tilewright.host.common.errors import ConfigError
 
 _ORIGIN: Final = (
     "The answer of this study is on [its own page](tuners-study.md). This page holds every table "
-    "behind it. `python -m tilewright.bench.arena.document` writes it from the JSON files of "
-    "`bench/tuners.py`; edit neither figures nor text here."
+    "behind it. `tilewright bench tuners-page` writes it from the JSON files of "
+    "`tilewright bench tuners`; edit neither figures nor text here."
 )
 
 
@@ -97,12 +88,12 @@ def _opening(study: Study) -> str:
 def _commands(parts: Sequence[Mapping[str, Any]]) -> str:
     files = _files(parts)
     runs = [
-        f"$ python bench/tuners.py {_arguments(part)} --json {file}"
+        f"$ tilewright bench tuners {_arguments(part)} --json {file}"
         for part, file in zip(parts, files, strict=True)
     ]
     page = (
-        f"$ python -m tilewright.bench.arena.document {' '.join(files)} "
-        "docs/results/tuners-study-tables.md --html build/bench/tuners.html"
+        f"$ tilewright bench tuners-page {' '.join(files)} "
+        "--output docs/results/tuners-study-tables.md --html build/bench/tuners.html"
     )
     return "## How to repeat\n\n```console\n" + "\n".join([*runs, page]) + "\n```"
 
@@ -152,21 +143,3 @@ def _track(conditions: Mapping[str, Any]) -> str:
         f"({', '.join(f'`{name}`' for name in configs)}) together with its schedule. That is what "
         "the papers report; it is not deployable as one bitstream."
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="The page of a study of tuners.")
-    parser.add_argument("studies", nargs="+", type=Path, metavar="JSON", help="of bench/tuners.py")
-    parser.add_argument("page", type=Path, metavar="PAGE", help="Markdown to write")
-    parser.add_argument("--html", type=Path, help="write the plots here")
-    options = parser.parse_args(arguments)
-    study = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.studies])
-    write_document(study, options.page)
-    if options.html:
-        write_plots(study, options.html)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

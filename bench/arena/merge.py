@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One study of several runs of `bench/tuners.py`: other tuners, tasks, seeds, arms or noise."""
+"""One study of several runs of `bench.tuners`: other tuners, tasks, seeds, arms or noise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from tilewright.bench.arena.records import Record
 from tilewright.bench.arena.summary import summarise
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.result_document import rows_of
 
 SHARED: Final = (
     "fidelity",
@@ -41,7 +42,7 @@ def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Several studies as one, its figures computed anew.
 
     Args:
-        parts: as `bench/tuners.py` writes them.
+        parts: as `tilewright bench tuners` writes them.
 
     Returns:
         ``records`` without repetition (of two runs of one tuner, task, seed, arm and noise the one
@@ -64,7 +65,7 @@ def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                     remedy=f"run both with {conditions[0].get(name)!r}",
                 )
     found: dict[str, Record] = {}
-    for record in (record for part in parts for record in part["records"]):
+    for record in (record for part in parts for record in rows_of(part)):
         names = _IDENTITY[record["what"]]
         key = json.dumps([record["what"], *(record.get(name) for name in names)], sort_keys=True)
         if key not in found or record.get("budget", 0) > found[key].get("budget", 0):

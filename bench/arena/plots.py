@@ -56,7 +56,7 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
     """Draw a study.
 
     Args:
-        study: ``records``, ``summary`` and ``conditions`` as `bench/tuners.py` writes them.
+        study: ``records``, ``summary`` and ``conditions`` as `merge.merge` makes them.
         path: HTML file.
 
     Raises:

@@ -3,7 +3,7 @@
 
 The tree, panel by panel of the help::
 
-    Measure    sim  exhaust  certify
+    Measure    sim  exhaust  certify  bench NAME (speed, search, hardware: `cli.bench`)
     Tune       tune  report  tuners  allocators
     Networks   compile  run
     Boards     configs  boards  agent  synth  pnr
@@ -11,8 +11,9 @@ The tree, panel by panel of the help::
     Maintain   doctor  synth-record record | fit | heldout | write
 
 An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--network``, ``--seed``,
-``--quick``, ``--json`` (`cli.arguments`, `cli.json_output`). A name that does not exist is answered
-with the nearest; ``--json -`` leaves standard output to the document alone.
+``--quick``, ``--json`` (`cli.arguments`, `cli.json_output`). Several names in one option are
+separated by commas. A name that does not exist is answered with the nearest. ``--json -`` leaves
+standard output to the document alone.
 
 This file imports nothing heavy, so that an interrupt finds someone who answers from the start.
 """

@@ -97,7 +97,8 @@ class _Root(Group):
             print_error(str(error))
         except _Usage as error:
             print_error(str(_explained(error)))
-        return ctx.exit(EXIT_USER_ERROR)
+        ctx.exit(EXIT_USER_ERROR)
+        return []
 
     def invoke(self, ctx: Any) -> Any:
         try:

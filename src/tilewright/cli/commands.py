@@ -10,6 +10,7 @@ from tilewright.cli import tune, report, listings
 from tilewright.cli import compile, run
 from tilewright.cli import agent, synth
 from tilewright.cli import verify
+from tilewright.cli.bench import speed, search, accelerator
 from tilewright.cli import doctor
 from tilewright.cli.application import app
 

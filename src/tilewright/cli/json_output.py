@@ -8,6 +8,7 @@ standard error.
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from tilewright.cli.application import WORDS, UsageError
-from tilewright.host.common.result_document import Row, result_document, to_json
+from tilewright.host.common.result_document import Row, result_document, rows_of, to_json
 
 STDOUT: Final = "-"
 
@@ -42,6 +43,15 @@ class JsonTarget:
         """The file; None: standard output."""
         return None if self.name == STDOUT else Path(self.name)
 
+    def read(self) -> dict[str, Any] | None:
+        """The document that is in the file by now; None: there is none.
+
+        Raises:
+            UsageError: the file holds something else.
+        """
+        path = self.path
+        return read_document(path) if path is not None and path.exists() else None
+
     def write(self, rows: Sequence[Row], conditions: Row, **more: Any) -> None:
         """Write the document, whole or not at all.
 
@@ -55,6 +65,22 @@ class JsonTarget:
         from tilewright.host.common.whole_file import write_whole  # noqa: PLC0415  (fast help)
 
         write_whole(self.path, text)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The document of a file.
+
+    Raises:
+        UsageError: the file holds something else.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        rows_of(document)
+    except (ValueError, LookupError, TypeError) as error:
+        raise UsageError(
+            "must be a JSON file that a command wrote", field="--json", value=str(path)
+        ) from error
+    return dict(document)
 
 
 def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of `bench/allocate.py` from hand-made rows."""
+"""Figures of `bench.allocate` from hand-made rows."""
 
 from __future__ import annotations
 
 import json
-import sys
+
+from support.command_line import call
 
 from tilewright.bench import allocate_summary as summary
-from tilewright.bench import allocate_tables as tables
 
 NEAR = 1.01
 
@@ -53,17 +53,17 @@ def rows():
             }  # fmt: skip
 
 
-def test_the_tables_tell_ratios_limits_and_the_oracle(monkeypatch, tmp_path, capsys):
+def test_the_tables_tell_ratios_limits_and_the_oracle(tmp_path):
     records = list(rows())
     figures = summary.summarise(records)
     assert figures["speedup_over_networks"]["dynatune"]["sequential"]["mean"] == 2.0
     assert figures["limit_of_any_allocator"]["alexnet"]["sequential"]["median"] == 3.0
     assert figures["mean_excess"]["resnet18"]["oracle"] == 0.02
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"records": records, "summary": figures}))
-    monkeypatch.setattr(sys, "argv", ["allocate_tables.py", str(path)])
-    assert tables.main() == 0
-    out = capsys.readouterr().out
+    path.write_text(json.dumps({"rows": records, "summary": figures}))
+    result = call("bench", "allocate-tables", str(path))
+    assert result.exit_code == 0
+    out = result.stdout
     assert "| sequential | 2.00 (2.00 to 2.00), untold |" in out
     assert "| dynatune against | alexnet (1) | resnet18 (1) |" in out
     assert "| sequential | 3.00 (3.00 to 3.00) | 3.00 (3.00 to 3.00) |" in out

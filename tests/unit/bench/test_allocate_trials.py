@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials that `bench/allocate.py` replays are those of the twin, whoever asks and when."""
+"""The trials that `bench.allocate` replays are those of the twin, whoever asks and when."""
 
 from __future__ import annotations
 

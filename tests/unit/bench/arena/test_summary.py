@@ -8,8 +8,9 @@ import math
 import re
 
 import pytest
+from support.command_line import call
 
-from tilewright.bench.arena.document import document, main, write_document
+from tilewright.bench.arena.document import document, write_document
 from tilewright.bench.arena.markdown import signed
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.plots import curves, reached, write_plots
@@ -66,7 +67,7 @@ def some_records():
 
 
 def a_part(records, **conditions):
-    """What one run of `bench/tuners.py` writes."""
+    """What one run of `tilewright bench tuners` writes."""
     task = {
         "what": "task", "layer": "one", "points": 9, "legal": 6, "legal_share": 2 / 3,
         "optimum_cycles": OPTIMUM, "within_1pct": 1, "within_5pct": 2, "random_median_1pct": 40,
@@ -515,15 +516,18 @@ def test_the_page_says_what_is_missing_wrong_and_compared():
     assert "| top | 1 | 1.000 | 1.500 | 2.000 |" in page
 
 
-def test_the_command_writes_the_page_from_the_json(study, tmp_path, capsys):
+def test_the_command_writes_the_page_from_the_json(study, tmp_path):
     source, page = tmp_path / "part.json", tmp_path / "page.md"
     source.write_text(json.dumps(a_part(some_records())))
-    assert main([str(source), str(page), "--html", str(tmp_path / "plots.html")]) == 0
+    plots = tmp_path / "plots.html"
+    words = ["bench", "tuners-page", str(source), "--output", str(page), "--html", str(plots)]
+    assert call(*words).exit_code == 0
     assert page.read_text() == document(study)
     assert "Plotly.newPlot" in (tmp_path / "plots.html").read_text()
-    with pytest.raises(SystemExit):
-        main([])
-    assert "usage" in capsys.readouterr().err
+    source.write_text("{}")
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert "must be a JSON file that a command wrote" in refused.stderr
     with pytest.raises(ConfigError, match="cannot be written"):
         write_document(study, tmp_path / "none" / "page.md")
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-application that benchmarks register with, and how each of them ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, Group, UsageError, app
+from tilewright.cli.arguments import one_of
+from tilewright.cli.json_output import JsonTarget
+
+if TYPE_CHECKING:
+    from tilewright.bench.result import BenchResult
+
+SPEED: Final = "How fast the toolkit is"
+SEARCH: Final = "How well schedules are searched"
+HARDWARE: Final = "What the accelerator does"
+
+bench_app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Measure what the documents claim: speed, search, cycles, accuracy.",
+)
+app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
+
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write the plots here.")]
+WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes.")]
+
+
+def names(text: str, field: str, known: Iterable[str] = ()) -> list[str]:
+    """Names that are separated by commas; each one of the known, if some are given.
+
+    Raises:
+        UsageError: a name is empty, or not known.
+    """
+    found = [part.strip() for part in text.split(",")] if text else []
+    if not all(found):
+        raise UsageError("must be names, separated by commas", field=field, value=text)
+    known = list(known)
+    return [one_of(name, known, field) for name in found] if known else found
+
+
+def numbers(text: str, field: str) -> list[float]:
+    """Numbers that are separated by commas.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError("must be numbers, separated by commas", field=field, value=text) from error
+
+
+def known_rows(json: JsonTarget | None) -> Mapping[str, Any] | None:
+    """The document of a stopped run, which a benchmark goes on with; None: there is none."""
+    return None if json is None else json.read()
+
+
+def keeper(json: JsonTarget | None) -> Callable[[BenchResult], None] | None:
+    """Who writes the document after each step; None: nobody can."""
+    if json is None or json.path is None:
+        return None
+    return lambda result: _write(result, json)
+
+
+def finish(result: BenchResult, json: JsonTarget | None) -> None:
+    """Write the document, and end with whether every check held."""
+    if json is not None:
+        _write(result, json)
+    if not result.passed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _write(result: BenchResult, json: JsonTarget) -> None:
+    json.write(result.rows, result.conditions, summary=dict(result.summary), **result.more)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks of search: every tuner, every allocator, the default tuner, and their pages."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import UsageError
+from tilewright.cli.arguments import (
+    BoardOption,
+    HwOption,
+    MemoryOption,
+    QuickOption,
+    SpaceName,
+    require_readable,
+)
+from tilewright.cli.bench.application import (
+    SEARCH,
+    HtmlOption,
+    WorkersOption,
+    bench_app,
+    finish,
+    keeper,
+    known_rows,
+    names,
+    numbers,
+)
+from tilewright.cli.json_output import JsonOption, read_document
+
+
+@bench_app.command("default-tuner", rich_help_panel=SEARCH)
+def default_tuner(
+    network: Annotated[
+        str, typer.Option(help="Studies of a network in shared mode; default: layers alone.")
+    ] = "",
+    board: BoardOption = "pynq-z2",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 10,
+    budget: Annotated[int, typer.Option(min=1, help="Measurements of a run.")] = 128,
+    ranked: Annotated[int, typer.Option(min=0, help="Of the prior, in space full.")] = 1000,
+    long: Annotated[int, typer.Option(min=0, help="Measurements of the long search.")] = 200,
+    json: JsonOption = None,
+) -> None:
+    """What each part of the default tuner is worth, against the certified optimum."""
+    from tilewright.bench.default_tuner import Options, run
+
+    options = Options(
+        network=network,
+        board=board,
+        hw=hw,
+        memory=memory,
+        space=space.value,
+        seeds=seeds,
+        budget=budget,
+        ranked=ranked,
+        long=long,
+    )
+    finish(run(options), json)
+
+
+@bench_app.command(rich_help_panel=SEARCH)
+def tuners(
+    quick: QuickOption = False,
+    track: Annotated[str, typer.Option(help="per-layer or schedule.")] = "per-layer",
+    networks: Annotated[str, typer.Option(help="With commas; default: all.")] = "",
+    layers: Annotated[str, typer.Option(help="Of the networks, with commas.")] = "",
+    without: Annotated[str, typer.Option(help="Not these layers, with commas.")] = "",
+    hard: Annotated[bool, typer.Option("--hard", help="Leave easy tasks out.")] = False,
+    work_limit: Annotated[
+        float,
+        typer.Option(help="Leave layers out whose points times multiply-accumulates are more."),
+    ] = float("inf"),
+    per_network: Annotated[
+        int | None, typer.Option(min=1, help="So many layers per network, drawn beforehand.")
+    ] = None,
+    draw: Annotated[
+        int | None, typer.Option(min=1, help="So many of the tasks, drawn by their names.")
+    ] = None,
+    contestants: Annotated[
+        str,
+        typer.Option(
+            "--tuners",
+            metavar="'A B:option=value C:no-prior'",
+            help="Separated by spaces; default: every registered one.",
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per tuner and task.")] = 30,
+    budget: Annotated[int, typer.Option(min=1, help="Measurements of a run.")] = 1000,
+    arms: Annotated[str, typer.Option(help="masked, as-published; with commas.")] = "masked",
+    noise: Annotated[str, typer.Option(help="Percent of a measurement, with commas.")] = "0",
+    minutes: Annotated[
+        float, typer.Option(min=0, help="Start no run after so long; 0: collect what is there.")
+    ] = float("inf"),
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Winners of five seeds on the full RTL.")
+    ] = False,
+    selections: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="SEEDS",
+            help="Compare confidence sampling with other selections on identical candidates.",
+        ),
+    ] = 0,
+    note: Annotated[str, typer.Option(help="What a reader must know; goes into the page.")] = "",
+    workers: WorkersOption = 2,
+    folder: Annotated[Path, typer.Option(help="Of tables and runs.")] = Path("runs/arena"),
+    html: HtmlOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Every tuner on equal terms, replayed against exhaustive tables of the exact twin.
+
+    Runs are kept: the same command goes on where it was stopped.
+    """
+    # One thread a process: two runs at a time share two cores, and sums do not depend on threads.
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    from tilewright.bench import tuners as bench
+    from tilewright.bench.arena.runner import Contestant
+    from tilewright.bench.arena.tasks import NETWORKS
+
+    options = bench.Options(
+        track="schedule" if quick else track,
+        networks=["resnet18"] if quick else names(networks, "--networks") or list(NETWORKS),
+        layers=list(bench.QUICK_LAYERS) if quick else names(layers, "--layers"),
+        without=names(without, "--without"),
+        hard=hard,
+        work_limit=work_limit,
+        per_network=per_network,
+        draw=draw,
+        tuners=[Contestant.parse(name) for name in contestants.split()] or bench.everybody(),
+        seeds=5 if quick else seeds,
+        budget=128 if quick else budget,
+        arms=names(arms, "--arms"),
+        noise=numbers(noise, "--noise"),
+        minutes=minutes,
+        confirm=confirm,
+        selections=selections,
+        note=note,
+        workers=workers,
+        folder=folder,
+    )
+    try:
+        result, study = bench.study(options)
+    except KeyboardInterrupt:
+        typer.echo("the runs made are kept, the same command goes on", err=True)
+        raise
+    if html is not None:
+        from tilewright.bench.arena.plots import write_plots
+
+        write_plots(study, html)
+    finish(result, json)
+
+
+@bench_app.command("tuners-page", rich_help_panel=SEARCH)
+def tuners_page(
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="JSON...", help="Files of 'tilewright bench tuners'.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PAGE", help="Markdown to write.")
+    ],
+    html: HtmlOption = None,
+) -> None:
+    """Write the page of a study of tuners from its JSON files."""
+    from tilewright.bench.arena.document import write_document
+    from tilewright.bench.arena.merge import merge
+    from tilewright.bench.arena.plots import write_plots
+
+    for path in studies:
+        require_readable(path, "JSON")
+    study = merge([read_document(path) for path in studies])
+    write_document(study, output)
+    if html is not None:
+        write_plots(study, html)
+
+
+@bench_app.command(rich_help_panel=SEARCH)
+def allocate(
+    quick: QuickOption = False,
+    networks: Annotated[str, typer.Option(help="With commas; default: all.")] = "",
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Per network; default: 30, quick: 3.")
+    ] = None,
+    prices: Annotated[str, typer.Option(help="Of a trial, with commas; default: all.")] = "",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.FULL,
+    regime: Annotated[str, typer.Option(help="How searches are run: study or paper.")] = "study",
+    tuner: Annotated[
+        str, typer.Option(help="Search tuner of every task; default: the regime's.")
+    ] = "",
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Per task in the sequential baseline; default: the regime's."),
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="In a task's equal share; default: the regime's.")
+    ] = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Variants of DynaTune instead of all allocators.")
+    ] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder of the trials; default: in the build cache.")
+    ] = None,
+    html: HtmlOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Who gets the next slot of tuning time: every allocator on the same searches.
+
+    The file of --json is written after each network and seed; the same command goes on with it.
+    """
+    from tilewright.bench import allocate as bench
+    from tilewright.bench.allocate_case import REGIMES
+    from tilewright.bench.allocate_trials import PRICES
+    from tilewright.sim.tools.build_cache import cache_dir
+    from tilewright.tuner.search import TUNERS
+
+    chosen = names(networks, "--networks") or list(bench.QUICK if quick else bench.NETWORKS)
+    paid = names(prices, "--prices", PRICES) or (["rtl"] if quick else list(PRICES))
+    options = bench.Options(
+        hw=hw,
+        memory=memory,
+        space=space.value,
+        regime=names(regime, "--regime", REGIMES)[0],
+        tuner=names(tuner, "--tuner", TUNERS)[0] if tuner else None,
+        trials=trials,
+        slots=slots,
+        ablate=ablate,
+        cache=cache or cache_dir() / "trials",
+    )
+    try:
+        study = bench.compare_allocators(
+            options,
+            chosen,
+            seeds=seeds or (3 if quick else 30),
+            prices=paid,
+            known=known_rows(json),
+            keep=keeper(json),
+        )
+    except KeyboardInterrupt:
+        typer.echo("with --json FILE the same command goes on", err=True)
+        raise
+    result = study.result()
+    if html is not None and not ablate:
+        from tilewright.bench.allocate_figures import write_figures
+
+        shown = {"rows": result.rows, **result.more}
+        write_figures(html, shown, study.cases(chosen, paid[0]))
+    finish(result, json)
+
+
+@bench_app.command("allocate-tables", rich_help_panel=SEARCH)
+def allocate_tables(
+    study: Annotated[
+        Path, typer.Argument(metavar="JSON", help="File of 'tilewright bench allocate'.")
+    ],
+) -> None:
+    """Print the tables of a comparison of allocators as Markdown."""
+    from tilewright.bench.allocate_tables import tables
+
+    require_readable(study, "JSON")
+    document = read_document(study)
+    if "summary" not in document:
+        raise UsageError("must be a file of 'bench allocate'", field="JSON", value=str(study))
+    typer.echo(tables(document))
