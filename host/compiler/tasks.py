@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.yaml_files import SUFFIXES
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
@@ -15,6 +16,7 @@ from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network import zoo
+from tilewright.host.network.layer_table import load_layer_table
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
 
@@ -24,8 +26,8 @@ def load_network(model: str | Path) -> NetworkTable:
 
     Args:
         model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path
-            of an ONNX file or of a compiled network (``.tw``). An ONNX file is read by shape
-            inference: it needs no extra.
+            of an ONNX file, of a compiled network (``.tw``) or of a table of layers
+            (``.yaml``). An ONNX file is read by shape inference: it needs no extra.
 
     Raises:
         WorkloadError: there is no such network or file, it has no layer for the accelerator, or
@@ -51,6 +53,8 @@ def load_network(model: str | Path) -> NetworkTable:
         from tilewright.host.network.onnx_layers import load_onnx  # noqa: PLC0415  (imports onnx)
 
         return load_onnx(Path(name))
+    if Path(name).suffix.lower() in SUFFIXES:
+        return load_layer_table(Path(name))
     return zoo.load_network(name)
 
 

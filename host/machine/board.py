@@ -239,7 +239,7 @@ def load_board(name_or_path: str | Path) -> Board:
 
 
 def load_memory(name_or_path: str | Path) -> MemoryModel:
-    """Load a memory model: ``ideal``, a board's name, or a YAML file.
+    """Load a memory model: ``ideal``, a board's name, or the YAML file of a memory or board.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
@@ -249,5 +249,7 @@ def load_memory(name_or_path: str | Path) -> MemoryModel:
     names = [*sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
     path = named_file(name_or_path, MEMORY_DIR, "memory model", "memory", names)
     data = read_yaml_mapping(path, "a memory model")
+    if isinstance(data.get("memory"), dict):  # a board's file stands for its memory
+        return load_board(path).memory
     data.setdefault("name", path.stem)
     return MemoryModel.from_mapping(data, origin=str(path))

@@ -71,5 +71,5 @@ def load_network(name: str) -> NetworkTable:
         "no built-in network of that name",
         field="network",
         value=name,
-        remedy=f"{choices(name, network_names())}, or the path of an ONNX file",
+        remedy=f"{choices(name, network_names())}, or the path of an ONNX or YAML file",
     )

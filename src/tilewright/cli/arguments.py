@@ -45,7 +45,7 @@ class SpaceName(StrEnum):
 HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
 HwOption = Annotated[str, typer.Option("--hw", help="Named configuration or YAML file.")]
 NetworkOption = Annotated[
-    str, typer.Option("--network", help="Built-in network or path of an ONNX file.")
+    str, typer.Option("--network", help="Built-in network, ONNX file or YAML table of layers.")
 ]
 BoardOption = Annotated[str, typer.Option("--board", help="Board or YAML file.")]
 MemoryOption = Annotated[

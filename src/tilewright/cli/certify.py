@@ -28,7 +28,9 @@ class UncertifiedError(TilewrightError):
 
 @app.command(rich_help_panel=MEASURE)
 def certify(
-    network: Annotated[str, typer.Argument(help="Built-in network or path of an ONNX file.")],
+    network: Annotated[
+        str, typer.Argument(help="Built-in network, ONNX file or YAML table of layers.")
+    ],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     base: Annotated[
         str, typer.Option(help="Configuration around which hardware is chosen.")

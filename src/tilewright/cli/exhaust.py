@@ -20,7 +20,7 @@ def exhaust(
         list[str] | None, typer.Argument(help="Layers of the network; none: all of them.")
     ] = None,
     network: Annotated[
-        str, typer.Option(help="Built-in network or path of an ONNX file.")
+        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
     ] = "vta-resnet18",
     hw: Annotated[
         str, typer.Option("--hw", help="Named configuration or YAML file.")

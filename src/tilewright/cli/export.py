@@ -29,7 +29,7 @@ SUFFIX: Final = ".csv.gz"
 def export_table(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C10.")],
     network: Annotated[
-        str, typer.Option(help="Built-in network or path of an ONNX file.")
+        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
     ] = "vta-resnet18",
     hw: Annotated[
         str, typer.Option("--hw", help="Named configuration or YAML file.")

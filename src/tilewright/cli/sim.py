@@ -46,7 +46,7 @@ class DeviceKind(StrEnum):
 def sim(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
     network: Annotated[
-        str, typer.Option(help="Built-in network or path of an ONNX file.")
+        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
     ] = "vta-resnet18",
     hw: Annotated[
         str, typer.Option("--hw", help="Named configuration or YAML file.")

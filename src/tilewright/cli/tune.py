@@ -66,7 +66,7 @@ class FidelityName(StrEnum):
 @app.command(rich_help_panel=TUNE)
 def tune(
     model: Annotated[
-        str, typer.Argument(help="Built-in network, or path of an ONNX or compiled (.tw) file.")
+        str, typer.Argument(help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file.")
     ],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     mode: Annotated[

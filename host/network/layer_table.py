@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network as a YAML file of layers: for a user who has shapes and no model.
+
+::
+
+    layers:
+      - {name: first, height: 32, width: 32, channels_in: 3, channels_out: 16, kernel_h: 3, kernel_w: 3}
+      - {name: head, height: 1, width: 1, channels_in: 16, channels_out: 10, count: 2}
+
+The keys of a layer are the fields of `Workload`.
+"""  # noqa: E501  (a layer is a line)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.names import choices
+from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.network.network_table import NetworkTable, collect
+from tilewright.host.network.workload import Workload
+
+_FIELDS = tuple(field.name for field in fields(Workload))
+
+
+def load_layer_table(path: Path) -> NetworkTable:
+    """The network of a YAML file; layers that compute the same thing are merged.
+
+    Raises:
+        WorkloadError: a layer cannot be used; the field names file and layer.
+        ConfigError: the file cannot be read.
+    """
+    data = read_yaml_mapping(path, "a layer table")
+    for key in data:
+        if key not in ("name", "layers"):
+            raise WorkloadError(
+                "unknown key",
+                field=f"{path}: {key}",
+                remedy=choices(key, ("name", "layers"), "known keys"),
+            )
+    layers = data.get("layers")
+    if not isinstance(layers, list) or not layers:
+        raise WorkloadError("must be a list of layers", field=f"{path}: layers")
+    workloads = [_layer(path, number, layer) for number, layer in enumerate(layers, start=1)]
+    try:
+        return NetworkTable(name=str(data.get("name", path.stem)), workloads=collect(workloads))
+    except WorkloadError as error:
+        raise _named(error, str(path)) from error
+
+
+def _layer(path: Path, number: int, layer: Any) -> Workload:
+    place = f"{path}: layer {number}"
+    if not isinstance(layer, Mapping):
+        raise WorkloadError("must be a mapping of a layer's fields", field=place, value=layer)
+    for key in layer:
+        if key not in _FIELDS:
+            raise WorkloadError(
+                "unknown key", field=f"{place}: {key}", remedy=choices(key, _FIELDS, "known keys")
+            )
+    values = {"name": f"L{number}", **layer}
+    if not isinstance(values["name"], str):
+        raise WorkloadError("must be text", field=f"{place}: name", value=values["name"])
+    try:
+        return Workload.from_mapping(values)
+    except WorkloadError as error:
+        raise _named(error, place) from error
+
+
+def _named(error: WorkloadError, place: str) -> WorkloadError:
+    """The error with the place in the file."""
+    return WorkloadError(
+        error.rule, field=f"{place}: {error.field}", value=error.value, remedy=error.remedy
+    )
