@@ -10,7 +10,7 @@ import pytest
 from support.command_line import call, rows
 
 from tilewright.sim.synth import place_route, results, synthesis
-from tilewright.sim.synth.place_route import Placement
+from tilewright.sim.synth.place_route import PlaceRouteResult
 from tilewright.sim.synth.synthesis import SynthesisReport
 from tilewright.sim.synth.timing_report import TimingPath
 
@@ -66,7 +66,7 @@ def placement(hw, *, seed, conditions, manifest, note):
         source="a", source_module="m", target="b", target_module="m", cell_ns=0.5,
         routing_ns=0.5, cells={"LUT4": 2}, modules={"m": 1.0},
     )  # fmt: skip
-    return Placement(
+    return PlaceRouteResult(
         config=hw.name, device=conditions.device, speed=conditions.speed, seed=seed, tools="t",
         target_mhz=conditions.frequency_mhz, seconds=1.0, fmax_mhz=100.0 + seed, used={},
         available={}, path=path, endpoints=(),
