@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import networks, divide them between accelerator and CPU, and print what runs where.
+"""Compile networks, dividing them between accelerator and CPU, and print what runs where.
 
 cd examples && python -m networks [NAME ...]
 """
@@ -13,42 +13,23 @@ from collections import Counter
 
 import numpy as np
 
+import tilewright as tw
 from networks import NETWORKS, build
-from tilewright.host.compiler.pipeline import ImportedNetwork, import_network, partition
-from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import ImportOptions
-from tilewright.host.compiler.run.relax_host import HostProgram
 
 
-def imported(name: str, samples: int = 2) -> ImportedNetwork:
-    """A network of this folder, quantised with noise for data."""
+def report(name: str, samples: int = 2) -> None:
+    """Compile one network of this folder, quantised with noise for data, and print its parts."""
     shape = NETWORKS[name].input_shape
-    data = np.random.default_rng(0).normal(size=(samples, *shape[1:])).astype(np.float32)
-    return import_network(
-        build(name),
-        calibration=Calibration(arrays={"x": data}),
-        options=ImportOptions(name=name),
-    )
-
-
-def report(name: str) -> None:
-    """Print one network."""
-    network = imported(name)
+    noise = np.random.default_rng(0).normal(size=(samples, *shape[1:])).astype(np.float32)
     started = time.perf_counter()
-    parts = partition(network)
-    divided = time.perf_counter()
-    HostProgram(module=parts.host)
-    seconds = {
-        **network.seconds,
-        "partition": divided - started,
-        "compile CPU part": time.perf_counter() - divided,
-    }
-    print(f"{name}: {len(parts.regions)} regions")
-    print("  " + ", ".join(f"{stage} {value:.2f} s" for stage, value in seconds.items()))
+    network = tw.compile(
+        build(name), board="zcu104", calibration=noise, offload_all=True, search=0, name=name
+    )
+    print(f"{name}: {len(network.regions)} regions, {time.perf_counter() - started:.1f} s")
     print(f"  at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB so far")
-    counts = Counter((p.place, p.kind, p.reason) for p in parts.placements)
-    for (place, kind, reason), count in sorted(counts.items()):
-        print(f"  {place:12}{count:4} x {kind:20}{reason}")
+    counts = Counter((p.where, p.kind, p.reason) for p in network.placements)
+    for (where, kind, reason), count in sorted(counts.items()):
+        print(f"  {where:12}{count:4} x {kind:20}{reason}")
 
 
 def main() -> None:

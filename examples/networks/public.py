@@ -20,9 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tilewright.host.common.errors import ToolError
-from tilewright.host.compiler.read.model_file import read_model
-from tilewright.host.compiler.read.torch_export import export_module
+import tilewright as tw
 
 VERSIONS: Mapping[str, str] = {
     "rapidocr_onnxruntime": "rapidocr-onnxruntime==1.4.4",
@@ -41,7 +39,7 @@ class PublicNetwork:
     """A trained network.
 
     Attributes:
-        load: makes the model; raises `ToolError` if its package is not installed.
+        load: makes the model; raises `tw.TilewrightError` if its package is not installed.
         package: that holds it.
         input_name: of its one float32 input.
         input_shape: of that.
@@ -57,14 +55,14 @@ def package_file(package: str, name: str) -> Path:
     """A file of an installed package, which is not imported.
 
     Raises:
-        ToolError: the package is not installed, or has no such file.
+        TilewrightError: the package is not installed, or has no such file.
     """
     spec = importlib.util.find_spec(package)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     for folder in folders:
         if (path := Path(folder) / name).is_file():
             return path
-    raise ToolError(
+    raise tw.TilewrightError(
         f"needs {name} of the package {VERSIONS[package]}",
         remedy=f"pip install --no-deps {VERSIONS[package]}",
     )
@@ -75,7 +73,11 @@ def package_file(package: str, name: str) -> Path:
 
 def _text_model(file: str, columns: int, rows: int = TEXT_ROWS) -> onnx.ModelProto:
     path = package_file("rapidocr_onnxruntime", f"models/{file}")
-    return read_model(path, {"x": (1, 3, rows, columns)})
+    model = onnx.load(path)
+    (given,) = [value for value in model.graph.input if value.name == "x"]
+    for axis, size in zip(given.type.tensor_type.shape.dim, (1, 3, rows, columns), strict=True):
+        axis.dim_value = size
+    return model
 
 
 def angle_classifier() -> onnx.ModelProto:
@@ -213,7 +215,12 @@ def face_network(name: str) -> onnx.ModelProto:
     network = FaceNetwork(stage)
     path = package_file("facenet_pytorch", f"data/{name}.pt")
     network.load_state_dict(torch.load(path, weights_only=True))
-    return export_module(network, [np.zeros((1, 3, stage.size, stage.size), np.float32)])
+    example = torch.zeros((1, 3, stage.size, stage.size))
+    program = torch.onnx.export(
+        network.eval(), (example,), dynamo=True, external_data=False, verbose=False
+    )
+    assert program is not None  # it is, with dynamo
+    return program.model_proto
 
 
 def face_crop(image: Image.Image, size: int) -> np.ndarray:

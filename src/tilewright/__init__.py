@@ -30,16 +30,20 @@ if TYPE_CHECKING:
     from tilewright.interface.search import make_tuner, schedule_space
     from tilewright.interface.simulate import SimulatedLayer, open_device, simulate
     from tilewright.interface.study import Study, load_study, tune
+    from tilewright.tuner.allocate import Allocator
+    from tilewright.tuner.search.space import Space
     from tilewright.tuner.search.tuner import Result, Tuner
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Allocator",
     "Board",
     "HwConfig",
     "Result",
     "Schedule",
     "SimulatedLayer",
+    "Space",
     "Study",
     "TilewrightError",
     "Tuner",
@@ -65,11 +69,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Allocator": "tuner.allocate",
     "Board": "host.machine.board",
     "HwConfig": "host.machine.hwconfig",
     "Result": "tuner.search.tuner",
     "Schedule": "host.network.schedule",
     "SimulatedLayer": "interface.simulate",
+    "Space": "tuner.search.space",
     "Study": "interface.study",
     "TilewrightError": "host.common.errors",
     "Tuner": "tuner.search.tuner",

@@ -146,6 +146,17 @@ class Allocator(ABC):
 
     Raises:
         TunerError: no arms, equal names, or a slot length that is not positive.
+
+    A subclass defines `_choose`, and may use ``self.tracks``, ``self.share``, ``self.fewest_slots``
+    and ``self.rng``.
+
+    Example:
+        >>> import tilewright as tw
+        >>> class Costliest(tw.Allocator):
+        ...     def _choose(self, available):
+        ...         return max(available, key=self.share)
+        >>> issubclass(Costliest, tw.Allocator)
+        True
     """
 
     def __init__(self, arms: Sequence[Arm], *, seed: Seed, slot: float) -> None:

@@ -84,7 +84,24 @@ class Knob:
 
 
 class Space(ABC, Generic[P]):
-    """A finite set of valid points coded as indices."""
+    """A finite set of valid points coded as indices.
+
+    A point is coded by one position per knob. `schedule_space` makes the space of a layer's
+    schedules; a tuner searches any space.
+
+    Args:
+        knobs: the choices, in the order of an index.
+
+    Example:
+        >>> import numpy as np
+        >>> import tilewright as tw
+        >>> space = tw.schedule_space(tw.dense("fc", 1, 64, 16), "tiny-4x4", kind="vta")
+        >>> isinstance(space, tw.Space), [knob.name for knob in space.knobs][-2:]
+        (True, ['h_threading', 'oc_threading'])
+        >>> index = space.sample(np.random.default_rng(0))
+        >>> space.encode(space.decode(index)) == index
+        True
+    """
 
     def __init__(self, knobs: Sequence[Knob]) -> None:
         self.knobs: Final = tuple(knobs)

@@ -6,22 +6,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.tuner.search import Offer, Result, Tuner
-from tilewright.tuner.search.space import Index, Space
+import tilewright as tw
+
+Index = tuple[int, ...]
+"""A point of a space: one position per knob."""
 
 NEW_POINTS = 8
 """New points of which the one with the least predicted cost is measured."""
 
 
-class BestNeighbour(Tuner[Any]):
+class BestNeighbour(tw.Tuner[Any]):
     """Moves one knob of the best point; every third proposal is a new point."""
 
-    takes = frozenset({Offer.PRIOR})
+    takes = frozenset({"prior"})
     ablations = {"prior": {"prior": None}}  # noqa: RUF012  (read only)
 
     def __init__(
         self,
-        space: Space[Any],
+        space: tw.Space[Any],
         *,
         seed: int | tuple[int, ...],
         initial: Sequence[Index] = (),
@@ -46,5 +48,5 @@ class BestNeighbour(Tuner[Any]):
         prior = self._prior
         return min(known, key=lambda index: prior(self.space.decode(index)))
 
-    def _learn(self, result: Result) -> None:
+    def _learn(self, result: tw.Result) -> None:
         """The base class keeps the best result; nothing else is learned."""

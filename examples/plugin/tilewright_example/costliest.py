@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from tilewright.tuner.allocate import Allocator
+import tilewright as tw
 
 
-class Costliest(Allocator):
+class Costliest(tw.Allocator):
     """Every other slot goes to the layer with the most cycles, the others go round."""
 
     def _choose(self, available: list[int]) -> int:

@@ -67,7 +67,8 @@ def compile(
         board: its clock, memory timing and CPU decide what is offloaded: `Board`, name or file.
         calibration: inputs of a float model: a folder of images, an ``.npy`` or ``.npz`` file, one
             array, arrays by input name (batches along the first axis), or a number of batches of
-            noise, which is good for timing and not for accuracy. None: the model is quantised.
+            noise, which is good for timing and not for accuracy. None: the model is quantised. An
+            ``nn.Module`` needs arrays.
         mean: of image channels in 0..1.
         std: of image channels.
         asymmetric: activations with a zero point.
@@ -110,6 +111,7 @@ def compile(
         book = stack.enter_context(
             ScheduleLookup(config, target.memory, budget=search, store=trials)
         )
+        stack.enter_context(fields_named({"options.example_inputs": "calibration"}))
         return compile_model(
             model,
             config,
