@@ -13,8 +13,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 from support.randomness import fresh_rng
 
-from tilewright.bench import accuracy_data
-from tilewright.host.common.errors import ToolError
+from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pipeline import compile_network, import_network
@@ -31,6 +30,8 @@ from tilewright.sim.verilator.device import VerilatorDevice
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 from networks import public
+
+from tilewright.bench import accuracy_data
 
 HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
 
@@ -139,7 +140,8 @@ def test_a_face_network_takes_the_weights_of_its_file(name, outputs) -> None:
 
 def test_a_missing_package_is_named_with_what_installs_it(monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"rapidocr-onnxruntime==1\.4\.4; pip install --no-deps"):
+    install = r"rapidocr-onnxruntime==1\.4\.4; pip install --no-deps"
+    with pytest.raises(TilewrightError, match=install):
         public.angle_classifier()
 
 
