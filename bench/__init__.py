@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmarks: every figure of the documents comes from a program here.
 
-No product path imports it.
+Nothing of the product imports it. `arena` compares tuners.
 """

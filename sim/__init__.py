@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated devices: functional reference, Verilator, memory models."""
+"""Devices without a board: the RTL in Verilator, its exact twin, and the reference.
+
+Rooms, lowest first: `tools`, `reference` (what a program computes) and `verilator` (the RTL),
+`twin` (exact cycle counts without the RTL), `executor` (jobs in processes) and `synth`, `verify`
+(checks of the RTL). Imports `host`, and nothing of `tuner`.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lower` and `legal`: the front door of lowering."""
+"""`lower` turns a workload and a schedule into a program; `legal` says whether that is possible."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`HwConfig`: one point of the RTL's parameter space, validated by the same rules as the RTL.
+"""`HwConfig`: the parameters of one accelerator, checked by the same rules as the RTL.
 
-`PARAMETERS` and `RULES` are the single source of truth: `host.machine.codegen` turns them into the
-SystemVerilog module that refuses an illegal elaboration with the same rule and the same text.
+`PARAMETERS` and `RULES` are the single source of truth. `host.machine.codegen` generates the
+SystemVerilog module that refuses an illegal elaboration with the same rule and text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `twin` fidelity: exact cycle counts and counters of the RTL from a C++ model (sim/twin).
+"""The `twin` fidelity: a C++ model that gives the same cycles and counters as the RTL.
 
-Three ways to use it, fastest last: `TwinDevice` is a `Device` (the functional reference gives the
-memory image, the twin the counters), `Twin.counters` takes a program that is known to be right,
-and `Twin.batch` takes schedules and lowers them natively, without Python between two trials.
+There are three ways to use it, the fastest last:
+
+- `TwinDevice` is a `Device`. The reference gives the memory image, the twin the counters.
+- `Twin.counters` takes a program that is known to be right.
+- `Twin.batch` takes schedules and lowers each in C++. No Python runs between two trials.
 """
 
 from __future__ import annotations

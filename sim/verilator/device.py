@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`VerilatorDevice`: the whole RTL, simulated in this process."""
+"""`VerilatorDevice`: runs programs on the whole RTL, which Verilator simulates in this process."""
 
 from __future__ import annotations
 

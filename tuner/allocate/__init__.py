@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators: which task of a network gets the next slot of tuning time."""
+"""Allocators: they decide which layer of a network is searched next.
+
+Knows no hardware. Imports `search`.
+"""
 
 from tilewright.tuner.allocate._base import Allocator, Arm, Slot, Track
 from tilewright.tuner.allocate.registry import ALLOCATORS, make_allocator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole spaces: exhaustive tables and certified optima.
+"""Whole spaces: the cycles of every legal schedule, and certified optima.
 
 Imports `schedule`, `measure` and `search`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements: a point, a fidelity and what came out.
+"""Measuring: an oracle turns a point into cycles at a stated fidelity.
 
 Imports no other room of the tuner.
 """

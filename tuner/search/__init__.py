@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuners: one algorithm per file behind the `Tuner` contract of `tuner`."""
+"""Tuners: they propose points of a `Space` (`ask`) and learn from their cost (`tell`).
+
+There is one algorithm per file, behind the contract in `tuner`. Nothing here knows the
+accelerator.
+"""
 
 from tilewright.tuner.search.registry import TUNERS, make_tuner, taken_by
 from tilewright.tuner.search.tuner import Candidate, Offer, Result, Tuner, TunerError

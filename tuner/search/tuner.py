@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of every tuner: `ask(n)` for candidates, `tell(results)` in proposal order."""
+"""`Tuner`, the contract of every search algorithm.
+
+`ask(n)` returns up to n new valid candidates. `tell(results)` reports their costs, in the order in
+which they were proposed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials on disk: SQLite or PostgreSQL, one schema, every trial with all that repeats it.
+"""Trials on disk, in SQLite or PostgreSQL; each trial holds all that is needed to repeat it.
 
 Imports `measure`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study: from its settings through its searches to the best network, resumable.
+"""A study: one tuning run, from its settings to the best network; it can be resumed.
 
 Imports every room but `report` and `exhaustive`.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study: settings, store, oracle and search brought together, resumable at any moment.
+"""`run_study`: one tuning run, from settings and a store to results; it can be resumed.
 
-Resuming runs the same search again from its first proposal; `Session` answers from the store
-whatever a former run measured. The search depends only on the settings and on those answers, so
-it takes the same course, repeats no measurement and goes on where the former run ended.
+To resume, the same search runs again from its first proposal, and `Session` answers from the store
+what an earlier run measured. A search depends only on its settings and on these answers. It
+therefore takes the same course, repeats no measurement and goes on where the earlier run ended.
 """
 
 from __future__ import annotations

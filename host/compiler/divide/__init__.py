@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators run on the accelerator: the Relax graph, its regions and what they cost.
+"""Which operators run on the accelerator: TVM's graph, its regions and what they cost.
 
 Imports `read` and the graph of `lower`.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device over the network: the agent that serves it, and `RemoteDevice`, its client."""
+"""A device over the network: the agent serves it, and `RemoteDevice` is the client."""

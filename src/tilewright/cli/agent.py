@@ -34,50 +34,56 @@ class ServedDevice(StrEnum):
 
 @app.command(rich_help_panel=BOARDS)
 def agent(
-    token_file: Annotated[Path, typer.Option(help="Shared secret; only its owner may read it.")],
+    token_file: Annotated[
+        Path, typer.Option(help="File with the shared secret, readable by its owner alone.")
+    ],
     hw: Annotated[
         str, typer.Option("--hw", help="Named configuration or YAML file.")
     ] = "pynq-16x16",
     bitstream: Annotated[
-        Path | None, typer.Option(help="On a board: file to load, its metadata beside it.")
+        Path | None,
+        typer.Option(help="On a board: bitstream to load, with its .hwh file beside it."),
     ] = None,
     ip: Annotated[
-        str, typer.Option(help="Name of the accelerator in the bitstream, if it is not found.")
+        str, typer.Option(help="Name of the accelerator in the bitstream, if not found by itself.")
     ] = "",
     device: Annotated[
         ServedDevice | None,
         typer.Option(
-            help="Without a board: the board's runtime on the RTL in Verilator, the RTL (rtl), "
-            "with its data in C++ (dpi), or the NumPy reference."
+            help="What to serve without a board: simulated-board (the board's runtime on the RTL), "
+            "rtl (the RTL in Verilator), dpi (its data in C++) or reference (NumPy)."
         ),
     ] = None,
-    board: Annotated[str, typer.Option(help="Board: caches and contiguous memory.")] = "pynq-z2",
+    board: Annotated[
+        str, typer.Option(help="Board whose caches and contiguous memory count.")
+    ] = "pynq-z2",
     memory: Annotated[
-        str, typer.Option(help="Of a simulation: 'board', 'ideal', a board's name or a YAML file.")
+        str, typer.Option(help="DRAM of a simulation: 'board', 'ideal', a board or a YAML file.")
     ] = "board",
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0: any free one.")
+        str,
+        typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port."),
     ] = "127.0.0.1:7425",
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="For TLS: PEM file with private key and certificate that only its owner may "
-            "read; by default, a new one is made."
+            help="PEM file with private key and certificate for TLS, readable by its owner alone; "
+            "default: the agent makes a new one."
         ),
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="No TLS: for clients of this machine alone.")
+        bool, typer.Option("--plain", help="Serve without TLS, to clients of this machine alone.")
     ] = False,
-    max_seconds: Annotated[float, typer.Option(help="Longest run.")] = 60,
+    max_seconds: Annotated[float, typer.Option(help="Longest run, in seconds.")] = 60,
     max_program_mib: Annotated[
-        int, typer.Option(help="Largest instructions and constants of a program.")
+        int, typer.Option(help="Most MiB of a program's instructions and constants.")
     ] = 128,
-    max_memory_mib: Annotated[int, typer.Option(help="Largest memory of a program.")] = 128,
+    max_memory_mib: Annotated[int, typer.Option(help="Most MiB of a program's memory.")] = 128,
     lease_seconds: Annotated[
-        float, typer.Option(help="Silence after which a client loses the device.")
+        float, typer.Option(help="Seconds of silence after which a client loses the device.")
     ] = 30,
     max_connections: Annotated[
-        int, typer.Option(help="Clients at a time, those that wait included.")
+        int, typer.Option(help="Most clients at a time; waiting ones count.")
     ] = 64,
 ) -> None:
     """Serve a board, or a simulation, to one client at a time, until Ctrl-C.

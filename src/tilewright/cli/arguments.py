@@ -96,8 +96,8 @@ TrustModelOption = Annotated[
     bool,
     typer.Option(
         "--trust-model",
-        help="Read a .pt2 file of any layout with PyTorch's own reader, which may run code from "
-        "it: only for files from hands that you trust.",
+        help="Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the "
+        "file: only for files that you trust.",
     ),
 ]
 

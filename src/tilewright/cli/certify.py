@@ -33,23 +33,27 @@ def certify(
     ],
     board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
     base: Annotated[
-        str, typer.Option(help="Configuration around which hardware is chosen.")
+        str, typer.Option(help="Configuration around which others are tried.")
     ] = "pynq-16x16",
     memory: Annotated[
         str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
     ] = "board",
     layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
-    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    space: Annotated[
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
+    ] = SpaceName.VTA,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Cycles of a known network: look for better ones only."),
+        typer.Option(min=1, help="Look only for networks with fewer cycles than this."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="Give up after so long.")] = 1200.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Stop after this many seconds, unproven.")
+    ] = 1200.0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads; default: one a core.")
+        int | None, typer.Option(min=1, help="Threads; default: one per core.")
     ] = None,
 ) -> None:
-    """Find the best network of all configurations and schedules, by enumeration on the twin."""
+    """Prove which configuration and schedules are best, by enumeration on the twin."""
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.certify import Certifier, class_lines
     from tilewright.tuner.schedule.rules import host_rules

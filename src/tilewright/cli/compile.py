@@ -41,14 +41,16 @@ def compile_command(
     hw: Annotated[
         str, typer.Option("--hw", help="Named configuration or YAML file.")
     ] = "pynq-16x16",
-    board: Annotated[str, typer.Option(help="Board: clock, memory and CPU.")] = "pynq-z2",
+    board: Annotated[
+        str, typer.Option(help="Board or YAML file: clock, memory and CPU.")
+    ] = "pynq-z2",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; default: MODEL.tw.")
     ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="Inputs of a float model: folder of images, .npy, or .npz with an array an input."
+            help="Inputs of a float model: folder of images, .npy, or .npz (one array per input)."
         ),
     ] = None,
     random_calibration: Annotated[
@@ -57,46 +59,49 @@ def compile_command(
     mean: MeanOption = "0",
     std: StdOption = "1",
     asymmetric: Annotated[
-        bool, typer.Option(help="Activations with a zero point (uint8).")
+        bool, typer.Option(help="Quantise activations to uint8 with a zero point.")
     ] = False,
     calibration_method: Annotated[
         CalibrationMethod,
         typer.Option(
-            help="Ranges of activations: least square error, all that occurs, or a percentile."
+            help="Range of activations: least square error (mse), all values, or a percentile."
         ),
     ] = CalibrationMethod.MSE,
     percentile: Annotated[
-        float, typer.Option(help="Of --calibration-method percentile: within the range.")
+        float,
+        typer.Option(
+            help="Percent of the values in the range, for --calibration-method percentile."
+        ),
     ] = 99.99,
     equalisation: Annotated[
-        bool, typer.Option(help="Scale channels of activations to similar ranges.")
+        bool, typer.Option(help="Scale the channels of activations to similar ranges.")
     ] = True,
     bias_correction: Annotated[
         bool, typer.Option(help="Correct biases by the mean error of each layer.")
     ] = True,
     shape: Annotated[
         list[str] | None,
-        typer.Option(help="Size of an input that the model leaves open: NAME=1,3,224,224."),
+        typer.Option(help="Shape of an input that the model leaves open: NAME=1,3,224,224."),
     ] = None,
     store: Annotated[
         str,
-        typer.Option(metavar="PATH|URL", help="Trials of 'tune' whose schedules are used."),
+        typer.Option(metavar="PATH|URL", help="Store of 'tune' whose schedules are used."),
     ] = "",
     search: Annotated[
         int,
         typer.Option(
-            min=0, help="Measurements on the twin for a layer that the store does not know."
+            min=0, help="Measurements on the twin per layer that the store does not know."
         ),
     ] = 16,
     keep_rounding: Annotated[
-        bool, typer.Option(help="Keep every quantisation of the model: one rounding more a fusion.")
+        bool, typer.Option(help="Keep every quantisation of the model, also inside fused layers.")
     ] = False,
     offload_all: Annotated[
-        bool, typer.Option(help="Offload whatever can run on the accelerator, at any cost.")
+        bool, typer.Option(help="Run on the accelerator whatever can run there, at any cost.")
     ] = False,
     trust_model: TrustModelOption = False,
 ) -> None:
-    """Compile a network into one file: programs of the accelerator and what the CPU runs."""
+    """Compile a model into one file: programs for the accelerator, and what the CPU runs."""
     from tilewright.host.machine.hwconfig import load_hwconfig
 
     if model.suffix.lower() == ".tw":

@@ -17,7 +17,7 @@ from tilewright.cli.arguments import SpaceName, read_memory, read_network
 @app.command(rich_help_panel=MEASURE)
 def exhaust(
     layers: Annotated[
-        list[str] | None, typer.Argument(help="Layers of the network; none: all of them.")
+        list[str] | None, typer.Argument(help="Layers of the network; default: all of them.")
     ] = None,
     network: Annotated[
         str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
@@ -31,17 +31,21 @@ def exhaust(
     board: Annotated[
         str, typer.Option(help="Board whose memory '--memory board' means.")
     ] = "pynq-z2",
-    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    space: Annotated[
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
+    ] = SpaceName.VTA,
     confirm: Annotated[
         int,
-        typer.Option(min=0, help="Schedules to confirm on the RTL: best, others at random."),
+        typer.Option(
+            min=0, help="Schedules to confirm on the RTL: the best, and others at random."
+        ),
     ] = 3,
     confirm_cycles: Annotated[
-        int, typer.Option(min=1, help="Do not confirm what takes more cycles than this.")
+        int, typer.Option(min=1, help="Do not confirm schedules with more cycles than this.")
     ] = 5_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random ones.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random confirmations.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
-    folder: Annotated[Path, typer.Option(help="Where landscapes are kept.")] = Path(
+    folder: Annotated[Path, typer.Option(help="Folder of the measured cycles.")] = Path(
         "runs/landscapes"
     ),
 ) -> None:

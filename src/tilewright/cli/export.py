@@ -40,12 +40,14 @@ def export_table(
     board: Annotated[
         str, typer.Option(help="Board whose memory '--memory board' means.")
     ] = "pynq-z2",
-    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
+    space: Annotated[
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
+    ] = SpaceName.VTA,
     output: Annotated[
         Path | None, typer.Option(help=f"File ({SUFFIX}); default: <layer>-<space>{SUFFIX}.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
-    folder: Annotated[Path, typer.Option(help="Where landscapes are kept.")] = Path(
+    folder: Annotated[Path, typer.Option(help="Folder of the measured cycles.")] = Path(
         "runs/landscapes"
     ),
 ) -> None:

@@ -104,6 +104,6 @@ JsonOption = Annotated[
         metavar="FILE",
         parser=JsonTarget,
         callback=_take,
-        help="Write the rows with their conditions to this file, too; '-': to standard output.",
+        help="Also write the rows with their conditions to this file; '-': standard output.",
     ),
 ]

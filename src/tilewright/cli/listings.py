@@ -77,7 +77,7 @@ def tuners() -> None:
 
 @app.command(rich_help_panel=TUNE)
 def allocators() -> None:
-    """List who can get the next measurements of a study, with what each one uses."""
+    """List what can decide which layer is measured next, with what each one uses."""
     from tilewright.tuner.allocate import ALLOCATORS
 
     _print_registry(ALLOCATORS, "the next slot goes to")

@@ -9,8 +9,10 @@ import typer
 
 from tilewright.cli.application import UsageError
 
-MeanOption = Annotated[str, typer.Option(help="Of image channels in 0..1, comma-separated.")]
-StdOption = Annotated[str, typer.Option(help="Of image channels, comma-separated.")]
+MeanOption = Annotated[str, typer.Option(help="Mean per image channel in 0..1, comma-separated.")]
+StdOption = Annotated[
+    str, typer.Option(help="Standard deviation per image channel, comma-separated.")
+]
 
 
 def read_numbers(option: str, text: str) -> tuple[float, ...]:

@@ -27,19 +27,17 @@ CONFIG_SUFFIX = ".yaml"
 
 @app.command(rich_help_panel=TUNE)
 def report(
-    run: Annotated[
-        str, typer.Argument(help="Study name; empty or left out: the latest of the folder.")
-    ] = "",
+    run: Annotated[str, typer.Argument(help="Study name; default: the latest of the folder.")] = "",
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
     output: Annotated[
         Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(help="Write the result and the Pareto archive to this file, too.")
+        Path | None, typer.Option(help="Also write the result and the Pareto archive to this file.")
     ] = None,
 ) -> None:
-    """Print the summary of a study and write its HTML report, from the store alone."""
+    """Print the summary of a study and write its HTML report."""
     if output is not None and output.suffix == CONFIG_SUFFIX:
         raise UsageError(
             f"the report must not end in {CONFIG_SUFFIX}: the configuration is written beside it",

@@ -43,13 +43,13 @@ def run_command(
     device: Annotated[
         NetworkDevice,
         typer.Option(
-            help="The RTL in Verilator (rtl), with its data in C++ (dpi), the NumPy reference, "
-            "the cycle-exact twin, or a board."
+            help="rtl (the RTL in Verilator), dpi (its data in C++), reference (NumPy), "
+            "twin (cycle-exact), or a board."
         ),
     ] = NetworkDevice.RTL,
     data: Annotated[
         Path | None,
-        typer.Option("--input", help="Image, .npy, or .npz with an array an input."),
+        typer.Option("--input", help="Image, .npy, or .npz with one array per input."),
     ] = None,
     random_input: Annotated[
         bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
@@ -71,31 +71,39 @@ def run_command(
         bool, typer.Option(help="Compare every output with the reference, bit by bit.")
     ] = True,
     cycles_only: Annotated[
-        bool, typer.Option(help="Count cycles without data; what --device twin does.")
+        bool, typer.Option(help="Count cycles without data, as --device twin does.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")
     ] = None,
     agent: Annotated[
         str,
-        typer.Option(metavar="HOST:PORT", help="Board: where 'tilewright agent' serves it."),
+        typer.Option(
+            metavar="HOST:PORT", help="Address of the 'tilewright agent' that serves the board."
+        ),
     ] = "",
-    token_file: Annotated[Path | None, typer.Option(help="Shared secret of the agent.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the shared secret of the agent.")
+    ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="No TLS: the agent was started so, on this machine.")
+        bool,
+        typer.Option(
+            "--plain",
+            help="Without TLS, for an agent on this machine that was started with --plain.",
+        ),
     ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to wait while another client has the board.")
     ] = 0,
     bitstream: Annotated[
-        Path | None, typer.Option(help="Board: this one, with this file loaded.")
+        Path | None, typer.Option(help="Bitstream to load, when this command runs on the board.")
     ] = None,
     ip: Annotated[str, typer.Option(help="Name of the accelerator in the bitstream.")] = "",
     trust_model: Annotated[
         bool,
         typer.Option(
             "--trust-model",
-            help="Run the CPU's part in this process, without its limits of memory and time.",
+            help="Run the CPU's part in this process, without limits of memory and time.",
         ),
     ] = False,
 ) -> None:

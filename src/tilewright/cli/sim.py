@@ -59,20 +59,20 @@ def sim(
     ] = "pynq-z2",
     schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
     waves: Annotated[
-        Path | None, typer.Option(help="Write waves of the run to this FST file.")
+        Path | None, typer.Option(help="Write the waves of the run to this FST file.")
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="Write when each instruction ran, and what each unit waited for, "
-            "to this Chrome trace (JSON, for ui.perfetto.dev)."
+            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and "
+            "what each unit waited for."
         ),
     ] = None,
     device: Annotated[
         DeviceKind,
         typer.Option(
-            help="The RTL in Verilator (rtl), with its data in C++ (dpi), without any (timing), "
-            "in CXXRTL; the cycle-exact twin; the NumPy reference."
+            help="rtl (the RTL in Verilator), dpi (its data in C++), timing (without data), "
+            "cxxrtl (a second simulator), twin (cycle-exact), or reference (NumPy)."
         ),
     ] = DeviceKind.RTL,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random operands.")] = 0,
@@ -81,7 +81,7 @@ def sim(
     ] = 0,
     rtl: RtlOption = None,
 ) -> None:
-    """Run one layer, check its output bit-exact, and print cycles and counters."""
+    """Run one layer, check its output bit by bit, and print cycles and counters."""
     import numpy as np
 
     from tilewright.host.lowering import lower

@@ -87,10 +87,12 @@ def pnr(
     speed: Annotated[int, typer.Option(help="Speed grade: 6, 7 or 8.")] = 8,
     seed: Annotated[
         list[int] | None,
-        typer.Option(min=0, help="Of placer and router; may be repeated; default: 1, 2 and 3."),
+        typer.Option(
+            min=0, help="Seed of placer and router; may be repeated; default: 1, 2 and 3."
+        ),
     ] = None,
     freq: Annotated[float, typer.Option(min=1, help="Clock to aim at, in MHz.")] = 100.0,
-    router: Annotated[str, typer.Option(help="Of nextpnr: router1 or router2.")] = "router1",
+    router: Annotated[str, typer.Option(help="Router of nextpnr: router1 or router2.")] = "router1",
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,7 +102,7 @@ def pnr(
         ),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(help="Another list of RTL files, such as that of a part alone.")
+        Path | None, typer.Option(help="Other list of RTL files, for example of one part alone.")
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -155,14 +157,15 @@ def record_rows(
     hw: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[HW]...", help="Named configurations or YAML files; none: those of the record."
+            metavar="[HW]...",
+            help="Named configurations or YAML files; default: those of the record.",
         ),
     ] = None,
     family: Annotated[
         str, typer.Option(help="Device family: xc7 makes rows, ecp5 adds its counts to them.")
     ] = "xc7",
     stale: Annotated[
-        bool, typer.Option("--stale", help="Leave out what the present RTL has made.")
+        bool, typer.Option("--stale", help="Leave out rows that the present RTL has made.")
     ] = False,
     draw: Annotated[
         int | None,

@@ -85,43 +85,45 @@ def tune(
         str,
         typer.Option(
             metavar="NAME|MODULE:CLASS",
-            help="Who decides which layer gets the next measurements; `tilewright allocators` "
+            help="What decides which layer is measured next; `tilewright allocators` "
             "lists them. A class of your own: package.module:Class.",
         ),
     ] = "headroom",
     objective: Annotated[
         ObjectiveOption,
         typer.Option(
-            help="What to minimise: cycles; cycles x energy by a counter-based model (relative); "
-            "or cycles x the board's mean resource share."
+            help="What to minimise: latency (cycles), edp (cycles x estimated energy) or area "
+            "(cycles x mean share of the board's resources)."
         ),
     ] = ObjectiveOption.LATENCY,
     space: Annotated[
-        SpaceName, typer.Option(help="Any tile sizes, or VTA's divisor tiles.")
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
     ] = SpaceName.FULL,
     budget: Annotated[
         int | None,
-        typer.Option(min=1, help="Measurements to spend; the default suits ResNet-18."),
+        typer.Option(
+            min=1, help="Measurements to spend on the network; the default suits ResNet-18."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Start no new trial of the search after so long; what was measured is kept and "
-            "confirmed, and the same command goes on from there.",
+            help="Seconds after which the search starts no new trial. Its results are confirmed, "
+            "and the same command goes on from there.",
         ),
     ] = None,
     warm_start: Annotated[
         str,
         typer.Option(
             metavar="STORE[:STUDY]",
-            help="Begin with the schedules that a study, or all of a store, measured best for "
-            "layers of the same shape; tuners that learn from other layers get its trials, too.",
+            help="Begin with the best schedules of an earlier study, or of a whole store, for "
+            "layers of the same shape.",
         ),
     ] = "",
     configs: Annotated[
         int | None,
-        typer.Option(min=1, help="Hardware configurations to measure at most."),
+        typer.Option(min=1, help="Most hardware configurations to measure."),
     ] = None,
     hw: Annotated[
         str | None,
@@ -137,35 +139,35 @@ def tune(
     fidelity: Annotated[
         FidelityName,
         typer.Option(
-            help="What measures, or confirms what was screened: the RTL with its output checked, "
-            "its control with the data in C++ or without, or the cycle-exact twin."
+            help="What measures or confirms: rtl (the RTL, output checked), dpi (data in C++), "
+            "timing (no data), or twin (cycle-exact)."
         ),
     ] = FidelityName.RTL,
     screen: Annotated[
         ScreenName,
         typer.Option(
-            help="Search on the cycle-exact twin and confirm the best on --fidelity, or measure "
-            "everything on --fidelity."
+            help="twin: search on the cycle-exact twin and confirm the best on --fidelity; none: "
+            "measure everything on --fidelity."
         ),
     ] = ScreenName.TWIN,
     without: Annotated[
         list[str] | None,
         typer.Option(
-            help="Ablation: switch off a part of the tuner (of tilewright: prior, calibration, "
-            "pooling, descent); may be repeated."
+            help="Switch off a part of the tuner; may be repeated. The default tuner has prior, "
+            "calibration, pooling and descent."
         ),
     ] = None,
     compiled: Annotated[
         bool,
         typer.Option(
-            help="Take the layers of the compiled graph of an ONNX or .pt2 model (fused, with "
-            "pooling and adds; needs the extra 'network'), not those that its shapes tell."
+            help="Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
+            "'network')."
         ),
     ] = False,
     trust_model: TrustModelOption = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; default: one a core.")
+        int | None, typer.Option(min=1, help="Worker processes; default: one per core.")
     ] = None,
     ray: Annotated[
         str,
@@ -177,9 +179,11 @@ def tune(
     rtl: RtlOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
-    name: Annotated[str, typer.Option(help="Study name; default: made from the settings.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Study name; default: a name made from the settings.")
+    ] = "",
 ) -> None:
-    """Tune RTL parameters and schedules of a network; an interrupted study resumes."""
+    """Choose a configuration and the schedules of a network; an interrupted study resumes."""
     from tilewright.tuner.study.prepare import prepare_settings
 
     with fields_named({**MODEL_FIELDS, "configs": "--configs"}):

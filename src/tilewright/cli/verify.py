@@ -33,7 +33,9 @@ app.add_typer(verify_app, name="verify", rich_help_panel=VERIFY)
 
 @verify_app.command("lint")
 def lint_rtl(
-    random: Annotated[int, typer.Option(min=0, help="Random configurations to read, too.")] = 2,
+    random: Annotated[
+        int, typer.Option(min=0, help="Random configurations to read besides the named ones.")
+    ] = 2,
     seed: FreshSeedOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -65,7 +67,8 @@ def lint_rtl(
 @verify_app.command("formal")
 def prove_units(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Proofs; none: all of them.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Proofs to run; default: all of them."),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -139,7 +142,10 @@ def measure_coverage(
 
 @verify_app.command("mutate")
 def seed_faults(
-    count: Annotated[int, typer.Option(min=0, help="Mutants that elaborate.")] = 100,
+    count: Annotated[
+        int,
+        typer.Option(min=0, help="Mutants to test; those that do not elaborate are not counted."),
+    ] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw; 0: a new one.")] = 0,
     module: Annotated[
         str,
@@ -189,7 +195,7 @@ def check_netlist(
     stage: Annotated[
         str,
         typer.Option(
-            help="packed: after the DSP slices are packed (xc7); cells: the whole netlist."
+            help="packed: stop after the DSP slices are packed (xc7); cells: the whole netlist."
         ),
     ] = "cells",
     programs: Annotated[int, typer.Option(min=1, help="Random programs.")] = 100,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default search: a prior calibrated by a Gaussian process on what was measured."""
+"""The default tuner: a predicted cost, corrected by a Gaussian process on measurements."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches whose agents learn: CHAMELEON, DCOC and its ablations."""
+"""Tuners with reinforcement-learning agents: CHAMELEON, DCOC and its ablations."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches of kept libraries behind the contract: Optuna, BoTorch, Nevergrad."""
+"""Tuners of other libraries behind the contract: Optuna, BoTorch, Nevergrad."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches that plan on a fitted cost model: AutoTVM, MetaSchedule."""
+"""Tuners that choose points on a fitted cost model: AutoTVM, MetaSchedule."""
