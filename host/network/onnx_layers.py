@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX front end: a model file becomes a `NetworkTable` by ONNX shape inference.
+"""The layers of an ONNX file as a `NetworkTable`, by ONNX shape inference alone.
 
 Taken by the accelerator: 2-D Conv (dense and depthwise), Gemm, and MatMul with constant weights.
 The epilogue behind each is recognised through folded operators (batch normalisation, constant
 bias, quantise/dequantise pairs): an Add of two activations of equal shape becomes ``residual``, a
 Relu or a Clip from 0 becomes ``relu``. Everything else is listed in `NetworkTable.cpu_operators`.
 
-Model files are untrusted input (see `host.network.onnx_reader`): every defect is one
+Model files are untrusted input (see `host.network.onnx_file`): every defect is one
 `WorkloadError`.
 """
 
@@ -23,11 +23,14 @@ from onnx import AttributeProto, numpy_helper
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.network.network_table import NetworkTable, collect
-from tilewright.host.network.onnx_reader import malformed, read_graph, short
+from tilewright.host.network.onnx_file import (
+    MAX_TENSOR_ELEMENTS,
+    malformed,
+    names_are_text,
+    short,
+)
+from tilewright.host.network.onnx_graph import read_graph
 from tilewright.host.network.workload import Kind, Workload, dense
-
-MAX_TENSOR_ELEMENTS: Final = 2**31
-"""Largest input, weight or output tensor that is accepted."""
 
 _FOLDED: Final = frozenset({"DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"})
 """Operators that disappear into the scale of an epilogue, wherever in it they occur."""
@@ -119,9 +122,7 @@ class _Graph:
         produced = {name for node in self.nodes for name in node.output if name}
         known = inputs | set(self.initializers)
         for index, node in enumerate(self.nodes):
-            if any(
-                isinstance(n, bytes) for n in (node.op_type, node.name, *node.input, *node.output)
-            ):
+            if not names_are_text(node):
                 raise self._error("names must be UTF-8 text", node)
             arguments = [name for name in node.input if name]
             for name in arguments:

@@ -20,7 +20,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_calls import BUILDING, dtype_of
 from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
-from tilewright.host.network.onnx_reader import short
+from tilewright.host.network.onnx_file import short
 
 _MARK: Final = "model_"
 """Relax variables of this prefix and a number are results of that node of the model."""

@@ -11,7 +11,7 @@ import onnx
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.onnx_edit import Array
 from tilewright.host.compiler.read.onnxruntime_errors import explained
-from tilewright.host.network.onnx_reader import short
+from tilewright.host.network.onnx_file import short
 
 Batches = Sequence[Mapping[str, Array]]
 """Inputs by name, one mapping a run."""

@@ -22,7 +22,7 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
-from tilewright.host.network.onnx_reader import malformed, short
+from tilewright.host.network.onnx_file import malformed, short
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import external_data_helper, inliner, shape_inference, version_converter
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.network.onnx_reader import MAX_FILE_BYTES, batch_of_zero, malformed, short
+from tilewright.host.network.onnx_file import (
+    MAX_TENSOR_ELEMENTS,
+    batch_of_zero,
+    malformed,
+    names_are_text,
+    parse_model,
+    require_external_file,
+    require_nodes,
+    short,
+)
 
 MAX_NODES: Final = 10_000
-MAX_TENSOR_ELEMENTS: Final = 2**31
-"""Largest tensor that a model may name."""
-
 OLDEST_OPSET: Final = 13
 """Since then weights can have a scale for each channel; older models are converted to
 `CONVERTED_OPSET`."""
@@ -44,7 +48,7 @@ def read_model(path: Path, input_shapes: Mapping[str, tuple[int, ...]]) -> onnx.
     Raises:
         WorkloadError: the file cannot be read or is malformed, too large, or of dynamic shape.
     """
-    return normalised(_parse(path), path, input_shapes)
+    return normalised(parse_model(path), path, input_shapes)
 
 
 def normalised(
@@ -110,43 +114,10 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     return model
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise WorkloadError("a model must be a regular file", field=str(path))
-        if status.st_size > MAX_FILE_BYTES:
-            raise WorkloadError(
-                "an ONNX file must be smaller than 2 GiB", field=str(path), value=status.st_size
-            )
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise WorkloadError(
-            "a model must be a readable file",
-            field=str(path),
-            remedy=getattr(error, "strerror", None) or str(error),
-        ) from error
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except (DecodeError, RuntimeError, ValueError) as error:
-        raise WorkloadError(
-            "must be an ONNX model (the file is truncated or is not protobuf)",
-            field=str(path),
-            remedy="export or copy it again",
-        ) from error
-    return model
-
-
 def _check_structure(model: onnx.ModelProto, path: Path) -> None:
     """What the ONNX checker leaves out."""
     graph = model.graph
-    if not graph.node or not model.opset_import:
-        raise WorkloadError(
-            "must be an ONNX model with an operator set and at least one node",
-            field=str(path),
-            remedy="export or copy it again",
-        )
+    require_nodes(model, path)
     if len(graph.node) > MAX_NODES:
         raise WorkloadError(
             f"must have at most {MAX_NODES} nodes", field=str(path), value=len(graph.node)
@@ -172,8 +143,7 @@ def _check_structure(model: onnx.ModelProto, path: Path) -> None:
 def _check_nodes(model: onnx.ModelProto, path: Path) -> None:
     own = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
-        texts = (node.op_type, node.domain, node.name, *node.input, *node.output)
-        if any(isinstance(text, bytes) for text in texts):
+        if not names_are_text(node):
             raise WorkloadError("names must be UTF-8 text", field=f"{path}: {short(node.op_type)}")
         standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
         if (
@@ -199,21 +169,7 @@ def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
     for tensor in model.graph.initializer:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        target = Path(location)
-        inside = location and not target.is_absolute() and ".." not in target.parts
-        file = path.parent / target
-        if (
-            not inside
-            or not file.is_file()
-            or not file.resolve().is_relative_to(path.parent.resolve())
-        ):
-            raise WorkloadError(
-                "external data must be a file in the model's directory",
-                field=f"{path}: {short(tensor.name)}",
-                value=short(location),
-                remedy="copy it beside the model, or save the model with its weights inside",
-            )
+        require_external_file(tensor, path, links=False)
         external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]

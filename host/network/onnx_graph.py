@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read an ONNX file, as untrusted input, into a shape-inferred graph.
+"""An ONNX file as a graph whose tensors have shapes, without its weights.
 
-Weights are dropped before inference, external data is never read, model-local functions are not
-expanded, and constant propagation is bounded: time and memory stay linear in the file's size.
+Files are untrusted (`host.network.onnx_file`). Weights are dropped before inference, external data
+is never read, model-local functions are not expanded, and constant propagation is bounded: time
+and memory stay linear in the file's size.
 """
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import shape_inference
 
 from tilewright.host.common.errors import WorkloadError
-
-MAX_FILE_BYTES: Final = 2**31 - 1
-"""Protobuf refuses larger messages."""
+from tilewright.host.network.onnx_file import (
+    batch_of_zero,
+    malformed,
+    parse_model,
+    require_external_file,
+    require_nodes,
+)
 
 SMALL_TENSOR_ELEMENTS: Final = 1024
 """Constants up to this size keep their values: shapes, axes, clip bounds."""
@@ -51,7 +54,9 @@ def read_graph(path: Path) -> Any:
         WorkloadError: the file is missing, is not an ONNX model, or is malformed; or external
             data is missing.
     """
-    model = _read_model(path)
+    model = parse_model(path)
+    require_nodes(model, path)
+    del model.functions[:]  # calls are listed as CPU operators; expansion could explode
     try:
         _check_external_data(path, model)
         _drop_weights(model.graph)
@@ -61,64 +66,6 @@ def read_graph(path: Path) -> Any:
         raise
     except Exception as error:  # the C++ library raises kinds of its own
         raise malformed(path, error) from error
-
-
-def malformed(path: Path, error: Exception) -> WorkloadError:
-    """The error for a model whose defect only shows as a failure of some library."""
-    detail = " ".join(str(error).split())[:120] or type(error).__name__
-    return WorkloadError(
-        f"must be a well-formed ONNX model ({detail})",
-        field=str(path),
-        remedy="export it again and check it with onnx.checker",
-    )
-
-
-def batch_of_zero(path: Path, name: str) -> WorkloadError:
-    """The error for an input that states to hold nothing; a batch that is left open is 1."""
-    return WorkloadError(
-        "must not have a batch of 0",
-        field=f"{path}: {short(name)}",
-        remedy="export it with a batch of 1, or with an open one",
-    )
-
-
-def _read_model(path: Path) -> Any:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise WorkloadError("a model must be a regular file", field=str(path))
-        size = status.st_size
-        if size > MAX_FILE_BYTES:
-            raise WorkloadError(
-                "an ONNX file must be smaller than 2 GiB",
-                field=str(path),
-                value=size,
-                remedy="save the weights as external data",
-            )
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise WorkloadError(
-            "a model must be a readable file",
-            field=str(path),
-            remedy=getattr(error, "strerror", None) or str(error),
-        ) from error
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except (DecodeError, RuntimeError, ValueError) as error:
-        raise WorkloadError(
-            "must be an ONNX model (the file is truncated or is not protobuf)",
-            field=str(path),
-            remedy="export or copy it again",
-        ) from error
-    if not model.graph.node or not model.opset_import:
-        raise WorkloadError(
-            "must be an ONNX model with an operator set and at least one node",
-            field=str(path),
-            remedy="export or copy it again",
-        )
-    del model.functions[:]  # calls are listed as CPU operators; expansion could explode
-    return model
 
 
 def _constants(graph: Any) -> Iterator[Any]:
@@ -132,18 +79,8 @@ def _constants(graph: Any) -> Iterator[Any]:
 
 def _check_external_data(path: Path, model: Any) -> None:
     for tensor in _constants(model.graph):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        target = Path(location)
-        inside = location and not target.is_absolute() and ".." not in target.parts
-        if not inside or not (path.parent / target).is_file():
-            raise WorkloadError(
-                "external data must be a file in the model's directory",
-                field=f"{path}: {short(tensor.name)}",
-                value=short(location),
-                remedy="copy it beside the model, or save the model with its weights inside",
-            )
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            require_external_file(tensor, path, links=True)
 
 
 def _drop_weights(graph: Any) -> None:
@@ -198,13 +135,3 @@ def _infer(model: Any) -> Any:
     if _propagation_bound(inferred.graph) <= _MAX_PROPAGATED_ELEMENTS:
         inferred = shape_inference.infer_shapes(inferred, data_prop=True)
     return inferred
-
-
-def short(text: str | bytes) -> str:
-    """Printable text of bounded length, for messages.
-
-    Protobuf hands out a string field that is not UTF-8 as bytes.
-    """
-    if isinstance(text, bytes):
-        text = text[:60].decode(errors="replace")
-    return "".join(c if c.isprintable() else "?" for c in text[:60])

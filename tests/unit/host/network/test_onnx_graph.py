@@ -10,8 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.network.onnx_file import short
+from tilewright.host.network.onnx_graph import SMALL_TENSOR_ELEMENTS, read_graph
 from tilewright.host.network.onnx_layers import load_onnx
-from tilewright.host.network.onnx_reader import SMALL_TENSOR_ELEMENTS, read_graph, short
 
 
 def convolution(shape, body):
