@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
-from tilewright.host.lowering.outputs import Part, Spread, out_boxes, parts, spread_boxes
+from tilewright.host.lowering.outputs import OutputPart, Spread, out_boxes, parts, spread_boxes
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
@@ -27,11 +27,11 @@ from tilewright.host.lowering.program_builder import (
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.walk import (
     Item,
-    input_buffer,
+    input_slots,
     prefetches,
     resident_slot,
     walk,
-    weight_buffer,
+    weight_slots,
 )
 from tilewright.host.machine.hwconfig import UOP_BYTES
 from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
@@ -63,7 +63,7 @@ class _Ready(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placement:
+class OperandPlacement:
     """Where the operands of a layer lie in its program's memory, in bytes from MEM_BASE.
 
     Attributes:
@@ -100,7 +100,7 @@ class Emitted:
 
 
 def emit(
-    builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: Placement
+    builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: OperandPlacement
 ) -> Emitted:
     """Append a plan's instructions to a program.
 
@@ -115,7 +115,11 @@ def emit(
 
 class _Emitter:
     def __init__(
-        self, builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: Placement
+        self,
+        builder: ProgramBuilder,
+        plan: Plan,
+        clip: tuple[int, int],
+        placement: OperandPlacement,
     ) -> None:
         self.plan = plan
         self.builder = builder
@@ -126,7 +130,7 @@ class _Emitter:
         self.spread = placement.spread
         raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
         self.imm = raw - (raw >> 15 << 16)
-        self.inp, self.wgt = input_buffer(plan), weight_buffer(plan)
+        self.inp, self.wgt = input_slots(plan), weight_slots(plan)
         self.params: dict[int, int] = {}
         self.kernels: dict[Kernel, tuple[int, Key]] = {}
         self.uops: list[bytes] = []
@@ -454,7 +458,7 @@ class _Emitter:
                 self.bytes_written += plan.hw.out_tile_bytes * region.tiles
 
     def _vector(
-        self, item: Item, part: Part, blocks: tuple[int, int], pixels: int, keys: list[Key]
+        self, item: Item, part: OutputPart, blocks: tuple[int, int], pixels: int, keys: list[Key]
     ) -> None:
         """Requantise (first, count) output blocks of a part into its place in OUT."""
         plan, shape = self.plan, self.plan.shape

@@ -21,7 +21,7 @@ ITERATIONS_MAX: Final = (1 << 16) - 1
 """Most iterations of a hardware loop."""
 
 
-class Axis(NamedTuple):
+class GemmLoop(NamedTuple):
     """A loop: its trip count and the step of each operand, in tiles."""
 
     trips: int
@@ -30,7 +30,7 @@ class Axis(NamedTuple):
     wgt: int
 
 
-ONCE: Final = Axis(1, 0, 0, 0)
+ONCE: Final = GemmLoop(1, 0, 0, 0)
 
 
 class Kernel(NamedTuple):
@@ -40,8 +40,8 @@ class Kernel(NamedTuple):
     last stored block of the input is not filled.
     """
 
-    outputs: tuple[Axis, ...]
-    reduction: tuple[Axis, ...]
+    outputs: tuple[GemmLoop, ...]
+    reduction: tuple[GemmLoop, ...]
     products: int
 
     @property
@@ -53,8 +53,8 @@ class Kernel(NamedTuple):
 class Gemm(NamedTuple):
     """A GEMM instruction's loops and kernel for one shape of tile."""
 
-    outer: Axis
-    inner: Axis
+    outer: GemmLoop
+    inner: GemmLoop
     kernel: Kernel
     length: int
     """Micro-ops of the kernel."""
@@ -108,10 +108,10 @@ def gemm_loops(
     taps = kernel_h * kernel_w
     planes, per_out = blocks_of(inp_blocks, interleave), inp_per_out // interleave
     axes = [
-        Axis(columns, 1, column_step * interleave, 0),
-        Axis(rows, columns, row_step * line, 0),
-        Axis(batches, rows * columns, planes * plane, 0),
-        Axis(blocks_out, batches * rows * columns, per_out * plane, blocks_in * taps),
+        GemmLoop(columns, 1, column_step * interleave, 0),
+        GemmLoop(rows, columns, row_step * line, 0),
+        GemmLoop(batches, rows * columns, planes * plane, 0),
+        GemmLoop(blocks_out, batches * rows * columns, per_out * plane, blocks_in * taps),
     ]
     merged = _merge([axis for axis in axes if axis.trips > 1])
     outer, inner = _hardware_loops(merged)
@@ -119,10 +119,10 @@ def gemm_loops(
     reduction = tuple(
         axis
         for axis in (
-            Axis(blocks_of(blocks_in, interleave), 0, plane, interleave * taps),
-            Axis(min(blocks_in, interleave), 0, 1, taps),
-            Axis(kernel_h, 0, dilation_h * line, kernel_w),
-            Axis(kernel_w, 0, dilation_w * interleave, 1),
+            GemmLoop(blocks_of(blocks_in, interleave), 0, plane, interleave * taps),
+            GemmLoop(min(blocks_in, interleave), 0, 1, taps),
+            GemmLoop(kernel_h, 0, dilation_h * line, kernel_w),
+            GemmLoop(kernel_w, 0, dilation_w * interleave, 1),
         )
         if axis.trips > 1
     )
@@ -130,9 +130,9 @@ def gemm_loops(
     return Gemm(outer, inner, kernel, kernel.length)
 
 
-def _merge(axes: list[Axis]) -> list[Axis]:
+def _merge(axes: list[GemmLoop]) -> list[GemmLoop]:
     """Join neighbouring axes (innermost first) that are one affine loop together."""
-    merged: list[Axis] = []
+    merged: list[GemmLoop] = []
     for axis in axes:
         if merged:
             last = merged[-1]
@@ -145,7 +145,7 @@ def _merge(axes: list[Axis]) -> list[Axis]:
     return merged
 
 
-def _hardware_loops(axes: list[Axis]) -> tuple[Axis, Axis]:
+def _hardware_loops(axes: list[GemmLoop]) -> tuple[GemmLoop, GemmLoop]:
     """The two longest axes (outer, inner): what is left needs the fewest micro-ops."""
     if not axes:
         return ONCE, ONCE

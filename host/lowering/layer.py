@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError, ScheduleError
-from tilewright.host.lowering.emit import Emitted, Placement, emit
+from tilewright.host.lowering.emit import Emitted, OperandPlacement, emit
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.plan import LEGAL, Legality, Plan, make_plan
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
@@ -177,7 +177,7 @@ def lower(
     builder, sizes = ProgramBuilder(hw), plan.region_sizes()
     regions, uop_offset = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
-    emitted = _emit(builder, plan, bounds, Placement(offsets=offsets, uop=uop_offset))
+    emitted = _emit(builder, plan, bounds, OperandPlacement(offsets=offsets, uop=uop_offset))
     program = builder.finish({**sizes, "uop": len(emitted.uops)}, {"uop": emitted.uops})
     return LoweredLayer(
         hw=hw,
@@ -198,7 +198,7 @@ def append_layer(
     schedule: Schedule,
     *,
     clip: tuple[int, int],
-    placement: Placement,
+    placement: OperandPlacement,
 ) -> Emitted:
     """Append a workload to a program that has other layers.
 
@@ -224,7 +224,10 @@ def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPl
 
 
 def _emit(
-    builder: ProgramBuilder, plan: Plan | PoolPlan, clip: tuple[int, int], placement: Placement
+    builder: ProgramBuilder,
+    plan: Plan | PoolPlan,
+    clip: tuple[int, int],
+    placement: OperandPlacement,
 ) -> Emitted:
     if isinstance(plan, PoolPlan):
         return emit_pool(builder, plan, clip, placement)

@@ -32,7 +32,7 @@ class Spread(NamedTuple):
         return array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
 
 
-class Part(NamedTuple):
+class OutputPart(NamedTuple):
     """Output blocks of a tile that lie together in OUT and RES and are stored at once.
 
     They lie there as [blocks][pixels], or as [pixels][blocks] where DRAM interleaves blocks: then a
@@ -67,19 +67,20 @@ class Part(NamedTuple):
         return (1, self.blocks) if self.interleaved else (pixels, 1)
 
 
-def parts(plan: Plan, item: Item, first: int, count: int) -> list[Part]:
+def parts(plan: Plan, item: Item, first: int, count: int) -> list[OutputPart]:
     """The parts that hold output blocks ``first .. first + count - 1`` of a tile."""
     interleave = plan.shape.out_interleave
     if interleave == 1:
-        return [Part(first, count, interleaved=False)]
+        return [OutputPart(first, count, interleaved=False)]
     tile = plan.channels.tiles[item.co]
     cut = [
-        Part(*part, interleaved=True) for part in aligned_parts(tile.first, tile.count, interleave)
+        OutputPart(*part, interleaved=True)
+        for part in aligned_parts(tile.first, tile.count, interleave)
     ]
     return [part for part in cut if part.first < first + count and part.end > first]
 
 
-def out_boxes(plan: Plan, item: Item, part: Part) -> list[tuple[int, int, Box]]:
+def out_boxes(plan: Plan, item: Item, part: OutputPart) -> list[tuple[int, int, Box]]:
     """Regions of the output (or residual) tensor that a part of a tile fills.
 
     Returns:
@@ -111,7 +112,9 @@ def out_boxes(plan: Plan, item: Item, part: Part) -> list[tuple[int, int, Box]]:
     return [(offset * size, at, region) for offset, at, region in places]
 
 
-def spread_boxes(plan: Plan, item: Item, part: Part, spread: Spread) -> list[tuple[int, int, Box]]:
+def spread_boxes(
+    plan: Plan, item: Item, part: OutputPart, spread: Spread
+) -> list[tuple[int, int, Box]]:
     """As `out_boxes`, for an output that is spread: one row of the walk is one pixel."""
     shape = plan.shape
     batch, batches = plan.batch_tiles[item.batch]

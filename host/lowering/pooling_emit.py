@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
-from tilewright.host.lowering.emit import Emitted, Placement
+from tilewright.host.lowering.emit import Emitted, OperandPlacement
 from tilewright.host.lowering.geometry import Span
 from tilewright.host.lowering.pooling import PoolPlan
 from tilewright.host.lowering.pooling_gather import gather
@@ -58,7 +58,7 @@ class _Step(NamedTuple):
 
 
 def emit_pool(
-    builder: ProgramBuilder, plan: PoolPlan, clip: tuple[int, int], placement: Placement
+    builder: ProgramBuilder, plan: PoolPlan, clip: tuple[int, int], placement: OperandPlacement
 ) -> Emitted:
     """Append a plan's instructions to a program.
 
@@ -73,7 +73,11 @@ def emit_pool(
 
 class _PoolEmitter:
     def __init__(
-        self, builder: ProgramBuilder, plan: PoolPlan, clip: tuple[int, int], placement: Placement
+        self,
+        builder: ProgramBuilder,
+        plan: PoolPlan,
+        clip: tuple[int, int],
+        placement: OperandPlacement,
     ) -> None:
         self.plan = plan
         self.builder = builder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, ONCE, Axis, Pass, passes
+from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, ONCE, Pass, VectorLoop, passes
 from tilewright.host.machine.isa import VectorOp
 from tilewright.host.network.layout import blocks_of
 
@@ -60,9 +60,9 @@ def gather(window: Window) -> tuple[Gather, ...]:
     plane = window.loaded_rows * line
     planes = blocks_of(window.blocks, window.interleave)
     pixels = (
-        Axis(window.columns, 1, window.column_step * window.interleave),
-        Axis(window.rows, window.columns, window.row_step * line),
-        Axis(window.batches, window.image, planes * plane),
+        VectorLoop(window.columns, 1, window.column_step * window.interleave),
+        VectorLoop(window.rows, window.columns, window.row_step * line),
+        VectorLoop(window.batches, window.image, planes * plane),
     )
     further = _further_taps(window, line)
     found: list[Gather] = []
@@ -77,34 +77,37 @@ def gather(window: Window) -> tuple[Gather, ...]:
     return tuple(found)
 
 
-def _block_axes(window: Window, plane: int) -> list[tuple[tuple[Axis, ...], int, int]]:
+def _block_axes(window: Window, plane: int) -> list[tuple[tuple[VectorLoop, ...], int, int]]:
     """Axes over the output blocks, with the tiles in ACC and RES before them.
 
     A stored block of which the tile has only a part has axes of its own.
     """
     pixels, interleave = window.batches * window.image, window.interleave
     full, rest = divmod(window.blocks, interleave)
-    found: list[tuple[tuple[Axis, ...], int, int]] = []
+    found: list[tuple[tuple[VectorLoop, ...], int, int]] = []
     if full:
-        axes = Axis(interleave, pixels, 1), Axis(full, interleave * pixels, plane)
+        axes = VectorLoop(interleave, pixels, 1), VectorLoop(full, interleave * pixels, plane)
         found.append((axes, 0, 0))
     if rest:
-        found.append(((Axis(rest, pixels, 1),), full * interleave * pixels, full * plane))
+        found.append(((VectorLoop(rest, pixels, 1),), full * interleave * pixels, full * plane))
     return found
 
 
-def _further_taps(window: Window, line: int) -> list[tuple[tuple[Axis, ...], int]]:
+def _further_taps(window: Window, line: int) -> list[tuple[tuple[VectorLoop, ...], int]]:
     """Axes over the kernel positions that MAX takes, and the RES tiles that they skip.
 
     These are all positions, or all but the first of fresh pixels.
     """
-    column, row = Axis(window.kernel_w, 0, window.interleave), Axis(window.kernel_h, 0, line)
+    column, row = (
+        VectorLoop(window.kernel_w, 0, window.interleave),
+        VectorLoop(window.kernel_h, 0, line),
+    )
     trips = column.trips * row.trips
     if line == column.trips * column.res and 0 < trips <= ITERATIONS_MAX:
         column, row = column._replace(trips=trips), ONCE
     if not window.fresh:
         return [((column, row), 0)]
-    further: list[tuple[tuple[Axis, ...], int]] = []
+    further: list[tuple[tuple[VectorLoop, ...], int]] = []
     if row.trips > 0 and column.trips > 1:
         further.append(((column._replace(trips=column.trips - 1),), column.res))
     if row.trips > 1:

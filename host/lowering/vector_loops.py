@@ -11,7 +11,7 @@ ITERATIONS_MAX: Final = (1 << 16) - 1
 """Most iterations of a hardware loop."""
 
 
-class Axis(NamedTuple):
+class VectorLoop(NamedTuple):
     """A loop: its trip count and the steps of accumulator and operand, in tiles."""
 
     trips: int
@@ -19,14 +19,14 @@ class Axis(NamedTuple):
     res: int
 
 
-ONCE: Final = Axis(1, 0, 0)
+ONCE: Final = VectorLoop(1, 0, 0)
 
 
 class Pass(NamedTuple):
     """One instruction: its two loops, and its first accumulator and operand tile."""
 
-    outer: Axis
-    inner: Axis
+    outer: VectorLoop
+    inner: VectorLoop
     acc: int
     res: int
 
@@ -37,7 +37,7 @@ class Pass(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def passes(axes: tuple[Axis, ...], acc: int, res: int) -> tuple[Pass, ...]:
+def passes(axes: tuple[VectorLoop, ...], acc: int, res: int) -> tuple[Pass, ...]:
     """Cover a nest with as few instructions as two loops each allow.
 
     Neighbouring axes that are one affine loop together are joined. The two longest run in
@@ -62,8 +62,8 @@ def passes(axes: tuple[Axis, ...], acc: int, res: int) -> tuple[Pass, ...]:
     )
 
 
-def _joined(axes: tuple[Axis, ...]) -> list[Axis]:
-    joined: list[Axis] = []
+def _joined(axes: tuple[VectorLoop, ...]) -> list[VectorLoop]:
+    joined: list[VectorLoop] = []
     for axis in axes:
         if axis.trips == 1:
             continue

@@ -95,7 +95,7 @@ def walk(plan: Plan) -> Iterator[Item]:
         done += len(members)
 
 
-class Buffer:
+class OperandSlots:
     """Residency of operand tiles in a scratchpad's slots.
 
     Args:
@@ -126,12 +126,12 @@ class Buffer:
         return True
 
 
-def input_buffer(plan: Plan) -> Buffer:
+def input_slots(plan: Plan) -> OperandSlots:
     """INP's slots: whole reductions when input-stationary, otherwise streamed tiles."""
     if not plan.inp_copies:
-        return Buffer("inp", [slot * plan.inp_tile for slot in range(plan.inp_slots)])
+        return OperandSlots("inp", [slot * plan.inp_tile for slot in range(plan.inp_slots)])
     step = plan.schedule.tile_b * plan.rows.loaded * plan.columns.loaded
-    return Buffer(
+    return OperandSlots(
         "inp",
         [
             member * plan.inp_set + first * step
@@ -141,12 +141,12 @@ def input_buffer(plan: Plan) -> Buffer:
     )
 
 
-def weight_buffer(plan: Plan) -> Buffer:
+def weight_slots(plan: Plan) -> OperandSlots:
     """WGT's slots: whole reductions when weight-stationary, otherwise streamed tiles."""
     if not plan.wgt_copies:
-        return Buffer("wgt", [slot * plan.wgt_tile for slot in range(plan.wgt_slots)])
+        return OperandSlots("wgt", [slot * plan.wgt_tile for slot in range(plan.wgt_slots)])
     step = plan.schedule.tile_co * plan.shape.taps
-    return Buffer(
+    return OperandSlots(
         "wgt",
         [
             member * plan.wgt_set + first * step

@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.compiler.divide.offload import Assignment, Candidate, Crossing, assign
+from tilewright.host.compiler.divide.offload import Assignment, OperatorCost, TransferCost, assign
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QGraph
@@ -50,18 +50,18 @@ class CostModel:
             moved = candidate.bytes_in + candidate.bytes_out
             seconds = candidate.macs / cpu.macs_per_second + moved / cpu.bytes_per_second
             candidates.append(
-                Candidate(
+                OperatorCost(
                     name=str(candidate.id),
                     cpu_seconds=seconds if candidate.operator is not None else 0.0,
                     accelerator_seconds=self._accelerator_seconds(candidate),
                 )
             )
         for node in graph.cpu_nodes:
-            candidates.append(Candidate(name=str(node.id), cpu_seconds=0.0))
+            candidates.append(OperatorCost(name=str(node.id), cpu_seconds=0.0))
         for edge in graph.edges:
             seconds = MOVED_ELEMENTS * edge.bytes / cpu.bytes_per_second
             crossings.append(
-                Crossing(
+                TransferCost(
                     producer="" if edge.source is None else str(edge.source),
                     consumers=(*map(str, edge.readers), *(("",) if edge.leaves else ())),
                     seconds=0.0 if self._offload_all else seconds + cpu.call_seconds,

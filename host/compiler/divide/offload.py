@@ -21,7 +21,7 @@ _ACCELERATOR, _CPU = "accelerator", "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class OperatorCost:
     """An operator and what it costs.
 
     Attributes:
@@ -36,7 +36,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crossing:
+class TransferCost:
     """A tensor between operators.
 
     Attributes:
@@ -65,7 +65,7 @@ class Assignment:
     cpu_only_seconds: float
 
 
-def assign(candidates: Iterable[Candidate], crossings: Iterable[Crossing]) -> Assignment:
+def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]) -> Assignment:
     """Find the assignment of least total cost.
 
     Raises:

@@ -13,14 +13,14 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_calls import operator_name, variables_of
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_patterns import match_unit
-from tilewright.host.compiler.divide.relax_units import Refusal, Unit, read_unit
+from tilewright.host.compiler.divide.relax_units import OffloadUnit, Refusal, read_unit
 
 Var = Any
 Expr = Any
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Step:
+class RelaxStep:
     """A unit, or one binding that runs on the CPU.
 
     Attributes:
@@ -39,7 +39,7 @@ class Step:
     interior: tuple[tuple[Var, Expr], ...]
     reads: tuple[Var, ...]
     operators: tuple[int, ...]
-    unit: Unit | None
+    unit: OffloadUnit | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,9 +54,9 @@ class StepGraph:
         refusals: reasons by operator of the model.
     """
 
-    steps: tuple[Step, ...]
-    writer: dict[Var, Step]
-    readers: dict[Var, list[Step]]
+    steps: tuple[RelaxStep, ...]
+    writer: dict[Var, RelaxStep]
+    readers: dict[Var, list[RelaxStep]]
     result: Expr
     refusals: dict[int, str]
 
@@ -72,7 +72,7 @@ def read_steps(model: RelaxModel) -> StepGraph:
     values = relax.analysis.get_var2val(function)
     users = _users(bindings, function.body.body)
     refusals: dict[int, str] = {}
-    units: dict[Var, tuple[Unit, tuple[tuple[Var, Expr], ...]]] = {}
+    units: dict[Var, tuple[OffloadUnit, tuple[tuple[Var, Expr], ...]]] = {}
     inside: set[Var] = set()
     for var, value in bindings:
         if operator_name(value) != "relax.quantize":
@@ -92,7 +92,7 @@ def read_steps(model: RelaxModel) -> StepGraph:
             continue
         units[var] = (unit, interior)
         inside |= {name for name, _ in interior}
-    steps: list[Step] = []
+    steps: list[RelaxStep] = []
     for var, value in bindings:
         if var in inside:
             continue
@@ -100,7 +100,7 @@ def read_steps(model: RelaxModel) -> StepGraph:
         inner = found[1] if found is not None else ()
         reads = found[0].data if found is not None else variables_of(value)
         steps.append(
-            Step(
+            RelaxStep(
                 index=len(steps),
                 var=var,
                 value=value,
@@ -110,7 +110,7 @@ def read_steps(model: RelaxModel) -> StepGraph:
                 unit=found[0] if found is not None else None,
             )
         )
-    readers: dict[Var, list[Step]] = {}
+    readers: dict[Var, list[RelaxStep]] = {}
     for step in steps:
         for read in step.reads:
             readers.setdefault(read, []).append(step)

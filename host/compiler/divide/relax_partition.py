@@ -26,12 +26,12 @@ from tilewright.host.compiler.divide.relax_calls import (
     shape_of,
     variables_of,
 )
-from tilewright.host.compiler.divide.relax_graph import Step, read_steps
+from tilewright.host.compiler.divide.relax_graph import RelaxStep, read_steps
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_regions import (
     Misfit,
-    Region,
     RegionWriter,
+    RelaxRegion,
     attention_tensors,
     groups_of,
 )
@@ -58,7 +58,7 @@ class Division:
         placements: of the model's operators, in the model's order.
     """
 
-    regions: tuple[Region, ...]
+    regions: tuple[RelaxRegion, ...]
     host: tvm.IRModule
     placements: tuple[OperatorPlacement, ...]
 
@@ -90,7 +90,7 @@ class _Divider:
             self._graph, attention_tensors(self._graph), self._name_of, self._label_of
         )
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
-        self._regions: list[Region] = []
+        self._regions: list[RelaxRegion] = []
 
     def settle(self) -> None:
         """Form regions; steps that do not fit to their neighbours leave until all fit."""
@@ -186,7 +186,7 @@ class _Divider:
         for index in sorted(placed):
             yield placed[index]
 
-    def _placement(self, index: int, step: Step, region: int | None) -> OperatorPlacement:
+    def _placement(self, index: int, step: RelaxStep, region: int | None) -> OperatorPlacement:
         operator = self._model.operators[index]
         candidate = step.index if step.unit is not None else None
         if region is not None:
@@ -222,14 +222,14 @@ class _Divider:
         index = operator_index(var.name)
         return self._model.operators[index].output if index is not None else str(var.name)
 
-    def _label_of(self, step: Step) -> str:
+    def _label_of(self, step: RelaxStep) -> str:
         """The name of the model's operator that a unit is about: the first in it."""
         if step.operators:
             return self._model.operators[step.operators[0]].name
         return str(step.var.name)
 
 
-def _candidate(step: Step, region: Region | None) -> OffloadCandidate:
+def _candidate(step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
     """Of a unit in a region, or of a move of data."""
     unit = step.unit
     assert unit is not None
@@ -258,7 +258,7 @@ def _macs(operator: QOperator, inputs: Sequence[QTensor], output: QTensor) -> in
     return 0
 
 
-def _cpu_node(step: Step) -> CpuNode:
+def _cpu_node(step: RelaxStep) -> CpuNode:
     kind = operator_name(step.value).removeprefix("relax.") or type(step.value).__name__
     return CpuNode(id=step.index, kind=kind, bytes_out=_bytes(step.var))
 

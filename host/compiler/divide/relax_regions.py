@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.host.compiler.divide import tensor_layouts as forms
+from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.relax_calls import variables_of
-from tilewright.host.compiler.divide.relax_graph import Step, StepGraph
-from tilewright.host.compiler.divide.relax_units import QuantisedTensor, Refusal, Unit
-from tilewright.host.compiler.divide.tensor_layouts import Form
+from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
+from tilewright.host.compiler.divide.relax_units import OffloadUnit, QuantisedTensor, Refusal
+from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QGraph,
@@ -26,7 +26,7 @@ Var = Any
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Region:
+class RelaxRegion:
     """Units that run on the accelerator in one go.
 
     Attributes:
@@ -36,7 +36,7 @@ class Region:
         inputs, outputs: int8 variables of the Relax function, as in the graph.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[RelaxStep, ...]
     graph: QGraph
     operators: Mapping[int, QOperator]
     inputs: tuple[Var, ...]
@@ -46,14 +46,16 @@ class Region:
 class Misfit(Exception):  # noqa: N818  (control flow, not an error)
     """A step does not fit into a region with its neighbours."""
 
-    def __init__(self, step: Step, reason: str) -> None:
+    def __init__(self, step: RelaxStep, reason: str) -> None:
         super().__init__(reason)
         self.step = step
         self.reason = reason
 
 
-def placed(unit: Unit, lying: Sequence[Form]) -> tuple[QOperator, tuple[Form, ...], Form]:
-    """The operator, the forms that it needs of its inputs, and the form of its output.
+def placed(
+    unit: OffloadUnit, lying: Sequence[TensorLayout]
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    """The operator, the layouts that it needs of its inputs, and the layout of its output.
 
     Args:
         unit: not a move.
@@ -72,7 +74,7 @@ def placed(unit: Unit, lying: Sequence[Form]) -> tuple[QOperator, tuple[Form, ..
         needed = (lying[0],)
         b, _, h, w = lying[0].shape
         placed_shape = (b, unit.output.shape[-1], h, w)
-        output = Form(shape=placed_shape, order=forms.channels_last(placed_shape))
+        output = TensorLayout(shape=placed_shape, order=layouts.channels_last(placed_shape))
     elif isinstance(operator, QConcat):
         needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
         output = _channels_last_or_first(unit.output.shape, unit.axes[0])
@@ -82,34 +84,34 @@ def placed(unit: Unit, lying: Sequence[Form]) -> tuple[QOperator, tuple[Form, ..
     return operator, needed, output
 
 
-def _has_channels_last(form: Form, channels: int) -> bool:
+def _has_channels_last(layout: TensorLayout, channels: int) -> bool:
     """Whether a tensor's last axis is the channels of its normal form, whatever the others are."""
-    return form.shape[1] == channels and form.order == forms.channels_last(form.shape)
+    return layout.shape[1] == channels and layout.order == layouts.channels_last(layout.shape)
 
 
-def _plain(shape: Sequence[int]) -> Form:
-    form = forms.natural(shape, of_heads=False)
-    assert form is not None
-    return form
+def _plain(shape: Sequence[int]) -> TensorLayout:
+    layout = layouts.natural(shape, of_heads=False)
+    assert layout is not None
+    return layout
 
 
-def _channels_last_or_first(shape: Sequence[int], axis: int) -> Form:
+def _channels_last_or_first(shape: Sequence[int], axis: int) -> TensorLayout:
     if axis != (2 if len(shape) == 3 else 1):
         raise Refusal("it does not join channels")
     return _plain(shape)
 
 
 def _placed_product(
-    operator: QMatmul, unit: Unit, lying: Sequence[Form]
-) -> tuple[QOperator, tuple[Form, ...], Form]:
+    operator: QMatmul, unit: OffloadUnit, lying: Sequence[TensorLayout]
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     a, b = (tensor.shape for tensor in unit.inputs)
-    by_rows = lying[1].order == forms.rows(b).order != forms.heads(b).order
-    needed = (forms.heads(a), forms.rows(b) if by_rows else forms.heads(b))
+    by_rows = lying[1].order == layouts.rows(b).order != layouts.heads(b).order
+    needed = (layouts.heads(a), layouts.rows(b) if by_rows else layouts.heads(b))
     _require_order(lying, needed)
-    return replace(operator, b_rows_are_outputs=by_rows), needed, forms.heads(unit.output.shape)
+    return replace(operator, b_rows_are_outputs=by_rows), needed, layouts.heads(unit.output.shape)
 
 
-def _require_order(lying: Sequence[Form], needed: Sequence[Form]) -> None:
+def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]) -> None:
     if any(have.order != want.order for have, want in zip(lying, needed, strict=True)):
         raise Refusal("its data lie in an order that it does not take")
 
@@ -136,7 +138,7 @@ def attention_tensors(graph: StepGraph) -> frozenset[Var]:
     return frozenset(found)
 
 
-def groups_of(graph: StepGraph, members: Collection[int]) -> list[list[Step]]:
+def groups_of(graph: StepGraph, members: Collection[int]) -> list[list[RelaxStep]]:
     """The members, by index, in connected convex groups (see `convex`)."""
     sources = [
         [graph.writer[var].index for var in step.reads if var in graph.writer]
@@ -160,14 +162,14 @@ class RegionWriter:
         graph: StepGraph,
         of_heads: frozenset[Var],
         name_of: Callable[[Var], str],
-        label_of: Callable[[Step], str],
+        label_of: Callable[[RelaxStep], str],
     ) -> None:
         self._graph = graph
         self._of_heads = of_heads
         self._name_of = name_of
         self._label_of = label_of
 
-    def write(self, name: str, steps: Sequence[Step]) -> Region | None:
+    def write(self, name: str, steps: Sequence[RelaxStep]) -> RelaxRegion | None:
         """The region of some steps, without the moves at its border; ``None``: only moves.
 
         Raises:
@@ -185,14 +187,14 @@ class RegionWriter:
             for var, tensor in zip(unit.data, unit.inputs, strict=True):
                 if var not in inside and var not in page.lies:
                     inputs.append(var)
-                    page.enter(var, tensor, self._form(step, var, tensor))
+                    page.enter(var, tensor, self._layout(step, var, tensor))
             try:
                 page.add(step, unit, self._label_of(step))
             except Refusal as refusal:
                 raise Misfit(step, str(refusal)) from refusal
         outputs = [step for step in kept if self._leaves(step, inside)]
         results = [self._leaving(step, page) for step in outputs]
-        return Region(
+        return RelaxRegion(
             steps=tuple(kept),
             graph=page.graph(name, inputs, results),
             operators=page.of_step,
@@ -200,13 +202,13 @@ class RegionWriter:
             outputs=tuple(step.var for step in outputs),
         )
 
-    def _form(self, step: Step, var: Var, tensor: QuantisedTensor) -> Form:
-        form = forms.natural(tensor.shape, of_heads=var in self._of_heads)
-        if form is None:
+    def _layout(self, step: RelaxStep, var: Var, tensor: QuantisedTensor) -> TensorLayout:
+        layout = layouts.natural(tensor.shape, of_heads=var in self._of_heads)
+        if layout is None:
             raise Misfit(step, "its tensors have neither two, three nor four axes")
-        return form
+        return layout
 
-    def _without_border_moves(self, steps: Sequence[Step]) -> list[Step]:
+    def _without_border_moves(self, steps: Sequence[RelaxStep]) -> list[RelaxStep]:
         """Without moves that do not lie between two units of the region."""
         kept = {step.var: step for step in steps}
         changed = True
@@ -222,7 +224,7 @@ class RegionWriter:
                     changed = True
         return list(kept.values())
 
-    def _leaves(self, step: Step, inside: set[Var]) -> bool:
+    def _leaves(self, step: RelaxStep, inside: set[Var]) -> bool:
         """Whether something outside reads a unit's result, also through moves of the region."""
         if step.unit is None or step.unit.moves_only:
             return False
@@ -242,18 +244,18 @@ class RegionWriter:
             for reader in readers
         )
 
-    def _leaving(self, step: Step, page: _Page) -> str:
+    def _leaving(self, step: RelaxStep, page: _Page) -> str:
         """The tensor that holds a unit's result as it leaves the region."""
         assert step.unit is not None
         shape = step.unit.output.shape
-        name, form = page.lies[step.var]
-        wanted = [forms.natural(shape, of_heads=flag) for flag in (False, True)]
-        same_order = [want for want in wanted if want is not None and want.order == form.order]
-        if form in same_order:
+        name, layout = page.lies[step.var]
+        wanted = [layouts.natural(shape, of_heads=flag) for flag in (False, True)]
+        same_order = [want for want in wanted if want is not None and want.order == layout.order]
+        if layout in same_order:
             return name
         if not same_order:
             raise Misfit(step, "its result lies in an order that cannot leave the accelerator")
-        return page.reshaped(name, form, same_order[0], shape)
+        return page.reshaped(name, layout, same_order[0], shape)
 
 
 class _Page:
@@ -265,32 +267,32 @@ class _Page:
         self._operators: list[QOperator] = []
         self._labels: set[str] = set()
         self._model_shapes: dict[str, tuple[int, ...]] = {}
-        self.lies: dict[Var, tuple[str, Form]] = {}
+        self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
-    def enter(self, var: Var, tensor: QuantisedTensor, form: Form) -> None:
+    def enter(self, var: Var, tensor: QuantisedTensor, layout: TensorLayout) -> None:
         """Make a variable known."""
         name = _fresh(self._name_of(var), self._tensors)
         self._tensors[name] = QTensor(
-            name=name, shape=form.shape, scale=tensor.scale, zero_point=tensor.zero_point
+            name=name, shape=layout.shape, scale=tensor.scale, zero_point=tensor.zero_point
         )
         self._model_shapes[name] = tensor.shape
-        self.lies[var] = (name, form)
+        self.lies[var] = (name, layout)
 
-    def add(self, step: Step, unit: Unit, label: str) -> None:
+    def add(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
         """Append a unit; a move only makes its result known under the same tensor.
 
         Raises:
             Refusal: its inputs lie in an order that it does not take.
         """
         if unit.moves_only:
-            name, form = self.lies[unit.data[0]]
-            order: forms.Order | None = form.order
+            name, layout = self.lies[unit.data[0]]
+            order: layouts.Order | None = layout.order
             if unit.axes:
-                order = forms.permuted(form.order, unit.inputs[0].shape, unit.axes)
+                order = layouts.permuted(layout.order, unit.inputs[0].shape, unit.axes)
             if order is None:
                 raise Refusal("it moves parts of axes that lie apart")
-            self.lies[step.var] = (name, replace(form, order=order))
+            self.lies[step.var] = (name, replace(layout, order=order))
             return
         operator, needed, output = placed(unit, [self.lies[var][1] for var in unit.data])
         sources = tuple(
@@ -309,9 +311,11 @@ class _Page:
         self._operators.append(replace(operator, name=name, inputs=inputs, output=output))
         return self._operators[-1]
 
-    def reshaped(self, name: str, form: Form, needed: Form, model_shape: tuple[int, ...]) -> str:
+    def reshaped(
+        self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
+    ) -> str:
         """The tensor that holds another's elements in the same order in another shape."""
-        if form.shape == needed.shape:
+        if layout.shape == needed.shape:
             return name
         stem = f"{name}_{'x'.join(str(size) for size in needed.shape)}"
         if stem not in self._tensors:

@@ -52,7 +52,7 @@ class QuantisedTensor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Unit:
+class OffloadUnit:
     """What the accelerator does in one step, between int8 tensors of the model.
 
     Attributes:
@@ -76,7 +76,7 @@ class Unit:
         return self.kind == "move"
 
 
-def read_unit(kind: str, root: Expr, parts: Parts) -> Unit:
+def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     """The unit of a match.
 
     Raises:
@@ -97,7 +97,7 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> Unit:
         or (inputs[0].scale, inputs[0].zero_point) != (output.scale, output.zero_point)
     ):
         raise Refusal("it moves data and changes the scale at the same time")
-    return Unit(
+    return OffloadUnit(
         kind=kind,
         operator=replace(operator, bounds=bounds),
         data=tuple(call.args[0] for call in calls),

@@ -10,8 +10,8 @@ import tvm
 from tvm import relax
 
 from tilewright.host.compiler.divide.relax_calls import shape_of
-from tilewright.host.compiler.divide.relax_graph import Step, StepGraph
-from tilewright.host.compiler.divide.relax_regions import Region
+from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
+from tilewright.host.compiler.divide.relax_regions import RelaxRegion
 
 REGION_FUNCTION: Final = "tilewright.region"
 """Called with the region's number, the number of inputs, the inputs, and the outputs to fill."""
@@ -40,7 +40,9 @@ def region_call(number: int, arguments: Sequence[Any], shapes: Sequence[tuple[in
     )
 
 
-def write_host(module: tvm.IRModule, graph: StepGraph, regions: Sequence[Region]) -> tvm.IRModule:
+def write_host(
+    module: tvm.IRModule, graph: StepGraph, regions: Sequence[RelaxRegion]
+) -> tvm.IRModule:
     """The module with calls of regions in place of their steps.
 
     Regions are called in an order in which every input is known; region i is number i.
@@ -49,7 +51,9 @@ def write_host(module: tvm.IRModule, graph: StepGraph, regions: Sequence[Region]
 
 
 class _HostWriter:
-    def __init__(self, module: tvm.IRModule, graph: StepGraph, regions: Sequence[Region]) -> None:
+    def __init__(
+        self, module: tvm.IRModule, graph: StepGraph, regions: Sequence[RelaxRegion]
+    ) -> None:
         self._module = module
         self._graph = graph
         self._regions = regions
@@ -75,16 +79,18 @@ class _HostWriter:
         written = relax.transform.DeadCodeElimination(["main"])(tvm.IRModule(functions))
         return relax.transform.CanonicalizeBindings()(written)
 
-    def _order(self) -> Iterator[int | Step]:
+    def _order(self) -> Iterator[int | RelaxStep]:
         """Regions and steps, each after what it reads (depth first, without recursion)."""
         done: set[Any] = set()
-        stack: list[tuple[int | Step, bool]] = [(s, False) for s in reversed(self._graph.steps)]
+        stack: list[tuple[int | RelaxStep, bool]] = [
+            (s, False) for s in reversed(self._graph.steps)
+        ]
         while stack:
             item, ready = stack.pop()
             if ready:
                 yield item
                 continue
-            if isinstance(item, Step):
+            if isinstance(item, RelaxStep):
                 region = self._region_of.get(item.var)
                 if region is not None and not self._is_move(item):
                     item = region
@@ -99,7 +105,7 @@ class _HostWriter:
                     stack.append((self._graph.writer[var], False))
 
     @staticmethod
-    def _is_move(step: Step) -> bool:
+    def _is_move(step: RelaxStep) -> bool:
         return step.unit is not None and step.unit.moves_only
 
     def _call_region(self, number: int) -> None:
@@ -111,14 +117,14 @@ class _HostWriter:
             value = relax.TupleGetItem(result, index) if len(shapes) > 1 else result
             self._new[var] = self._builder.emit(value) if len(shapes) > 1 else value
 
-    def _bind(self, step: Step) -> None:
+    def _bind(self, step: RelaxStep) -> None:
         if self._is_move(step):
             self._bind_move(step)
             return
         for var, value in (*step.interior, (step.var, step.value)):
             self._new[var] = self._builder.emit(renamed(value, self._new), name_hint=var.name)
 
-    def _bind_move(self, step: Step) -> None:
+    def _bind_move(self, step: RelaxStep) -> None:
         """A move of data works on int8; one that only a region needs vanishes as dead code."""
         unit = step.unit
         assert unit is not None

@@ -22,7 +22,7 @@ Two tensors of one model shape have equal orders exactly when their elements lie
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class TensorLayout:
     """The normal form of a model's tensor.
 
     Attributes:
@@ -34,22 +34,22 @@ class Form:
     order: Order
 
 
-def image(shape: Sequence[int]) -> Form:
+def image(shape: Sequence[int]) -> TensorLayout:
     """``(B, C, H, W)`` as it is."""
     b, c, h, w = shape
-    return Form(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
+    return TensorLayout(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
 
 
-def features(shape: Sequence[int]) -> Form:
+def features(shape: Sequence[int]) -> TensorLayout:
     """``(B, C)`` as ``(B, C, 1, 1)``."""
     b, c = shape
-    return Form(shape=(b, c, 1, 1), order=_order(shape, (0, 1)))
+    return TensorLayout(shape=(b, c, 1, 1), order=_order(shape, (0, 1)))
 
 
-def sequence(shape: Sequence[int]) -> Form:
+def sequence(shape: Sequence[int]) -> TensorLayout:
     """``(B, T, C)`` as ``(B, C, T, 1)``."""
     b, t, c = shape
-    return Form(shape=(b, c, t, 1), order=_order(shape, (0, 2, 1)))
+    return TensorLayout(shape=(b, c, t, 1), order=_order(shape, (0, 2, 1)))
 
 
 def channels_last(shape: Shape) -> Order:
@@ -58,23 +58,23 @@ def channels_last(shape: Shape) -> Order:
     return _order((b, h * w, c), (0, 2, 1))
 
 
-def heads(shape: Sequence[int]) -> Form:
+def heads(shape: Sequence[int]) -> TensorLayout:
     """``(B, H, T, d)`` as ``(B, H*d, T, 1)``; ``(B, T, d)`` is one head."""
     if len(shape) == 3:
         return sequence(shape)
     b, h, t, d = shape
-    return Form(shape=(b, h * d, t, 1), order=_order(shape, (0, 1, 3, 2)))
+    return TensorLayout(shape=(b, h * d, t, 1), order=_order(shape, (0, 1, 3, 2)))
 
 
-def rows(shape: Sequence[int]) -> Form:
+def rows(shape: Sequence[int]) -> TensorLayout:
     """``(B, H, K, N)`` as ``(B, H*K, N, 1)``: the rows of a matrix are channels already."""
     *batch, k, n = shape
     b, h = batch if len(batch) == 2 else (batch[0], 1)
-    return Form(shape=(b, h * k, n, 1), order=_order(shape, range(len(shape))))
+    return TensorLayout(shape=(b, h * k, n, 1), order=_order(shape, range(len(shape))))
 
 
-def natural(shape: Sequence[int], *, of_heads: bool) -> Form | None:
-    """The form in which a tensor enters a region, or ``None`` if its rank has none.
+def natural(shape: Sequence[int], *, of_heads: bool) -> TensorLayout | None:
+    """The layout in which a tensor enters a region, or ``None`` if its rank has none.
 
     Args:
         shape: the model's.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.qgraph import (
     QGraph,
     QTensor,
@@ -47,7 +47,7 @@ class Wire:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Step:
+class ProgramStep:
     """One program, with the tensors that it takes from the region and gives back."""
 
     program: RegionProgram
@@ -69,7 +69,7 @@ class RegionExecutable:
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     tensors: Mapping[str, QTensor]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -120,7 +120,7 @@ class RegionExecutable:
         array = values[name if name in values else self.aliases[name]].reshape(shape)
         return from_normal_form(array, self.model_shapes.get(name, shape))
 
-    def _part(self, step: Step, wire: Wire, values: Mapping[str, Int8Array]) -> Int8Array:
+    def _part(self, step: ProgramStep, wire: Wire, values: Mapping[str, Int8Array]) -> Int8Array:
         shape = next(b.shape for b in step.program.inputs if b.tensor == wire.inner)
         array = values[wire.tensor]
         if array.shape == shape:
@@ -148,7 +148,7 @@ def make_executable(
         program = lower_region(graph, hw, schedule_of)
         kept = {*graph.inputs, *graph.outputs}
         steps = [
-            Step(
+            ProgramStep(
                 program=program,
                 reads=_whole(b.tensor for b in program.inputs),
                 writes=_whole(graph.outputs),
@@ -178,13 +178,13 @@ def _whole(names: Iterable[str]) -> tuple[Wire, ...]:
 
 def _single(
     graph: LayerGraph, layer: Layer, hw: HwConfig, schedule_of: ScheduleOf, number: int
-) -> Step:
+) -> ProgramStep:
     """A layer as a program of its own, on copies of the parts that it reads and writes."""
     workload = layer.workload
     tensors: dict[str, QTensor] = {}
     reads: list[Wire] = []
 
-    def own(part: Part, channels: int, label: str) -> Part:
+    def own(part: ChannelSlice, channels: int, label: str) -> ChannelSlice:
         source = graph.tensors[part.tensor]
         shape = (source.shape[0], channels, *source.shape[2:])
         if label == "out" and layer.spread is not None:
@@ -193,12 +193,12 @@ def _single(
         if label != "out":
             storage = graph.storage(part.tensor)
             reads.append(Wire(inner=label, tensor=storage, channel=part.channel))
-        return Part(tensor=label)
+        return ChannelSlice(tensor=label)
 
     data, weights, residual = layer.data, layer.weights, layer.residual
-    if isinstance(data, Part):
+    if isinstance(data, ChannelSlice):
         data = own(data, workload.channels_in, "data")
-    if isinstance(weights, Part):
+    if isinstance(weights, ChannelSlice):
         weights = own(weights, workload.channels_in, "weights")
     if residual is not None:
         residual = own(residual, workload.channels_out, "residual")
@@ -220,4 +220,6 @@ def _single(
         channel=layer.output.channel,
         spread=layer.spread,
     )
-    return Step(program=lower_region(alone, hw, schedule_of), reads=tuple(reads), writes=(written,))
+    return ProgramStep(
+        program=lower_region(alone, hw, schedule_of), reads=tuple(reads), writes=(written,)
+    )

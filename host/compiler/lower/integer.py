@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
 from tilewright.host.network.golden import LayerTensors, conv2d_int8
 
 Int8Array = npt.NDArray[np.int8]
@@ -62,7 +62,7 @@ def _update_aliases(graph: LayerGraph, storage: str | None, values: dict[str, In
 def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -> Int8Array:
     workload = layer.workload
 
-    def part(operand: Part, channels: int) -> Int8Array:
+    def part(operand: ChannelSlice, channels: int) -> Int8Array:
         if operand.tensor not in values:
             source = graph.aliases[operand.tensor]
             array = values[source].reshape(graph.tensors[operand.tensor].shape)
@@ -70,9 +70,13 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
             array = values[operand.tensor]
         return np.ascontiguousarray(array[:, operand.channel : operand.channel + channels])
 
-    data = part(layer.data, workload.channels_in) if isinstance(layer.data, Part) else layer.data
+    data = (
+        part(layer.data, workload.channels_in)
+        if isinstance(layer.data, ChannelSlice)
+        else layer.data
+    )
     weights = layer.weights
-    if isinstance(weights, Part):  # pixels are output channels, channels are the reduction
+    if isinstance(weights, ChannelSlice):  # pixels are output channels, channels are the reduction
         pixels = part(weights, workload.channels_in)
         weights = np.ascontiguousarray(
             pixels.reshape(workload.channels_in, workload.channels_out).T

@@ -56,7 +56,7 @@ _COPY_WEIGHT: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ChannelSlice:
     """Channels of a tensor, from `channel` on; how many follows from the layer's workload."""
 
     tensor: str
@@ -83,10 +83,10 @@ class Layer:
 
     name: str
     workload: Workload
-    data: Part | Int8Array
-    weights: Part | Int8Array | None
-    output: Part
-    residual: Part | None = None
+    data: ChannelSlice | Int8Array
+    weights: ChannelSlice | Int8Array | None
+    output: ChannelSlice
+    residual: ChannelSlice | None = None
     requant: RequantParams
     pad_value: int = 0
     spread: Spread | None = None
@@ -95,7 +95,7 @@ class Layer:
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""
         parts = (self.data, self.weights, self.residual)
-        return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, Part)))
+        return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, ChannelSlice)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -191,10 +191,10 @@ class _Layers:
     def _tensor(self, name: str) -> QTensor:
         return self.tensors[name]
 
-    def _target(self, name: str) -> tuple[Part, QTensor]:
+    def _target(self, name: str) -> tuple[ChannelSlice, QTensor]:
         """Where an operator's result goes, and with which scale and zero point."""
         where, channel = self.redirected.get(name, (name, 0))
-        return Part(tensor=where, channel=channel), self._tensor(where)
+        return ChannelSlice(tensor=where, channel=channel), self._tensor(where)
 
     def _sliceable(self, operator: QOperator, tensor: QTensor, channels: list[int]) -> None:
         """Refuse parts of a tensor that do not begin at a block of channels."""
@@ -266,12 +266,12 @@ class _Layers:
                 Layer(
                     name=operator.name if groups == 1 else f"{operator.name}/{group}",
                     workload=replace(base, channels_in=step_in, channels_out=step_out),
-                    data=Part(tensor=data.name, channel=group * step_in),
+                    data=ChannelSlice(tensor=data.name, channel=group * step_in),
                     weights=np.ascontiguousarray(weights[rows]),
                     output=replace(output, channel=output.channel + group * step_out),
                     residual=None
                     if residual is None
-                    else Part(tensor=residual.name, channel=group * step_out),
+                    else ChannelSlice(tensor=residual.name, channel=group * step_out),
                     requant=_channels(requant, rows),
                     pad_value=data.zero_point,
                     operators=(operator.name,),
@@ -324,7 +324,7 @@ class _Layers:
                 Layer(
                     name=f"{operator.name}/{number}",
                     workload=workload,
-                    data=Part(tensor=data.name),
+                    data=ChannelSlice(tensor=data.name),
                     weights=np.ascontiguousarray(taps),
                     output=output,
                     requant=requant,
@@ -390,7 +390,7 @@ class _Layers:
             Layer(
                 name=operator.name,
                 workload=workload,
-                data=Part(tensor=data.name),
+                data=ChannelSlice(tensor=data.name),
                 weights=None if operator.maximum else weights,
                 output=output,
                 requant=requant,
@@ -409,7 +409,7 @@ class _Layers:
         self,
         operator: QOperator,
         source: str,
-        target: tuple[Part, QTensor],
+        target: tuple[ChannelSlice, QTensor],
         *,
         residual: str | None = None,
         bounds: Bounds | None = None,
@@ -442,10 +442,10 @@ class _Layers:
             Layer(
                 name=f"{operator.name}/{source}" if channels_at else operator.name,
                 workload=workload,
-                data=Part(tensor=data.name),
+                data=ChannelSlice(tensor=data.name),
                 weights=np.full(workload.weight_shape, _COPY_WEIGHT, dtype=np.int8),
                 output=output,
-                residual=None if added is None else Part(tensor=added.name),
+                residual=None if added is None else ChannelSlice(tensor=added.name),
                 requant=requant,
                 pad_value=data.zero_point,
                 operators=(operator.name,),
@@ -490,7 +490,7 @@ class _Layers:
         result = self._tensor(concat.output)
         for name, channel in zip(concat.inputs, self._starts(concat), strict=True):
             if name not in self.redirected:
-                part = Part(tensor=concat.output, channel=channel)
+                part = ChannelSlice(tensor=concat.output, channel=channel)
                 self._copy(concat, name, (part, result), channels_at=channel)
 
     # -- shapes -----------------------------------------------------------------------------
@@ -534,7 +534,7 @@ class _Layers:
             where=operator.name,
         )
         for head in range(heads):
-            weights = Part(tensor=b.name, channel=head * b.shape[1] // heads)
+            weights = ChannelSlice(tensor=b.name, channel=head * b.shape[1] // heads)
             if not operator.b_rows_are_outputs:
                 weights = self._transposed(operator, b, head, count, depth)
             self.layers.append(
@@ -548,7 +548,7 @@ class _Layers:
                         channels_out=count,
                         relu=False,
                     ),
-                    data=Part(tensor=a.name, channel=head * depth),
+                    data=ChannelSlice(tensor=a.name, channel=head * depth),
                     weights=weights,
                     output=replace(output, channel=output.channel + head * count),
                     requant=requant,
@@ -556,7 +556,9 @@ class _Layers:
                 )
             )
 
-    def _transposed(self, operator: QMatmul, b: QTensor, head: int, count: int, depth: int) -> Part:
+    def _transposed(
+        self, operator: QMatmul, b: QTensor, head: int, count: int, depth: int
+    ) -> ChannelSlice:
         """Rows and columns of a head exchanged on the device: identity times the tensor."""
         name = f"{operator.name}/{head}/transposed"
         shape: Shape = (1, depth, count, 1)
@@ -574,8 +576,8 @@ class _Layers:
                     relu=False,
                 ),
                 data=identity,
-                weights=Part(tensor=b.name, channel=head * count),
-                output=Part(tensor=name),
+                weights=ChannelSlice(tensor=b.name, channel=head * count),
+                output=ChannelSlice(tensor=name),
                 requant=epilogue(
                     units=np.full(depth, b.scale),
                     bias=np.zeros(depth),
@@ -586,7 +588,7 @@ class _Layers:
                 operators=(operator.name,),
             )
         )
-        return Part(tensor=name)
+        return ChannelSlice(tensor=name)
 
 
 def _refused(operator: QOperator, why: str) -> WorkloadError:

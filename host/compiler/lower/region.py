@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
-from tilewright.host.compiler.lower.layers import Layer, LayerGraph, Part
+from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
-from tilewright.host.lowering.emit import Placement
+from tilewright.host.lowering.emit import OperandPlacement
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
@@ -60,7 +60,7 @@ class Folding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Buffer:
+class TensorBuffer:
     """A tensor of the host's in the program's memory.
 
     Attributes:
@@ -122,8 +122,8 @@ class RegionProgram:
     hw: HwConfig
     name: str
     program: Program
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
+    inputs: tuple[TensorBuffer, ...]
+    outputs: tuple[TensorBuffer, ...]
     layers: tuple[LayerCode, ...]
     activation_peak: int
 
@@ -207,7 +207,7 @@ def lower_region(graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> Re
             value=f"batch {hw.batch}, block_in {hw.block_in}, block_out {hw.block_out}",
             remedy="lower each layer as a region of its own",
         )
-    return _Region(graph, hw, schedule_of).lower()
+    return _RegionLowering(graph, hw, schedule_of).lower()
 
 
 def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
@@ -237,7 +237,7 @@ def _stored(hw: HwConfig, shape: tuple[int, int, int, int], block: int, planes: 
     return _Stored(nbytes=nbytes, block=block, planes=planes)
 
 
-class _Region:
+class _RegionLowering:
     def __init__(self, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> None:
         self.graph = graph
         self.hw = hw
@@ -278,11 +278,11 @@ class _Region:
                 workload,
                 schedule,
                 clip=(layer.requant.clip_min, layer.requant.clip_max),
-                placement=Placement(
+                placement=OperandPlacement(
                     offsets=offsets,
                     uop=uop_at + self.uop_bytes,
                     pad_value=layer.pad_value,
-                    weights_by_input=isinstance(layer.weights, Part),
+                    weights_by_input=isinstance(layer.weights, ChannelSlice),
                     spread=layer.spread,
                 ),
             )
@@ -320,7 +320,7 @@ class _Region:
 
     def _from_host(self, layer: Layer) -> bool:
         """Whether the host writes the layer's whole input, in whatever form suits it."""
-        if not isinstance(layer.data, Part):
+        if not isinstance(layer.data, ChannelSlice):
             return True
         tensor = self.graph.tensors[layer.data.tensor]
         return tensor.name in self.graph.inputs and tensor.shape[1] == layer.workload.channels_in
@@ -331,7 +331,7 @@ class _Region:
         for layer, workload in zip(self.graph.layers, self.workloads, strict=True):
             if workload.kind is Kind.MAXPOOL:  # reads what outputs are, into RES
                 continue
-            if isinstance(layer.data, Part) and layer.data.tensor == tensor:
+            if isinstance(layer.data, ChannelSlice) and layer.data.tensor == tensor:
                 block = input_block(self.hw)
                 planes = blocks_of(shape[1], block)
                 if not chains(self.hw):  # one layer, and its input is its own
@@ -390,19 +390,19 @@ class _Region:
     def _operands(self, layer: Layer, step: int, arena: Arena, *, folded: bool) -> dict[str, int]:
         """Byte offsets of the operands of a layer that lie among the activations."""
         offsets = {"out": self._place(layer.output, arena)}
-        if isinstance(layer.data, Part):
+        if isinstance(layer.data, ChannelSlice):
             offsets["inp"] = (
                 arena.offsets[_folded_name(layer.data.tensor, step)]
                 if folded
                 else self._place(layer.data, arena)
             )
-        if isinstance(layer.weights, Part):
+        if isinstance(layer.weights, ChannelSlice):
             offsets["wgt"] = self._place(layer.weights, arena)
         if layer.residual is not None:
             offsets["res"] = self._place(layer.residual, arena)
         return offsets
 
-    def _place(self, part: Part, arena: Arena) -> int:
+    def _place(self, part: ChannelSlice, arena: Arena) -> int:
         name = self.graph.storage(part.tensor)
         n, _, height, width = self.graph.tensors[name].shape
         block = self._stored(name).block
@@ -415,7 +415,7 @@ class _Region:
         plane = height * width * self.hw.batch * block
         return arena.offsets[name] + part.channel // block * plane
 
-    def _inputs(self, arena: Arena, foldings: list[Folding | None]) -> list[Buffer]:
+    def _inputs(self, arena: Arena, foldings: list[Folding | None]) -> list[TensorBuffer]:
         graph = self.graph
         buffers = []
         for tensor in graph.inputs:
@@ -426,7 +426,7 @@ class _Region:
                 tensor = _data_tensor(layer)
                 stored = self._folded_stored(step)
                 buffers.append(
-                    Buffer(
+                    TensorBuffer(
                         tensor=tensor,
                         shape=graph.tensors[tensor].shape,
                         offset=arena.offsets[_folded_name(tensor, step)],
@@ -438,10 +438,10 @@ class _Region:
                 )
         return buffers
 
-    def _buffer(self, tensor: str, arena: Arena) -> Buffer:
+    def _buffer(self, tensor: str, arena: Arena) -> TensorBuffer:
         storage = self.graph.storage(tensor)
         stored = self._stored(storage)
-        return Buffer(
+        return TensorBuffer(
             tensor=tensor,
             shape=self.graph.tensors[tensor].shape,
             offset=arena.offsets[storage],
@@ -486,7 +486,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def _data_tensor(layer: Layer) -> str:
-    return layer.data.tensor if isinstance(layer.data, Part) else ""
+    return layer.data.tensor if isinstance(layer.data, ChannelSlice) else ""
 
 
 def _folded_name(tensor: str, step: int) -> str:
@@ -494,7 +494,7 @@ def _folded_name(tensor: str, step: int) -> str:
 
 
 def _folding(hw: HwConfig, layer: Layer, workload: Workload) -> Folding | None:
-    if not isinstance(layer.data, Part) or not folds(hw, workload):
+    if not isinstance(layer.data, ChannelSlice) or not folds(hw, workload):
         return None
     return Folding(
         kernel_w=workload.kernel_w,

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError
 from tilewright.host.common.whole_file import write_whole
-from tilewright.host.compiler.lower.executable import RegionExecutable, Step, Wire
+from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.qgraph import QTensor
-from tilewright.host.compiler.lower.region import Buffer, Folding, LayerCode, RegionProgram
+from tilewright.host.compiler.lower.region import Folding, LayerCode, RegionProgram, TensorBuffer
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST, check_region
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.lowering.outputs import Spread
@@ -266,7 +266,7 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
     regions = []
     for region in manifest["regions"]:
         steps = tuple(
-            Step(
+            ProgramStep(
                 program=_program(archive, next(numbers), step["program"], hw),
                 reads=tuple(_wire(wire) for wire in step["reads"]),
                 writes=tuple(_wire(wire) for wire in step["writes"]),
@@ -310,9 +310,9 @@ def _wire(values: Mapping[str, Any]) -> Wire:
     return Wire(**{**values, "spread": None if spread is None else Spread(*spread)})
 
 
-def _buffer(values: Mapping[str, Any]) -> Buffer:
+def _buffer(values: Mapping[str, Any]) -> TensorBuffer:
     folding = values["folding"]
-    return Buffer(
+    return TensorBuffer(
         tensor=values["tensor"],
         shape=tuple(values["shape"]),
         offset=values["offset"],

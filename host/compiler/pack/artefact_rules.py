@@ -15,8 +15,8 @@ from tilewright.host.common.plain_values import (
     real,
     record,
 )
-from tilewright.host.compiler.lower.executable import RegionExecutable, Step, Wire
-from tilewright.host.compiler.lower.region import Buffer, Folding, RegionProgram
+from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
+from tilewright.host.compiler.lower.region import Folding, RegionProgram, TensorBuffer
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 
@@ -140,7 +140,7 @@ def check_region(region: RegionExecutable, hw: HwConfig) -> None:
         )
 
 
-def _check_wires(step: Step, region: RegionExecutable, written: set[str]) -> None:
+def _check_wires(step: ProgramStep, region: RegionExecutable, written: set[str]) -> None:
     inputs = {buffer.tensor: buffer.shape for buffer in step.program.inputs}
     outputs = {buffer.tensor: buffer.shape for buffer in step.program.outputs}
     _require({wire.inner for wire in step.reads} == set(inputs), "a program lacks an input")
@@ -188,7 +188,7 @@ def _check_program(code: RegionProgram, hw: HwConfig) -> None:
         _check_buffer(buffer, hw)
 
 
-def _check_buffer(buffer: Buffer, hw: HwConfig) -> None:
+def _check_buffer(buffer: TensorBuffer, hw: HwConfig) -> None:
     """Packing a tensor must take the bytes that are reserved for it, and no detour of more."""
     n, channels, height, width = buffer.shape
     if buffer.folding is not None:

@@ -58,7 +58,7 @@ class QuantiseOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ImportLimits:
     """What reading a file may cost.
 
     Attributes:
@@ -88,7 +88,7 @@ class ImportOptions:
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     example_inputs: Sequence[Array] = ()
     name: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: ImportLimits = field(default_factory=ImportLimits)
     trust_model: bool = False
 
     def __post_init__(self) -> None:

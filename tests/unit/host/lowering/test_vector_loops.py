@@ -9,10 +9,10 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, Axis, passes
+from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, VectorLoop, passes
 
 AXES = st.lists(
-    st.builds(Axis, st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), max_size=5
+    st.builds(VectorLoop, st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), max_size=5
 ).map(tuple)
 
 
@@ -49,14 +49,14 @@ def test_no_choice_of_two_axes_takes_fewer_instructions(axes):
 
 
 def test_axes_that_continue_each_other_are_one_loop():
-    columns, rows, planes = Axis(5, 1, 2), Axis(3, 5, 10), Axis(2, 15, 30)
+    columns, rows, planes = VectorLoop(5, 1, 2), VectorLoop(3, 5, 10), VectorLoop(2, 15, 30)
     (whole,) = passes((columns, rows, planes), 0, 0)
-    assert (whole.inner, whole.outer.trips) == (Axis(30, 1, 2), 1)
-    gap = Axis(3, 5, 11)
+    assert (whole.inner, whole.outer.trips) == (VectorLoop(30, 1, 2), 1)
+    gap = VectorLoop(3, 5, 11)
     assert {part.inner.trips for part in passes((columns, gap), 0, 0)} == {5}
 
 
 def test_a_joined_loop_stays_within_the_counter():
     half = ITERATIONS_MAX // 2 + 1
-    (whole,) = passes((Axis(half, 1, 1), Axis(2, half, half)), 0, 0)
+    (whole,) = passes((VectorLoop(half, 1, 1), VectorLoop(2, half, half)), 0, 0)
     assert (whole.inner.trips, whole.outer.trips) == (half, 2)

@@ -10,13 +10,13 @@ import pytest
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.offload import Candidate, Crossing, assign
+from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, assign
 
 
 def draw(rng):
     count = int(rng.integers(1, 8))
     candidates = [
-        Candidate(
+        OperatorCost(
             name=str(i),
             cpu_seconds=float(rng.integers(0, 20)),
             accelerator_seconds=inf if rng.random() < 0.3 else float(rng.integers(0, 9)),
@@ -28,7 +28,7 @@ def draw(rng):
         later = [*map(str, range(i + 1, count)), ""]
         readers = rng.permutation(later)[: int(rng.integers(1, 4))]
         crossings.append(
-            Crossing(
+            TransferCost(
                 producer="" if i < 0 else str(i),
                 consumers=tuple(map(str, readers)),
                 seconds=float(rng.integers(0, 8)),
@@ -65,15 +65,15 @@ def test_no_assignment_is_cheaper(number):
 
 def test_a_cheap_operator_stays_with_its_neighbours():
     candidates = [
-        Candidate(name="conv1", cpu_seconds=10.0, accelerator_seconds=1.0),
-        Candidate(name="add", cpu_seconds=0.1, accelerator_seconds=0.5),
-        Candidate(name="conv2", cpu_seconds=10.0, accelerator_seconds=1.0),
+        OperatorCost(name="conv1", cpu_seconds=10.0, accelerator_seconds=1.0),
+        OperatorCost(name="add", cpu_seconds=0.1, accelerator_seconds=0.5),
+        OperatorCost(name="conv2", cpu_seconds=10.0, accelerator_seconds=1.0),
     ]
     crossings = [
-        Crossing(producer="", consumers=("conv1",), seconds=1.0),
-        Crossing(producer="conv1", consumers=("add",), seconds=1.0),
-        Crossing(producer="add", consumers=("conv2",), seconds=1.0),
-        Crossing(producer="conv2", consumers=("",), seconds=1.0),
+        TransferCost(producer="", consumers=("conv1",), seconds=1.0),
+        TransferCost(producer="conv1", consumers=("add",), seconds=1.0),
+        TransferCost(producer="add", consumers=("conv2",), seconds=1.0),
+        TransferCost(producer="conv2", consumers=("",), seconds=1.0),
     ]
     found = assign(candidates, crossings)
     assert found.accelerated == {"conv1", "add", "conv2"}
@@ -82,13 +82,13 @@ def test_a_cheap_operator_stays_with_its_neighbours():
 
 
 def test_crossings_that_cost_more_than_they_save_leave_all_on_the_cpu():
-    candidates = [Candidate(name="conv", cpu_seconds=1.0, accelerator_seconds=0.1)]
-    crossings = [Crossing(producer="", consumers=("conv",), seconds=2.0)]
+    candidates = [OperatorCost(name="conv", cpu_seconds=1.0, accelerator_seconds=0.1)]
+    crossings = [TransferCost(producer="", consumers=("conv",), seconds=2.0)]
     assert assign(candidates, crossings).accelerated == frozenset()
 
 
 def test_refuses_costs_that_are_none():
     with pytest.raises(WorkloadError, match="conv: a cost must be a number of seconds"):
-        assign([Candidate(name="conv", cpu_seconds=float("nan"))], [])
+        assign([OperatorCost(name="conv", cpu_seconds=float("nan"))], [])
     with pytest.raises(WorkloadError, match="crossing: must be a known operator, not 'x'"):
-        assign([], [Crossing(producer="x", consumers=(), seconds=1.0)])
+        assign([], [TransferCost(producer="x", consumers=(), seconds=1.0)])

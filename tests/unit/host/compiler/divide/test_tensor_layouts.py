@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.divide import tensor_layouts as forms
+from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.tensor_layouts import Order
 
 
@@ -24,13 +24,13 @@ def positions(order: Order) -> np.ndarray:
 @pytest.mark.parametrize(
     ("form", "shape", "axes"),
     [
-        (forms.image, (2, 3, 4, 5), (0, 1, 2, 3)),
-        (forms.features, (2, 3), (0, 1)),
-        (forms.sequence, (2, 5, 3), (0, 2, 1)),
-        (forms.heads, (2, 3, 5, 4), (0, 1, 3, 2)),
-        (forms.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
-        (forms.heads, (2, 5, 4), (0, 2, 1)),
-        (forms.rows, (2, 5, 4), (0, 1, 2)),
+        (layouts.image, (2, 3, 4, 5), (0, 1, 2, 3)),
+        (layouts.features, (2, 3), (0, 1)),
+        (layouts.sequence, (2, 5, 3), (0, 2, 1)),
+        (layouts.heads, (2, 3, 5, 4), (0, 1, 3, 2)),
+        (layouts.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
+        (layouts.heads, (2, 5, 4), (0, 2, 1)),
+        (layouts.rows, (2, 5, 4), (0, 1, 2)),
     ],
 )
 def test_forms_lie_as_their_axes_say(form, shape, axes) -> None:
@@ -48,12 +48,12 @@ def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equa
     for _ in range(300):
         atoms = rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist()
         shape = tuple(atoms)
-        order = forms._order(shape, range(len(shape)))
+        order = layouts._order(shape, range(len(shape)))
         lying = np.arange(prod(shape)).reshape(shape)  # element -> position
         for _ in range(rng.integers(1, 5)):
             if rng.random() < 0.5:
                 axes = rng.permutation(lying.ndim)
-                moved = forms.permuted(order, lying.shape, axes)
+                moved = layouts.permuted(order, lying.shape, axes)
                 if moved is None:
                     break
                 order, lying = moved, lying.transpose(axes)
@@ -63,7 +63,7 @@ def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equa
                 lying = lying.reshape(merged if rng.random() < 0.5 else shape_of_any(rng, lying))
             assert (positions(order) == lying.reshape(-1)).all()
             tracked += 1
-        plain = forms._order(lying.shape, range(lying.ndim))
+        plain = layouts._order(lying.shape, range(lying.ndim))
         assert (order == plain) == (lying.reshape(-1) == np.arange(lying.size)).all()
     assert tracked > 200
 
@@ -80,21 +80,21 @@ def shape_of_any(rng: np.random.Generator, array: np.ndarray) -> tuple[int, ...]
 
 def test_attention_split_and_merge_of_heads_cost_nothing() -> None:
     b, t, h, d = 2, 5, 3, 4
-    order = forms.sequence((b, t, h * d)).order
-    split = forms.permuted(order, (b, t, h, d), (0, 2, 1, 3))
-    assert split == forms.heads((b, h, t, d)).order
-    assert forms.permuted(order, (b, t, h, d), (0, 2, 3, 1)) == forms.rows((b, h, d, t)).order
+    order = layouts.sequence((b, t, h * d)).order
+    split = layouts.permuted(order, (b, t, h, d), (0, 2, 1, 3))
+    assert split == layouts.heads((b, h, t, d)).order
+    assert layouts.permuted(order, (b, t, h, d), (0, 2, 3, 1)) == layouts.rows((b, h, d, t)).order
     assert split is not None
-    assert forms.permuted(split, (b, h, t, d), (0, 2, 1, 3)) == order
+    assert layouts.permuted(split, (b, h, t, d), (0, 2, 1, 3)) == order
 
 
 def test_an_axis_that_cuts_blocks_apart_has_no_order() -> None:
-    order = forms.sequence((1, 4, 6)).order
-    assert forms.permuted(order, (1, 8, 3), (0, 2, 1)) is not None
-    assert forms.permuted(order, (1, 3, 8), (0, 2, 1)) is None
+    order = layouts.sequence((1, 4, 6)).order
+    assert layouts.permuted(order, (1, 8, 3), (0, 2, 1)) is not None
+    assert layouts.permuted(order, (1, 3, 8), (0, 2, 1)) is None
 
 
 def test_natural_forms_follow_rank_and_use() -> None:
-    assert forms.natural((1, 8, 4, 4), of_heads=False) == forms.image((1, 8, 4, 4))
-    assert forms.natural((1, 8, 4, 4), of_heads=True) == forms.heads((1, 8, 4, 4))
-    assert forms.natural((8,), of_heads=False) is None
+    assert layouts.natural((1, 8, 4, 4), of_heads=False) == layouts.image((1, 8, 4, 4))
+    assert layouts.natural((1, 8, 4, 4), of_heads=True) == layouts.heads((1, 8, 4, 4))
+    assert layouts.natural((8,), of_heads=False) is None

@@ -17,7 +17,11 @@ from tilewright.host.compiler.quantise import prepare_process
 from tilewright.host.compiler.quantise.prepare import prepare
 from tilewright.host.compiler.quantise.prepare_process import prepare_file
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import ImportOptions, Limits, QuantiseOptions
+from tilewright.host.compiler.read.import_options import (
+    ImportLimits,
+    ImportOptions,
+    QuantiseOptions,
+)
 from tilewright.host.compiler.read.model_file import read_model
 from tilewright.host.network.onnx_layers import load_onnx
 
@@ -31,7 +35,7 @@ def model_path(tmp_path) -> Path:
     return path
 
 
-def in_child(path, calibration, limits=Limits(seconds=120)):  # noqa: B008  (immutable)
+def in_child(path, calibration, limits=ImportLimits(seconds=120)):  # noqa: B008  (immutable)
     return prepare_file(path, calibration, ImportOptions(limits=limits))
 
 
@@ -73,7 +77,7 @@ def test_only_a_file_that_could_be_read_is_worth_loading_more(model_path, damage
         prepare_file(
             model_path,
             None,
-            ImportOptions(limits=Limits(seconds=120)),
+            ImportOptions(limits=ImportLimits(seconds=120)),
             lambda: called.append(True),
         )
     assert len(called) == calls
@@ -91,14 +95,14 @@ def test_a_batch_of_zero_is_refused(model_path) -> None:
 
 def test_a_child_that_takes_too_long_is_stopped(model_path) -> None:
     with pytest.raises(WorkloadError, match=r"must be readable in 0.01 s"):
-        in_child(model_path, Calibration(random_samples=1), Limits(seconds=0.01))
+        in_child(model_path, Calibration(random_samples=1), ImportLimits(seconds=0.01))
 
 
 def test_a_child_without_memory_is_an_error(model_path) -> None:
     # Less than what the process holds when the limit is set: how much the libraries then ask for
     # depends on the machine's number of cores.
     with pytest.raises(WorkloadError):
-        in_child(model_path, Calibration(random_samples=1), Limits(memory_bytes=2**26))
+        in_child(model_path, Calibration(random_samples=1), ImportLimits(memory_bytes=2**26))
 
 
 def test_a_child_that_crashes_is_an_error(model_path, monkeypatch) -> None:
