@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.compiler.divide.offload import Assignment, OperatorCost, TransferCost, assign
+from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, assign
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QGraph
@@ -38,9 +38,6 @@ class CostModel:
         self._hw: Final = hw
         self._board: Final = board
         self._offload_all: Final = offload_all
-        self.reasons: dict[int, str] = {}
-        """Why a candidate is not on the accelerator, by id; filled by `choose`."""
-        self.assignment: Assignment | None = None
 
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
@@ -67,14 +64,7 @@ class CostModel:
                     seconds=0.0 if self._offload_all else seconds + cpu.call_seconds,
                 )
             )
-        self.assignment = assign(candidates, crossings)
-        chosen = {int(name) for name in self.assignment.accelerated}
-        for candidate in graph.candidates:
-            if candidate.id not in chosen:
-                self.reasons.setdefault(
-                    candidate.id, "crossing to the accelerator costs more than it saves"
-                )
-        return chosen
+        return {int(name) for name in assign(candidates, crossings).accelerated}
 
     def _accelerator_seconds(self, candidate: OffloadCandidate) -> float:
         if candidate.operator is None or candidate.output is None:
@@ -92,8 +82,7 @@ class CostModel:
             layers = layer_graph(alone, hw).layers
             for layer in layers:
                 default_schedule(hw, layer.workload)
-        except TilewrightError as error:
-            self.reasons[candidate.id] = error.rule
+        except TilewrightError:
             return inf
         if self._offload_all:
             return 0.0

@@ -4,7 +4,8 @@
 Every operator has a cost on the CPU and, if it can run there, on the accelerator; a tensor whose
 producer and some consumer lie on different sides costs one crossing (quantise, pack, flush). The
 sum is least over *all* assignments: a minimum cut, not a greedy choice, so that a cheap operator
-between two expensive ones stays where its neighbours are.
+between two expensive ones stays where its neighbours are. Costs are whole attoseconds: sums of them
+are exact, so that the cut does not depend on the order in which a search meets the operators.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import Final
 
 import networkx as nx
 
 from tilewright.host.common.errors import WorkloadError
 
 _ACCELERATOR, _CPU = "accelerator", "cpu"
+
+_TICKS: Final = 10**18
+"""Of a second: less than any cost that a board states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +62,10 @@ class Assignment:
     Attributes:
         accelerated: names of the operators on the accelerator.
         seconds: its cost.
-        cpu_only_seconds: the cost of leaving everything on the CPU.
     """
 
     accelerated: frozenset[str]
     seconds: float
-    cpu_only_seconds: float
 
 
 def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]) -> Assignment:
@@ -78,7 +81,7 @@ def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]
         node = ("operator", candidate.name)
         _require_cost(candidate.name, candidate.cpu_seconds, finite=True)
         _require_cost(candidate.name, candidate.accelerator_seconds, finite=False)
-        graph.add_edge(_ACCELERATOR, node, capacity=candidate.cpu_seconds)
+        _add(graph, _ACCELERATOR, node, candidate.cpu_seconds)
         _add(graph, node, _CPU, candidate.accelerator_seconds)
     for index, crossing in enumerate(crossings):
         _require_cost(crossing.producer, crossing.seconds, finite=True)
@@ -94,13 +97,12 @@ def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]
         for consumer in consumers:
             _add(graph, leaves, consumer, inf)
             _add(graph, consumer, enters, inf)
-    seconds, (accelerated, _) = nx.minimum_cut(graph, _ACCELERATOR, _CPU)
+    ticks, (accelerated, _) = nx.minimum_cut(graph, _ACCELERATOR, _CPU)
     return Assignment(
         accelerated=frozenset(
             node[1] for node in accelerated if isinstance(node, tuple) and node[0] == "operator"
         ),
-        seconds=float(seconds),
-        cpu_only_seconds=sum(candidate.cpu_seconds for candidate in nodes.values()),
+        seconds=ticks / _TICKS,
     )
 
 
@@ -108,7 +110,7 @@ def _add(graph: nx.DiGraph, begin: object, end: object, seconds: float) -> None:
     if begin == end:
         return
     if isfinite(seconds):
-        graph.add_edge(begin, end, capacity=seconds)
+        graph.add_edge(begin, end, capacity=round(seconds * _TICKS))
     else:
         graph.add_edge(begin, end)  # no capacity: infinite
 
