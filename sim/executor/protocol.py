@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ParamSpec, Protocol
 
-from tilewright.sim.executor.worker import Outcome
+from tilewright.sim.executor.job import Outcome
 
 _P = ParamSpec("_P")
 

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any, Final, ParamSpec
 
 from tilewright import __version__
 from tilewright.host.common.errors import (
-    ConfigError,
     DeviceError,
     EnvironmentFaultError,
     TilewrightError,
     ToolError,
 )
 from tilewright.host.common.extras import install_line
-from tilewright.sim.executor.worker import Outcome, OutcomeStatus, run_payload
+from tilewright.sim.executor.job import Job, Outcome, check_limits, run_payload
 
 _P = ParamSpec("_P")
 
@@ -68,21 +65,13 @@ class _Runner:
         return run_payload(payload)
 
 
-@dataclass(kw_only=True)
-class _Job:
-    job_id: Hashable
-    payload: bytes
-    started: float = 0.0
-    crashes: int = 0
-
-
 @dataclass(kw_only=True, eq=False)
 class _Slot:
     actor: Any
     reference: Any = None
     """What it is busy with; None: idle."""
     ready: bool = False
-    job: _Job | None = None
+    job: Job | None = None
 
 
 class RayExecutor:
@@ -112,17 +101,14 @@ class RayExecutor:
         retries: int = 1,
         fingerprint: Callable[[], str] = unmarked,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ConfigError("must be at least 1", field="workers", value=workers)
-        if not wall_limit_s > 0:
-            raise ConfigError("must be above 0 seconds", field="wall_limit_s", value=wall_limit_s)
+        check_limits(workers, wall_limit_s)
         self._ray: Final = _import_ray()
         self._wall_limit_s: Final = wall_limit_s
         self._retries: Final = retries
         self._fingerprint: Final = fingerprint
         self._mine: Final = _Runner().hello(fingerprint)[1]
         self._slots: list[_Slot] = []
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[Job] = deque()
         self._start_failures = 0
         self._start_deaths = 0
         self._waiting_since = 0.0
@@ -161,8 +147,7 @@ class RayExecutor:
         """Queue a job (see `Executor.submit`)."""
         if self._closed:
             raise DeviceError("the executor is closed", field="submit")
-        payload = bytes(ForkingPickler.dumps((function, args, kwargs)))
-        self._queue.append(_Job(job_id=job_id, payload=payload))
+        self._queue.append(Job.of(job_id, function, args, kwargs))
         self._dispatch()
 
     def results(self) -> Iterator[Outcome]:
@@ -283,27 +268,9 @@ class RayExecutor:
             slot.ready = True
             self._start_failures = self._start_deaths = 0
             return None
-        seconds = time.monotonic() - job.started
-        try:
-            status, value, raised, detail = pickle.loads(answer)
-        except Exception as problem:
-            return Outcome(
-                job_id=job.job_id,
-                status=OutcomeStatus.ERROR,
-                error=problem,
-                detail=f"the result cannot be unpickled: {problem!r}",
-                seconds=seconds,
-            )
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus(status),
-            value=value,
-            error=raised,
-            detail=detail,
-            seconds=seconds,
-        )
+        return job.answered(answer)
 
-    def _crashed(self, slot: _Slot, job: _Job | None, error: Exception) -> Outcome | None:
+    def _crashed(self, slot: _Slot, job: Job | None, error: Exception) -> Outcome | None:
         killed = isinstance(error, self._ray.exceptions.RayActorError)
         if not slot.ready and killed and self._start_deaths < _START_DEATHS:
             self._start_deaths += 1
@@ -323,24 +290,11 @@ class RayExecutor:
             self._queue.appendleft(job)
             return None
         cause = f"the Ray worker died: {_first_line(error)}"
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus.CRASHED,
-            error=DeviceError(cause, field=str(job.job_id)),
-            detail=cause,
-            seconds=time.monotonic() - job.started,
-        )
+        return job.crashed(cause, cause)
 
-    def _time_out(self, slot: _Slot, job: _Job) -> Outcome:
+    def _time_out(self, slot: _Slot, job: Job) -> Outcome:
         self._drop(slot)
-        cause = f"exceeded the wall limit of {self._wall_limit_s:g} s"
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus.TIMED_OUT,
-            error=DeviceError(f"the job {cause}", field=str(job.job_id)),
-            detail=cause,
-            seconds=time.monotonic() - job.started,
-        )
+        return job.timed_out(self._wall_limit_s)
 
     def _drop(self, slot: _Slot) -> None:
         self._slots.remove(slot)

@@ -15,7 +15,8 @@ from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes, RunResult
-from tilewright.sim.executor.worker import OutcomeStatus, WorkerPool
+from tilewright.sim.executor.job import OutcomeStatus
+from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice, require_writable
 

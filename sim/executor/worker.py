@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worker processes for simulations: a crash, a hang or a kill costs one job and is reported.
 
-The pool is generic: a job is a picklable function with picklable arguments. `run_on_device` is
-the function that most jobs go through; it keeps simulated devices open from job to job.
+The pool is generic (`job`). `devices.run_on_device` is the function that most jobs go through.
 """
 
 from __future__ import annotations
@@ -10,40 +9,24 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 import time
-import traceback
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec
 
 from tilewright.host.common.errors import (
-    ConfigError,
     DeviceError,
     EnvironmentFaultError,
-    TilewrightError,
 )
-from tilewright.host.machine.board import MemoryModel
-from tilewright.host.machine.fidelity import Fidelity
-from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.sim.verilator.build import build_model
-from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.sim.verilator.rtl_variant import rtl_manifest
+from tilewright.sim.executor.job import Job, Outcome, check_limits, run_payload
 
 _P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-KEPT_DEVICES: Final = 8
-"""Simulated devices that a worker keeps open; the least recently used one is closed first."""
 
 _START_FAILURES: Final = 3
 """Workers that may end by themselves while they start, one after the other."""
@@ -59,58 +42,12 @@ _LONGEST_WAIT_S: Final = 3600.0
 _READY: Final = b"ready"
 
 
-class OutcomeStatus(StrEnum):
-    """How a job ended."""
-
-    OK = "ok"
-    ERROR = "error"
-    """The function raised; the worker lives on."""
-    CRASHED = "crashed"
-    """The worker died: a signal, an exit, or a kill from outside."""
-    TIMED_OUT = "timed_out"
-    """The job exceeded the wall limit and its worker was killed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The end of one job.
-
-    Attributes:
-        job_id: as given to `WorkerPool.submit`.
-        status: how it ended.
-        value: what the function returned, if ``OK``.
-        error: what it raised, if ``ERROR``; a `DeviceError` for a crash or a time-out.
-        detail: traceback or cause as text; empty if ``OK``.
-        seconds: wall-clock time from dispatch to end.
-    """
-
-    job_id: Hashable
-    status: OutcomeStatus
-    value: Any = None
-    error: BaseException | None = None
-    detail: str = ""
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is a value."""
-        return self.status is OutcomeStatus.OK
-
-
-@dataclass(kw_only=True)
-class _Job:
-    job_id: Hashable
-    payload: bytes
-    started: float = 0.0
-    crashes: int = 0
-
-
 @dataclass(kw_only=True)
 class _Worker:
     process: SpawnProcess
     connection: Connection
     ready: bool = False
-    job: _Job | None = None
+    job: Job | None = None
 
 
 class WorkerPool:
@@ -139,17 +76,14 @@ class WorkerPool:
         retries: int = 0,
         on_outcome: Callable[[Outcome, int], None] | None = None,
     ) -> None:
-        if workers < 1:
-            raise ConfigError("must be at least 1", field="workers", value=workers)
-        if not wall_limit_s > 0:
-            raise ConfigError("must be above 0 seconds", field="wall_limit_s", value=wall_limit_s)
+        check_limits(workers, wall_limit_s)
         self._size = workers
         self._wall_limit_s = wall_limit_s
         self._retries = retries
         self._on_outcome = on_outcome
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[Job] = deque()
         self._start_failures = 0
         self._start_kills = 0
         self._not_before = 0.0
@@ -182,8 +116,7 @@ class WorkerPool:
         """
         if self._closed:
             raise DeviceError("the worker pool is closed", field="submit")
-        payload = bytes(ForkingPickler.dumps((function, args, kwargs)))
-        self._queue.append(_Job(job_id=job_id, payload=payload))
+        self._queue.append(Job.of(job_id, function, args, kwargs))
         self._dispatch()
 
     def results(self) -> Iterator[Outcome]:
@@ -283,25 +216,7 @@ class WorkerPool:
         if job is None:  # a message that answers nothing: do not trust this worker
             self._remove(worker)
             return None
-        seconds = time.monotonic() - job.started
-        try:
-            status, value, error, detail = pickle.loads(message)
-        except Exception as problem:
-            return Outcome(
-                job_id=job.job_id,
-                status=OutcomeStatus.ERROR,
-                error=problem,
-                detail=f"the result cannot be unpickled: {problem!r}",
-                seconds=seconds,
-            )
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus(status),
-            value=value,
-            error=error,
-            detail=detail,
-            seconds=seconds,
-        )
+        return job.answered(message)
 
     def _bury(self, worker: _Worker) -> Outcome | None:
         """A worker died by itself."""
@@ -336,101 +251,18 @@ class WorkerPool:
         if job.crashes <= self._retries:
             self._queue.appendleft(job)
             return None
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus.CRASHED,
-            error=DeviceError(f"the worker process {cause}", field=str(job.job_id)),
-            detail=cause,
-            seconds=time.monotonic() - job.started,
-        )
+        return job.crashed(cause, f"the worker process {cause}")
 
     def _time_out(self, worker: _Worker) -> Outcome | None:
         job = worker.job
         self._remove(worker)
-        if job is None:
-            return None
-        cause = f"exceeded the wall limit of {self._wall_limit_s:g} s"
-        return Outcome(
-            job_id=job.job_id,
-            status=OutcomeStatus.TIMED_OUT,
-            error=DeviceError(f"the job {cause}", field=str(job.job_id)),
-            detail=cause,
-            seconds=time.monotonic() - job.started,
-        )
+        return None if job is None else job.timed_out(self._wall_limit_s)
 
     def _remove(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         _kill(worker.process)
         worker.process.join()
         worker.connection.close()
-
-
-def run_on_device(
-    hw: HwConfig,
-    memory: MemoryModel,
-    function: Callable[Concatenate[VerilatorDevice, _P], _T],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> _T:
-    """Call ``function(device, ...)`` with this process's device for ``hw`` and ``memory``.
-
-    The device stays open for later jobs (at most `KEPT_DEVICES`).
-
-    Raises:
-        BuildError, ToolError: the device cannot be built.
-        Exception: what ``function`` raises.
-    """
-    return function(_DEVICES.get(hw, memory), *args, **kwargs)
-
-
-def run_on_fidelity(
-    fidelity: Fidelity,
-    hw: HwConfig,
-    memory: MemoryModel,
-    function: Callable[Concatenate[VerilatorDevice, _P], _T],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> _T:
-    """`run_on_device` with another fidelity than ``rtl``.
-
-    Raises:
-        BuildError, ToolError: the device cannot be built.
-        Exception: what ``function`` raises.
-    """
-    return function(_DEVICES.get(hw, memory, fidelity), *args, **kwargs)
-
-
-class DeviceCache:
-    """Simulated devices by configuration, memory, fidelity and RTL, least recently used first."""
-
-    def __init__(self, capacity: int = KEPT_DEVICES) -> None:
-        self._capacity = capacity
-        self._devices: OrderedDict[tuple[int, MemoryModel, Fidelity, Path], VerilatorDevice] = (
-            OrderedDict()
-        )
-
-    def get(
-        self, hw: HwConfig, memory: MemoryModel, fidelity: Fidelity = Fidelity.RTL
-    ) -> VerilatorDevice:
-        """The device, created if there is none; its AXI ports carry no assertions (speed)."""
-        key = (hw.config_hash, memory, fidelity, rtl_manifest())
-        device = self._devices.get(key)
-        if device is None:
-            library = build_model(hw, jobs=1, checks=False, fidelity=fidelity)
-            device = VerilatorDevice(hw, memory, fidelity=fidelity, library=library)
-            self._devices[key] = device
-            if len(self._devices) > self._capacity:
-                self._devices.popitem(last=False)[1].close()
-        self._devices.move_to_end(key)
-        return device
-
-    def close(self) -> None:
-        """Close every device."""
-        while self._devices:
-            self._devices.popitem()[1].close()
-
-
-_DEVICES: Final = DeviceCache()
 
 
 def _work(connection: Connection) -> None:
@@ -445,22 +277,6 @@ def _work(connection: Connection) -> None:
         except (EOFError, OSError):
             return
         connection.send_bytes(run_payload(payload))
-
-
-def run_payload(payload: bytes) -> bytes:
-    """Run a pickled job; the answer (status, value, error, detail) is pickled too."""
-    try:
-        function, args, kwargs = pickle.loads(payload)
-        value = function(*args, **kwargs)
-        return bytes(ForkingPickler.dumps((OutcomeStatus.OK.value, value, None, "")))
-    except BaseException as error:
-        detail = traceback.format_exc()
-        sent: BaseException = error
-        try:
-            pickle.loads(ForkingPickler.dumps(error))
-        except Exception:  # an exception that does not survive the pipe is described instead
-            sent = TilewrightError(f"{type(error).__name__}: {error}")
-        return bytes(ForkingPickler.dumps((OutcomeStatus.ERROR.value, None, sent, detail)))
 
 
 def _die_with_parent() -> None:

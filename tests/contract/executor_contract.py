@@ -18,8 +18,8 @@ import pytest
 from support.jobs import die_once
 
 from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.sim.executor.job import Outcome, OutcomeStatus
 from tilewright.sim.executor.protocol import Executor
-from tilewright.sim.executor.worker import Outcome, OutcomeStatus
 
 
 def by_id(executor: Executor) -> dict[Any, Outcome]:

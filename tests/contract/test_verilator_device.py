@@ -19,7 +19,9 @@ from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.scrub import scrub
-from tilewright.sim.executor.worker import OutcomeStatus, WorkerPool, run_on_device
+from tilewright.sim.executor.devices import run_on_device
+from tilewright.sim.executor.job import OutcomeStatus
+from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig

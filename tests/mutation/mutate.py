@@ -32,7 +32,8 @@ from mutation.stages import STAGES
 from tilewright.host.common.errors import BuildError, DeviceError, TilewrightError
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
-from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.sim.executor.job import Outcome, OutcomeStatus
+from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.verify.mutation import Mutation, sample
 from tilewright.sim.verilator.build import MANIFEST
 

@@ -22,7 +22,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes, RunResult
-from tilewright.sim.executor.worker import run_on_device, run_on_fidelity
+from tilewright.sim.executor.devices import run_on_device, run_on_fidelity
 from tilewright.sim.twin.build import build_twin, twin_inputs
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.verilator.build import HARNESS_DIR, build_model

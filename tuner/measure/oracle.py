@@ -30,8 +30,8 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
 from tilewright.host.network.workload import Workload
+from tilewright.sim.executor.job import Outcome
 from tilewright.sim.executor.protocol import Executor
-from tilewright.sim.executor.worker import Outcome
 from tilewright.tuner.measure.backends import backend_of, identity_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
 

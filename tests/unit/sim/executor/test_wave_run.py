@@ -13,7 +13,7 @@ import pytest
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.executor import wave_run
-from tilewright.sim.executor.worker import Outcome, OutcomeStatus
+from tilewright.sim.executor.job import Outcome, OutcomeStatus
 
 HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
 

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
-from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.executor import worker as worker_module
-from tilewright.sim.executor.worker import DeviceCache, OutcomeStatus, WorkerPool
+from tilewright.sim.executor.job import OutcomeStatus
+from tilewright.sim.executor.worker import WorkerPool
 
 # Jobs run in other processes, which import this module by the name that pytest gives it; standard
 # functions travel by their own names and need no import of the tests.
@@ -149,40 +149,6 @@ def test_gives_up_when_workers_cannot_start(monkeypatch):
         pool.submit("never", pow, 2, 2)
         with pytest.raises(DeviceError, match="must start"):
             list(pool.results())
-
-
-def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
-    closed = []
-
-    class Fake:
-        def __init__(self, hw, memory, *, fidelity, library):
-            assert library == f"without checks: {hw.config_hash}"
-            self.key = (hw.config_hash, memory, fidelity.value)
-
-        def close(self):
-            closed.append(self.key)
-
-    class Hw:
-        def __init__(self, config_hash):
-            self.config_hash = config_hash
-
-    def build(hw, *, jobs, checks, fidelity):
-        assert (jobs, checks) == (1, False)
-        return f"without checks: {hw.config_hash}"
-
-    monkeypatch.setattr(worker_module, "VerilatorDevice", Fake)
-    monkeypatch.setattr(worker_module, "build_model", build)
-    cache = DeviceCache(capacity=2)
-    one = cache.get(Hw(1), "ideal")
-    cache.get(Hw(2), "ideal")
-    assert cache.get(Hw(1), "ideal") is one
-    cache.get(Hw(1), "slow")
-    assert closed == [(2, "ideal", "rtl")]
-    assert cache.get(Hw(1), "ideal") is one
-    cache.get(Hw(1), "ideal", Fidelity.TIMING)
-    assert closed[1:] == [(1, "slow", "rtl")]
-    cache.close()
-    assert len(closed) == 4
 
 
 def test_workers_that_are_killed_while_they_start_are_replaced() -> None:

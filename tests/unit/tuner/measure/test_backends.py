@@ -10,15 +10,15 @@ import pytest
 from tilewright.host.lowering import emit
 from tilewright.host.machine import area, isa
 from tilewright.tuner.measure import backends as module
-from tilewright.tuner.measure.backends import LOWERING, identity_of
+from tilewright.tuner.measure.backends import LOWERING
 from tilewright.tuner.measure.oracle import rtl_identity
 
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    identity_of.cache_clear()
+    module._identity.cache_clear()
     yield
-    identity_of.cache_clear()
+    module._identity.cache_clear()
 
 
 def test_identity_follows_the_rtl_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_identity_follows_the_rtl_sources(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert before.startswith("rtl-")
     changed = tmp_path / "tw_gemm.sv"
     changed.write_text("// another accelerator\n")
-    identity_of.cache_clear()
+    module._identity.cache_clear()
     monkeypatch.setattr(module, "read_manifest", lambda: [changed])
     assert rtl_identity() != before
 
@@ -44,7 +44,7 @@ def test_identity_follows_the_contents_of_the_lowering(
     changed = tmp_path / honest[-1].name
     changed.write_bytes(honest[-1].read_bytes() + b"# changed\n")
     monkeypatch.setattr(module, "_module_files", lambda _: [*honest[:-1], changed])
-    identity_of.cache_clear()
+    module._identity.cache_clear()
     assert rtl_identity() != before
 
 

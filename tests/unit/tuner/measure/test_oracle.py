@@ -24,7 +24,8 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.host.runtime.device import Counters, RunResult
-from tilewright.sim.executor.worker import Outcome, OutcomeStatus, WorkerPool
+from tilewright.sim.executor.job import Outcome, OutcomeStatus
+from tilewright.sim.executor.worker import WorkerPool
 from tilewright.testing.analytic import MEMORY
 from tilewright.tuner.measure import backends
 from tilewright.tuner.measure import oracle as module
@@ -236,9 +237,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inline]:
             fidelity=Fidelity.TWIN, run=run, prepare=lambda hw: None, sources=list, batch=3
         ),
     )
-    backends.identity_of.cache_clear()
+    backends._identity.cache_clear()
     yield Inline()
-    backends.identity_of.cache_clear()
+    backends._identity.cache_clear()
 
 
 SCHEDULES = [Schedule(tile_h=h, tile_w=w, tile_ci=1, tile_co=1) for h in (1, 2) for w in (1, 2, 3)]
