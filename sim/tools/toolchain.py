@@ -33,7 +33,6 @@ _REQUIRED_PACKAGES: Final = (
     "numpy",
     "onnx",
     "platformdirs",
-    "plotly",
     "pyyaml",
     "rich",
     "sqlalchemy",

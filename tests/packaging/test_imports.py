@@ -132,4 +132,4 @@ def test_help_imports_no_heavy_package(words):
     )
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert "tilewright.cli" in loaded
-    assert not {"torch", "plotly", "sqlalchemy", "onnx", "numpy", "cocotb"} & set(loaded)
+    assert not {"torch", "sqlalchemy", "onnx", "numpy", "cocotb"} & set(loaded)

@@ -84,7 +84,7 @@ def test_the_import_alone_loads_nothing_of_ours_and_nothing_heavy():
 def test_a_name_loads_what_it_needs_and_no_more():
     loaded = modules_after("import tilewright as tw; tw.load_hwconfig('tiny-4x4')")
     assert "tilewright.host.machine.hwconfig" in loaded
-    assert not {"numpy", "onnx", "sqlalchemy", "plotly", "tilewright.tuner"} & loaded
+    assert not {"numpy", "onnx", "sqlalchemy", "tilewright.tuner"} & loaded
 
 
 def deeper_imports(path):

@@ -111,7 +111,7 @@ class _Drawing:
         widest = max((len(name) for name in chart.rows), default=1)
         self.left = min(14 + LETTER * widest, 0.4 * width)
         self.right = width - 22
-        self.lines = len(chart.bars) if chart.layout is Layout.GROUPED else 1
+        self.lines = max(1, len(chart.bars)) if chart.layout is Layout.GROUPED else 1
         self.bar = 18 if self.lines == 1 else max(7, 20 - 3 * self.lines)
         self.row = self.lines * self.bar + 8
         self.top = 6

@@ -155,6 +155,11 @@ def copied(text: str, name: str) -> str:
     return element("div", button + code, class_="copied")
 
 
+def preformatted(text: str, name: str) -> str:
+    """Text as it is, in a box that scrolls; ``name`` is read aloud."""
+    return element("pre", html.escape(text), tabindex=0, aria_label=name, class_="box")
+
+
 def document(title: str, *parts: str) -> str:
     """The page.
 

@@ -42,7 +42,8 @@ class Axis:
             if self.log
             else linear_ticks(self.low, self.high, count)
         )
-        inside = [tick for tick in ticks if self.low <= tick * (1 + 1e-9) and tick <= self.high]
+        slack = 1e-9 * max(abs(self.low), abs(self.high))
+        inside = [tick for tick in ticks if self.low - slack <= tick <= self.high + slack]
         if self.text is not None:
             return [(tick, self.text(tick)) for tick in inside]
         step = min((b - a for a, b in itertools.pairwise(inside)), default=abs(self.high))
@@ -82,12 +83,21 @@ def spanning(
 
 
 def linear_ticks(low: float, high: float, count: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between two values, at most ``count`` + 1."""
+    """Multiples of 1, 2 or 5 times a power of ten between two values.
+
+    There are about ``count`` of them, and at least two.
+    """
     raw = (high - low) / max(1, count)
     magnitude = 10 ** math.floor(math.log10(raw))
-    step = next(s * magnitude for s in (1, 2, 5, 10) if s * magnitude >= raw * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
+    steps = [s * m for m in (magnitude / 10, magnitude) for s in (1, 2, 5)] + [10 * magnitude]
+    coarse = next(k for k, step in enumerate(steps) if step >= raw * (1 - 1e-9))
+    ticks: list[float] = []
+    for step in reversed(steps[: coarse + 1]):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        ticks = [number * step for number in range(first, last + 1)]
+        if len(ticks) >= 2:
+            break
+    return ticks
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:

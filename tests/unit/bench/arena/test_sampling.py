@@ -81,14 +81,13 @@ def test_what_is_traced_is_what_dcoc_measures():
     assert measured(TracedDcoc) == measured(DcocTuner)
 
 
-def test_the_course_is_drawn_with_a_column_a_task(course):
+def test_the_course_is_drawn_with_two_charts_per_task(course):
     other = [{**row, "task": "other", "layer": "O"} for row in course]
-    figure = sampling_course([*course, *other])
-    assert [a.text for a in figure.layout.annotations] == ["T", "O"]
-    counts = [trace for trace in figure.data if trace.mode == "lines+markers"]
-    assert len(counts) == 2 * 2
-    assert list(counts[0].y) == [len(row["before"]) for row in course]
-    assert list(counts[1].y) == [len(row["after"]) for row in course]
-    clouds = [trace for trace in figure.data if trace.mode == "markers"]
-    assert len(clouds[0].x) == sum(min(SAMPLING_POINTS, len(row["before"])) for row in course)
-    assert max(clouds[0].y) == max(max(row["before"]) for row in course)
+    charts = sampling_course([*course, *other])
+    assert [title.partition(":")[0] for title, _ in charts] == ["T", "T", "O", "O"]
+    before, after = charts[0][1].series
+    assert list(before.y) == [len(row["before"]) for row in course]
+    assert list(after.y) == [len(row["after"]) for row in course]
+    cloud = charts[1][1].series[0]
+    assert len(cloud.x) == sum(min(SAMPLING_POINTS, len(row["before"])) for row in course)
+    assert max(cloud.y) == max(max(row["before"]) for row in course)

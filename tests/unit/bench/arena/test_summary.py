@@ -8,7 +8,10 @@ import math
 import re
 
 import pytest
+from support.browser import Browser, missing
 from support.command_line import call
+from support.html_structure import assert_well_made
+from support.seen_in_browser import assert_shown_well
 
 from tilewright.bench.arena.document import document, write_document
 from tilewright.bench.arena.markdown import signed
@@ -197,9 +200,9 @@ def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(t
     task = PARTS[0].task
     rows = [a_record("autotvm", task, seed, 3, budget=32) for seed in range(3)]
     late = a_record("autotvm", task, 3, 50, budget=64)
-    for figure in (curves([*rows, late]), reached([*rows, late])):
-        assert max(max(trace.x) for trace in figure.data) == 32
-    assert max(reached([*rows, late]).data[0].y) == 0.75
+    for chart in (curves([*rows, late]), reached([*rows, late])):
+        assert max(max(series.x) for series in chart.series) == 32
+    assert max(reached([*rows, late]).series[0].y) == 0.75
     text = write_plots(a_study([*rows, late]), tmp_path / "plots.html").read_text()
     assert "Best so far (the runs of 64 measurements alone)" in text
 
@@ -523,7 +526,7 @@ def test_the_command_writes_the_page_from_the_json(study, tmp_path):
     words = ["bench", "tuners-page", str(source), "--output", str(page), "--html", str(plots)]
     assert call(*words).exit_code == 0
     assert page.read_text() == document(study)
-    assert "Plotly.newPlot" in (tmp_path / "plots.html").read_text()
+    assert "Log-regret at fixed budgets" in plots.read_text()
     source.write_text("{}")
     refused = call(*words)
     assert refused.exit_code == 2
@@ -532,13 +535,28 @@ def test_the_command_writes_the_page_from_the_json(study, tmp_path):
         write_document(study, tmp_path / "none" / "page.md")
 
 
-def test_plots_are_one_file_without_external_loads(study, tmp_path):
+def test_plots_are_one_small_file_with_their_figures_in_tables(study, tmp_path):
     study["records"].append({"what": "selection", "selection": "confidence", "ratios": [1.0, 1.1]})
     text = write_plots(study, tmp_path / "new" / "plots.html").read_text()
-    assert text.count("Plotly.newPlot") == 4
-    assert not re.search(r"<(script|link)[^>]*(src|href)=", text)
-    for tuner in study["summary"]["trials_to_1pct"]:
-        assert tuner in text
+    found = assert_well_made(text)
+    assert (found.charts, found.tables) == (4 * 2, 3)  # each drawn for a screen and for a phone
+    for tuner, needed in study["summary"]["trials_to_1pct"].items():
+        assert f'<th scope="row">{tuner}</th>' in text
+        assert f">{needed:.0f} ({needed:.0f} to {needed:.0f})</td>" in text
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
         write_plots(study, tmp_path / "file" / "plots.html")
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_plots_are_shown_well(study, tmp_path):
+    course = [
+        {"what": "sampling", "task": t, "layer": t, "seed": 0, "trial": n, "before": [1.1, 2, 9],
+         "after": [1.1]}
+        for t in ("C1", "C2") for n in (8, 16, 24)
+    ]  # fmt: skip
+    selection = {"what": "selection", "selection": "top", "ratios": [1.0, 1.5]}
+    whole = {**study, "records": [*study["records"], selection, *course]}
+    path = write_plots(whole, tmp_path / "plots.html")
+    with Browser() as browser:
+        assert_shown_well(browser, path)
