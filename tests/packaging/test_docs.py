@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated files are fresh, and the commands that README.md shows exist."""
+"""The commands that README.md and the documents show exist, and their links lead somewhere."""
 
 from __future__ import annotations
 
@@ -43,22 +43,30 @@ def complaint(line, targets, commands):
     if tool == "tilewright":
         if not rest or rest[0].startswith("-"):
             return ""
-        if rest[0] not in commands:
-            return f"no command {rest[0]}"
+        name = " ".join(rest[:2]) if " ".join(rest[:2]) in commands else rest[0]
+        group = any(known.startswith(f"{name} ") for known in commands)
+        if name not in commands or (group and not all(w.startswith("-") for w in rest[1:2])):
+            return f"no command {' '.join(rest[:2])}"
         unknown = [
             w for w in (r.split("=")[0] for r in rest)
-            if w.startswith("--") and w not in (*commands[rest[0]], "--help")
+            if w.startswith("--") and w not in (*commands[name], "--help")
         ]  # fmt: skip
-        return f"{rest[0]} has no option {', '.join(unknown)}" if unknown else ""
+        return f"{name} has no option {', '.join(unknown)}" if unknown else ""
     return ""
 
 
 def cli_commands():
-    """Commands of the CLI with their options."""
-    group = typer.main.get_command(app)
+    """Commands of the CLI, those of groups with the group's name, and their options."""
+    found = dict(typer.main.get_command(app).commands)
+    for name, command in list(found.items()):
+        found |= {f"{name} {part}": of for part, of in getattr(command, "commands", {}).items()}
     return {
-        name: {option for parameter in command.params for option in parameter.opts}
-        for name, command in group.commands.items()
+        name: {
+            option
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        for name, command in found.items()
     }
 
 
@@ -76,6 +84,22 @@ def test_commands_in_the_readme_exist():
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md")}
 """Pages that only the site has."""
+
+
+def test_commands_in_the_documents_exist():
+    wrong = {}
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":  # names what is gone, too
+            continue
+        text = page.read_text(encoding="utf-8")
+        lines = [*console_lines(text), *re.findall(r"^tilewright .*", text, re.MULTILINE)]
+        lines += [
+            " ".join(code.split()) for code in re.findall(r"`((?:tilewright|make) [^`]*)`", text)
+        ]
+        lines = [line for line in lines if "|" not in line and "[" not in line]
+        wrong |= {(page.name, line): told for line in lines
+                  if (told := complaint(line, TARGETS, COMMANDS))}  # fmt: skip
+    assert not wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -110,6 +134,10 @@ def test_code_and_pages_name_documents_that_exist():
         ("tilewright --help", False),
         ("tilewright frobnicate", True),
         ("tilewright tune resnet18 --frobnicate=3", True),
+        ("tilewright verify mutate --count 5", False),
+        ("tilewright verify mutate --frobnicate", True),
+        ("tilewright verify frobnicate", True),
+        ("tilewright compile net.onnx --no-equalisation", False),
         ("git clone somewhere", False),
     ],
 )
