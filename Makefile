@@ -151,6 +151,9 @@ generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and r
 	@$(BIN)/python -m tilewright.host.machine.codegen --write
 	@$(BIN)/python -m tilewright.host.lowering.native.records --write
 
+pictures: $(RUN_READY) ## draw the pictures of the documents anew from their data
+	@$(BIN)/python docs/pictures/draw.py --write
+
 lock: ## resolve the locks of requirements/ anew (ARGS=--upgrade takes the newest versions)
 	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && \
 		$(VENV)-lock/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCKS)/lock-tool.txt; }
@@ -169,4 +172,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate pictures lock release clean

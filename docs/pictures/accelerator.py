@@ -25,23 +25,24 @@ _COMMON: Final = frozenset({"clk", "halt", "unit_rst", "tw_pkg", "index"})
 
 # Instance: x, y, width, height, head, lines.
 BLOCKS: Final = {
-    "u_regs": (20, 60, 150, 62, "registers", "AXI4-Lite", "35 counters"),
-    "u_control": (20, 140, 150, 62, "control", "first error, watchdog", "soft reset"),
-    "u_fetch": (20, 246, 150, 50, "fetch", "instructions, in order"),
-    "u_tokens": (20, 330, 150, 62, "tokens", "12 dependency", "counters"),
-    "u_queue": (210, 246, 590, 50, "four queues of 16 instructions", "one per unit"),
-    "u_load": (210, 330, 125, 62, "LOAD", "strided rows,", "padding"),
-    "u_gemm": (362, 330, 125, 62, "GEMM", "one tile product", "per cycle"),
-    "u_vector": (514, 330, 125, 62, "VECTOR", "bias, requantise,", "residual, pooling"),
-    "u_store": (675, 330, 125, 62, "STORE", "bursts without", "a gap"),
-    "u_uop": (210, 436, 90, 46, "UOP", "micro-ops"),
-    "u_inp": (310, 436, 90, 46, "INP", "activations"),
-    "u_wgt": (410, 436, 90, 46, "WGT", "weights"),
-    "u_acc": (410, 506, 90, 46, "ACC", "int32, 4 banks"),
-    "u_param": (510, 436, 90, 46, "PARAM", "scale, bias"),
-    "u_res": (610, 436, 90, 46, "RES", "residuals"),
-    "u_out": (710, 436, 90, 46, "OUT", "int8 results"),
-    "u_read": (210, 140, 290, 62, "AXI read", "fetch before load,", "data in order"),
+    "u_read": (20, 116, 242, 50, "AXI read", "fetch before load, data in order"),
+    "u_fetch": (306, 116, 110, 50, "fetch", "prefetches"),
+    "u_control": (456, 116, 110, 50, "control", "first error"),
+    "u_regs": (606, 116, 110, 50, "registers", "AXI4-Lite"),
+    "u_counters": (756, 116, 150, 50, "counters", "35, also on the board"),
+    "u_queue": (60, 198, 866, 34, "four queues of 16 instructions, one per unit"),
+    "u_load": (20, 274, 110, 126, "LOAD", "strided rows,", "padding"),
+    "u_uop": (170, 250, 92, 46, "UOP", "micro-ops"),
+    "u_inp": (170, 312, 92, 46, "INP", "activations"),
+    "u_wgt": (170, 374, 92, 46, "WGT", "weights"),
+    "u_gemm": (306, 274, 110, 126, "GEMM", "one product", "of two tiles", "per cycle"),
+    "u_acc": (456, 312, 92, 46, "ACC", "int32, 4 banks"),
+    "u_param": (456, 400, 92, 46, "PARAM", "bias, scale"),
+    "u_res": (456, 462, 92, 46, "RES", "residuals"),
+    "u_vector": (592, 274, 120, 126, "VECTOR", "bias, requantise,", "residual, clip,", "pooling"),
+    "u_out": (756, 312, 74, 46, "OUT", "results"),
+    "u_store": (866, 274, 104, 126, "STORE", "strided", "bursts"),
+    "u_tokens": (20, 534, 950, 34, "12 token counters, one per ordered pair of units"),
 }  # fmt: skip
 UNITS: Final = ("u_load", "u_gemm", "u_vector", "u_store")
 MEMORIES: Final = ("u_uop", "u_inp", "u_wgt", "u_param", "u_res", "u_acc", "u_out")
@@ -49,12 +50,13 @@ MEMORIES: Final = ("u_uop", "u_inp", "u_wgt", "u_param", "u_res", "u_acc", "u_ou
 # From, to: what flows. Drawn below by hand; each is looked for in the RTL.
 FLOWS: Final = (
     ("u_regs", "u_control"), ("u_control", "u_fetch"), ("u_read", "u_fetch"),
-    ("u_fetch", "u_queue"), ("u_read", "u_load"), *(("u_queue", unit) for unit in UNITS),
-    *((unit, "u_tokens") for unit in UNITS), *(("u_tokens", unit) for unit in UNITS),
+    ("u_counters", "u_regs"), ("u_fetch", "u_queue"), ("u_read", "u_load"),
+    *(("u_queue", unit) for unit in UNITS), *((unit, "u_tokens") for unit in UNITS),
+    *(("u_tokens", unit) for unit in UNITS),
     *(("u_load", memory) for memory in ("u_uop", "u_inp", "u_wgt", "u_param", "u_res", "u_acc")),
     ("u_uop", "u_gemm"), ("u_inp", "u_gemm"), ("u_wgt", "u_gemm"), ("u_gemm", "u_acc"),
-    ("u_acc", "u_vector"), ("u_param", "u_vector"), ("u_res", "u_vector"), ("u_vector", "u_out"),
-    ("u_out", "u_store"),
+    ("u_acc", "u_gemm"), ("u_acc", "u_vector"), ("u_vector", "u_acc"), ("u_param", "u_vector"),
+    ("u_res", "u_vector"), ("u_vector", "u_out"), ("u_out", "u_store"),
 )  # fmt: skip
 
 
@@ -89,20 +91,17 @@ def draw(theme: str) -> str:
     if wrong := missing():
         raise ValueError(f"rtl/ has no {', '.join(wrong)}: change docs/pictures/accelerator.py")
     art = Drawing(
-        width=820, height=578, theme=theme,
-        title="The accelerator: fetch, four queues, four units, seven scratchpads",
+        width=990, height=584, theme=theme,
+        title="The accelerator: fetch, four queues, four units, seven scratchpads, tokens",
     )  # fmt: skip
-    art.rect(8, 48, 804, 522, fill="back", line="faint", radius=8)
-    art.text(20, 30, "The accelerator", size=16, bold=True)
-    art.text(800, 30, "AXI4 to DRAM at the top; numbers are int8 unless said", size=11,
-             colour="soft", anchor="end")  # fmt: skip
-    for name, (x, y, width, height, head, *lines) in BLOCKS.items():
-        unit, memory = name in UNITS, name in MEMORIES
-        edge = "blue" if unit else "green" if memory else "line"
-        art.box(x, y, width, height, head, *lines, line=edge)
-    art.box(210, 60, 290, 44, "DRAM, read channel", fill="back", line="faint")
-    art.box(675, 60, 125, 44, "DRAM, write", fill="back", line="faint")
+    art.text(20, 32, "The accelerator", size=16, bold=True)
+    art.text(190, 32, "four units run at the same time; tokens say when one may go on", size=12,
+             colour="soft")  # fmt: skip
+    art.box(20, 52, 950, 30, "DRAM (AXI4)", fill="back", line="faint")
     _wires(art)
+    for name, (x, y, width, height, head, *lines) in BLOCKS.items():
+        edge = "blue" if name in UNITS else "green" if name in MEMORIES else "line"
+        art.box(x, y, width, height, head, *lines, line=edge)
     return art.svg()
 
 
@@ -110,35 +109,32 @@ def _wires(art: Drawing) -> None:
     def flow(*points: tuple[float, float], colour: str = "line", dashes: str = "") -> None:
         art.line(points, colour=colour, width=1.5, arrow=True, dashes=dashes)
 
-    flow((355, 104), (355, 140))
-    flow((95, 122), (95, 140))
-    flow((95, 202), (95, 246))
-    flow((210, 171), (190, 171), (190, 262), (170, 262))
-    flow((170, 280), (210, 280))
-    for x in (290, 424, 576, 737):
-        flow((x, 296), (x, 330))
-    # AXI read data pass by the queues to LOAD.
-    flow((222, 202), (222, 222), (198, 222), (198, 361), (210, 361), colour="blue")
-    art.text(228, 218, "data", size=11, colour="soft")
-    # Tokens.
-    flow((170, 376), (188, 376), (188, 412), (780, 412), (780, 392), colour="grey", dashes="4 3")
-    for x in (325, 375, 527):
-        flow((x, 412), (x, 392), colour="grey", dashes="4 3")
-    art.text(100, 416, "tokens order the units", size=11, colour="soft", anchor="middle")
-    # LOAD writes the six memories that hold operands, GEMM reads three.
-    flow((240, 392), (240, 436), colour="blue")
-    flow((240, 424), (340, 424), (340, 436), colour="blue")
-    flow((340, 424), (440, 424), (440, 436), colour="blue")
-    flow((440, 424), (540, 424), (540, 436), colour="blue")
-    flow((540, 424), (640, 424), (640, 436), colour="blue")
-    flow((285, 482), (285, 529), (410, 529), colour="blue")
-    art.text(290, 544, "LOAD writes ACC too", size=11, colour="soft")
-    # GEMM to ACC, ACC to VECTOR, VECTOR to OUT, OUT to STORE.
-    flow((425, 482), (425, 506), colour="orange")
-    flow((470, 482), (470, 506), colour="orange")
-    art.text(476, 499, "products", size=11, colour="soft")
-    flow((500, 529), (655, 529), (655, 482), colour="purple")
-    flow((500, 540), (755, 540), (755, 482), colour="purple")
-    art.text(520, 560, "sums go through VECTOR, with PARAM and RES, to OUT", size=11, colour="soft")
-    flow((740, 436), (740, 392), colour="purple")
-    flow((760, 330), (760, 104), colour="purple")
+    flow((140, 82), (140, 116), colour="blue")  # from DRAM
+    flow((262, 141), (306, 141))
+    flow((456, 141), (416, 141))
+    flow((606, 141), (566, 141))
+    flow((756, 141), (716, 141))
+    flow((361, 166), (361, 198))
+    flow((40, 166), (40, 274), colour="blue")
+    for x in (95, 361, 652, 896):  # instructions
+        flow((x, 232), (x, 274))
+    for y in (273, 335, 397):  # operands of GEMM
+        flow((130, min(max(y, 290), 385)), (150, min(max(y, 290), 385)), (150, y), (170, y),
+             colour="blue")  # fmt: skip
+        flow((262, y), (284, y), (284, min(max(y, 290), 385)), (306, min(max(y, 290), 385)))
+    # LOAD also writes ACC, PARAM and RES.
+    art.line([(110, 400), (110, 440), (436, 440)], colour="blue", width=1.5)
+    flow((436, 440), (436, 350), (456, 350), colour="blue")
+    flow((436, 440), (436, 423), (456, 423), colour="blue")
+    flow((436, 440), (436, 485), (456, 485), colour="blue")
+    flow((416, 336), (456, 336))
+    flow((456, 322), (416, 322))
+    flow((548, 328), (592, 328))
+    flow((592, 344), (548, 344))
+    flow((548, 423), (620, 423), (620, 400))
+    flow((548, 485), (650, 485), (650, 400))
+    flow((712, 335), (756, 335))
+    flow((830, 335), (866, 335))
+    flow((950, 274), (950, 82), colour="purple")  # to DRAM
+    for x in (40, 361, 690, 918):
+        art.line([(x, 400), (x, 534)], colour="grey", width=1.5, dashes="4 3")

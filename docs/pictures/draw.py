@@ -41,14 +41,14 @@ def main() -> int:
     mode.add_argument("--write", action="store_true", help="draw what is stale")
     mode.add_argument("--check", action="store_true", help="fail when a picture is stale")
     options = parser.parse_args()
-    for path, text in stale().items():
+    found = stale()
+    for path, text in found.items():
         if options.check:
             sys.stderr.write(f"error: docs/pictures/{path.name} is stale; run `make pictures`\n")
         else:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"wrote docs/pictures/{path.name}\n")
-            continue
-    return int(options.check and bool(stale()))
+    return int(options.check and bool(found))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 # x, y, head, folder, line.
 STEPS: Final = (
     (30, 84, "Tuner", "tuner/search", "asks for points"),
-    (230, 84, "Legal? Fits the board?", "host/machine", "else refused, with a reason"),
-    (430, 84, "Lower", "host/lowering", "a program for the accelerator"),
+    (230, 84, "Legal? Does it fit?", "host/machine", "else refused, with a reason"),
+    (430, 84, "Lower", "host/lowering", "to a program"),
     (630, 84, "Measure", "sim/verilator", "the RTL itself, bit-exact"),
     (630, 232, "Count", "host/runtime", "35 counters on the chip"),
     (430, 232, "Store", "tuner/store", "every trial, at once"),
@@ -45,6 +45,7 @@ def draw(theme: str) -> str:
     for x, _, *_ in STEPS[:3]:
         art.line([(x + WIDTH, 122), (x + 200, 122)], width=1.5, arrow=True)
     art.line([(712, 160), (712, 232)], width=1.5, arrow=True)
+    art.text(722, 200, "cycles", size=12, colour="soft")
     art.line([(630, 270), (595, 270)], width=1.5, arrow=True)
     art.line([(430, 270), (395, 270)], width=1.5, arrow=True)
     art.line([(512, 232), (512, 200), (112, 200), (112, 160)], colour="blue", width=1.5, arrow=True)

@@ -27,7 +27,7 @@ SHOWN: Final = 12_000
 """Cycles on the axis."""
 
 _LEFT: Final = 96
-_SCALE: Final = (820 - _LEFT - 20) / SHOWN
+_SCALE: Final = (820 - _LEFT - 36) / SHOWN
 _ROW: Final = 26
 
 
@@ -36,7 +36,7 @@ def draw(theme: str) -> str:
     hw, layer = load_hwconfig(HW), conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
     twin = Twin(hw, load_memory(MEMORY))
     art = Drawing(
-        width=820, height=400, theme=theme,
+        width=820, height=420, theme=theme,
         title="What load, gemm, vector and store do in each cycle, untuned and with two threads",
     )  # fmt: skip
     art.text(16, 30, "What each unit does in each cycle", size=16, bold=True)
@@ -47,16 +47,17 @@ def draw(theme: str) -> str:
         program = lower(hw, layer, schedule).program
         counters, cycles = twin.timeline(program)
         busy = 100 * counters["gemm_busy"] / counters.cycles
-        top = 84 + 146 * number
+        top = 104 + 146 * number
         art.text(16, top, f"{name}: {counters.cycles:,} cycles, GEMM busy {busy:.0f} %", bold=True)
         _units(art, top + 10, list(trace_events(program, cycles)))
-    _axis(art, 84 + 146 + 10 + 4 * _ROW + 12)
+    _axis(art, 104 + 146 + 10 + 4 * _ROW + 12)
     for place, (colour, opacity, words) in enumerate(
         (("blue", 1.0, "instruction in the unit"), ("orange", 0.45, "waits for another unit"),
          ("grey", 0.35, "waits for an instruction or a bank"))
     ):  # fmt: skip
-        art.rect(330 + 162 * place, 20, 11, 11, fill=colour, opacity=opacity, radius=2)
-        art.text(346 + 162 * place, 30, words, size=11, colour="soft")
+        x = _LEFT + (0, 170, 340)[place]
+        art.rect(x, 62, 11, 11, fill=colour, opacity=opacity, radius=2)
+        art.text(x + 17, 72, words, size=11, colour="soft")
     return art.svg()
 
 
