@@ -30,7 +30,7 @@ def draw(theme: str) -> str:
         title="Cycles of each layer of ResNet-18 on the RTL, beside the bound of the layer",
     )  # fmt: skip
     art.text(16, 30, "How near the RTL comes to the bound", size=16, bold=True)
-    art.text(16, 50, "ResNet-18, pynq-16x16, memory of a PYNQ-Z2; cycles of the full RTL, bit-exact",
+    art.text(16, 50, "ResNet-18, pynq-16x16, memory of a PYNQ-Z2; full RTL, bit-exact",
              size=12, colour="soft")  # fmt: skip
     frame = Frame(x=76, y=92, width=724, height=212, left=0, right=len(rows), top=750_000)
     frame.horizontals(art, [(v, f"{v // 1000}k") for v in range(0, 750_001, 150_000)])
@@ -46,7 +46,8 @@ def draw(theme: str) -> str:
         art.rect(76 + 110 * place, 66, 11, 11, fill=colour, radius=2)
         art.text(93 + 110 * place, 76, words, size=11, colour="soft")
     art.text(16, 346, "Percent: bound / cycles. A bound is the larger of the layer's "
-             "MAC cycles and its compulsory bytes over the bus.", size=11, colour="soft")  # fmt: skip
+             "MAC cycles and its compulsory bytes over the bus.",
+             size=11, colour="soft")  # fmt: skip
     return art.svg()
 
 

@@ -60,7 +60,8 @@ def draw(theme: str) -> str:
         art.line([(646, y), (674, y)], colour=colour, width=2, dashes=dashes)
         art.text(682, y + 4, tuner, size=12)
     art.text(16, 392, "Lower is better; a line ends where the median is within 0.1 %. "
-             "tilewright starts from a closed-form model: another track.", size=11, colour="soft")  # fmt: skip
+             "tilewright starts from a closed-form model: another track.",
+             size=11, colour="soft")  # fmt: skip
     return art.svg()
 
 

@@ -25,9 +25,9 @@ from tilewright.sim.synth.record import (
 from tilewright.sim.synth.synthesis import rtl_digest, synthesise
 from tilewright.sim.synth.tables import (
     DOCS_FILE,
-    README_FILE,
+    CONFIGURATIONS_FILE,
     renewed,
-    renewed_readme,
+    renewed_overview,
 )
 
 _DRAWN_MACS: Final = 128
@@ -136,6 +136,6 @@ def write_tables() -> tuple[Path, ...]:
         The pages.
     """
     results = load_results()
-    for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
+    for page, renew in ((DOCS_FILE, renewed), (CONFIGURATIONS_FILE, renewed_overview)):
         page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return DOCS_FILE, README_FILE
+    return DOCS_FILE, CONFIGURATIONS_FILE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the recorded syntheses in docs/results/synthesis.md and README.md."""
+"""Tables of the recorded syntheses in docs/results/."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.sim.synth.fit import HeldOut, held_out
 from tilewright.sim.synth.record import ECP5_DEVICE, Results
 
 DOCS_FILE: Final = ROOT / "docs" / "results" / "synthesis.md"
-README_FILE: Final = ROOT / "README.md"
+CONFIGURATIONS_FILE: Final = ROOT / "docs" / "results" / "configurations.md"
 
 _COMMAND: Final = "tilewright synth-record write"
 TABLE_BEGIN: Final = f"<!-- table: begin ({_COMMAND}) -->"
@@ -92,7 +92,7 @@ def configurations(results: Results) -> str:
     counted = {row.hw.name: row.area for row in results.rows if row.named}
     lines = [
         (
-            "| name | array (batch x in x out) | MACs a cycle | AXI | LUT | FF | BRAM36 | DSP "
+            "| name | array (batch x in x out) | MACs per cycle | AXI | LUT | FF | BRAM36 | DSP "
             "| by | fits |"
         ),
         "|---|---|--:|--:|--:|--:|--:|--:|---|---|",
@@ -136,14 +136,14 @@ def renewed(text: str, results: Results) -> str:
     return _put(text, DOCS_FILE, HELDOUT_BEGIN, HELDOUT_END, errors)
 
 
-def renewed_readme(text: str, results: Results) -> str:
-    """README.md with its table of configurations replaced by that of ``results``.
+def renewed_overview(text: str, results: Results) -> str:
+    """docs/results/configurations.md with its table replaced by that of ``results``.
 
     Raises:
         ConfigError: the page has no place for it.
     """
     content = configurations(results)
-    return _put(text, README_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
+    return _put(text, CONFIGURATIONS_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
 
 
 def _put(text: str, page: Path, begin: str, end: str, content: str) -> str:

@@ -10,22 +10,22 @@ from tilewright.host.machine.area import estimate
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.sim.synth.record import Results, Row, load_results
 from tilewright.sim.synth.tables import (
+    CONFIGURATIONS_FILE,
     DOCS_FILE,
     HELDOUT_BEGIN,
     HELDOUT_END,
-    README_FILE,
     TABLE_BEGIN,
     TABLE_END,
     configurations,
     renewed,
-    renewed_readme,
+    renewed_overview,
     table,
 )
 
 
 def test_the_tables_of_the_pages_are_those_of_the_results():
     results = load_results()
-    for page, renew in ((DOCS_FILE, renewed), (README_FILE, renewed_readme)):
+    for page, renew in ((DOCS_FILE, renewed), (CONFIGURATIONS_FILE, renewed_overview)):
         text = page.read_text(encoding="utf-8")
         assert renew(text, results) == text, "run: tilewright synth-record write"
 
@@ -52,7 +52,7 @@ def test_a_page_without_a_place_for_the_table_is_refused():
     assert "old" not in renewed(page, load_results())
     assert renewed(page, load_results()).endswith("\nc")
     with pytest.raises(ConfigError, match="configurations: begin"):
-        renewed_readme(page, load_results())
+        renewed_overview(page, load_results())
 
 
 def test_configurations_without_a_row_are_estimates_and_others_are_counts():
