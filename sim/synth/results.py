@@ -24,8 +24,8 @@ from tilewright.sim.synth.record import (
 )
 from tilewright.sim.synth.synthesis import rtl_digest, synthesise
 from tilewright.sim.synth.tables import (
-    DOCS_FILE,
     CONFIGURATIONS_FILE,
+    DOCS_FILE,
     renewed,
     renewed_overview,
 )
