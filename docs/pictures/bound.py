@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles of ResNet-18's layers against their bound (`bound.json`).
 
-python bench/roofline.py --quick --json build/roofline.json
+tilewright bench roofline --quick --json build/roofline.json
 python docs/pictures/bound.py build/roofline.json
 """
 

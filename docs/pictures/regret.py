@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regret of tuners against the number of measurements (`regret.json`).
 
-python bench/tuners.py --track schedule --networks resnet18 --layers C4,C7,C10 --hard --seeds 30
+tilewright bench tuners --track schedule --networks resnet18 --layers C4,C7,C10 --hard --seeds 30
     --budget 128 --tuners 'random coordinate genetic autotvm:plan=16 botorch
     tilewright:no-prior tilewright' --json build/bench/regret.json
 python docs/pictures/regret.py build/bench/regret.json

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's whole-network example works as it is typed, from a fresh clone."""
+"""What README.md shows works as it is typed, and its figures are those of the results."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from e2e.command import tilewright
+from support.tutorials import blocks, commands
 
 from tilewright.host.compiler.pack.artefact import load
 from tilewright.host.compiler.read.calibration import Calibration
@@ -17,44 +17,42 @@ from tilewright.host.compiler.run.runtime import NetworkRunner
 from tilewright.sim.reference.device import ReferenceDevice
 
 ROOT = Path(__file__).resolve().parents[2]
-IMAGES = Path("examples/digits/images")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+IMAGES = ROOT / "examples" / "digits" / "images"
 
 
-def commands() -> list[list[str]]:
-    """Those of the section, as words behind `tilewright`."""
-    section = (ROOT / "README.md").read_text().split("## A whole network\n")[1].split("\n## ")[0]
-    lines = re.findall(r"^\$ tilewright (.*)$", section, re.MULTILINE)
-    return [shlex.split(line, comments=True) for line in lines]
+def test_the_python_of_the_readme_prints_what_it_says(capsys) -> None:
+    (code,) = [block.text for block in blocks(README) if block.language == "python"]
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.strip()
+    assert f"It prints `{printed}`" in README
+
+
+def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
+    results = (ROOT / "docs/results/resnet18.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\b\d{1,3}(?:,\d{3})+\b", README))
+    assert "4,076,880" in shown
+    assert shown <= set(re.findall(r"\b\d{1,3}(?:,\d{3})+\b", results))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """A working folder with the repository's examples, where the first command has run."""
-    path = tmp_path_factory.mktemp("clone")
-    (path / "examples").symlink_to(ROOT / "examples")
-    done = tilewright(*commands()[0], cwd=path)
+def digits(tmp_path_factory) -> Path:
+    """The network of the tutorial, compiled with the tutorial's first command."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    page = (ROOT / "docs/tutorials/own-model.md").read_text(encoding="utf-8")
+    first = next(block for block in blocks(page) if block.language == "console")
+    words = commands(first.text)[0].split()
+    assert words[:2] == ["tilewright", "compile"]
+    done = tilewright(*words[1:], cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "9 of 9 operators on the accelerator" in done.stdout
+    (path,) = folder.glob("*.tw")
     return path
 
 
-def test_the_section_compiles_and_runs() -> None:
-    assert [words[0] for words in commands()] == ["compile", "run"]
-
-
-def test_the_image_is_recognised_on_the_rtl(folder) -> None:
-    words = commands()[1]
-    done = tilewright(*words, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    digit = Path(words[words.index("--input") + 1]).stem
-    assert f"largest [{digit}]" in done.stdout
-    assert "outputs: bit-exact to the reference" in done.stdout
-
-
-def test_all_images_are_recognised(folder) -> None:
-    (path,) = folder.glob("*.tw")
-    network = load(path)
-    files = sorted((ROOT / IMAGES).glob("*.png"))
+def test_all_images_are_recognised(digits) -> None:
+    network = load(digits)
+    files = sorted(IMAGES.glob("*.png"))
     assert len(files) == 10
     with NetworkRunner(network, ReferenceDevice(network.hw), trusted=True) as runner:
         for file in files:

@@ -122,6 +122,18 @@ def test_code_and_pages_name_documents_that_exist():
     assert not {name for name in told if not (ROOT / name).exists()}
 
 
+def test_the_places_that_contributing_names_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = set(re.findall(r"`([a-z_]+/[\w./-]*)`", text)) - {"x/y.py"}
+    places -= {"tests/unit/x/test_y.py", "dist/"}
+    assert len(places) > 50
+    assert not {place for place in places if not (ROOT / place).exists()}
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) < 120
+
+
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
