@@ -83,7 +83,8 @@ def test_commands_in_the_readme_exist():
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md")}
-"""Pages that only the site has."""
+BUILT |= {ROOT / "docs" / "tutorials" / f"{name}.ipynb" for name in ("first-layer", "own-tuner")}
+"""Pages and files that only the site has."""
 
 
 def test_commands_in_the_documents_exist():
