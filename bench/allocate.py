@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets the next slot of tuning time: DynaTune and its baselines on the same searches.
+"""Which layer is measured next: DynaTune and its baselines on the same searches.
 
-For each network and seed one search a task is run on the twin, as far as any allocator asks; every
-allocator reads the same searches (they are rested, so this changes nothing but the cost). The
+For each network and seed, one search per task runs on the twin, as far as any allocator asks. All
+allocators read the same searches (they are rested, so this changes nothing but the cost). The
 sequential baseline gives each task ``--trials`` trials; the seconds that this takes under a
 recorded price are everyone's budget. A slot is 1 / ``--slots`` of a task's equal share. The untuned
 schedule of each task is measured first and paid by all; under ``--regime paper`` searches start

@@ -5,7 +5,7 @@ The schedule is searched on the twin, which has the counters of the RTL to the c
 divisors in random order until ``--search-cycles`` are simulated, then coordinate descent with every
 tile size from the best points. The best is then run on the full RTL with real operands: its output
 must be bit-exact and its cycles those of the twin. Layers above ``--confirm-cycles`` stay with
-the twin, and their records say so. On `ideal` the memory moves a full bus word a cycle and
+the twin, and their records say so. On `ideal` the memory moves a full bus word per cycle and
 direction, whatever the width of the bus.
 
 ``--json`` is written after every record and read at the start: a stopped run goes on.

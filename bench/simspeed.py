@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the simulations are: cycles a second of every fidelity, side by side in one run.
+"""How fast the simulations are: cycles per second of every fidelity, side by side in one run.
 
 Each configuration runs the same layer on every fidelity in turn, several times; a figure is the
 median over the rounds, with the lowest and the highest beside it. Seconds are those of the CPU, not

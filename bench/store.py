@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trial store under load: commits a second, and the report of a study of many trials.
+"""The trial store under load: commits per second, and the report of a study of many trials.
 
     tilewright bench store --trials 50000,1000000
 

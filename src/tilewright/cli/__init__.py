@@ -15,7 +15,7 @@ An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--netw
 separated by commas. A name that does not exist is answered with the nearest. ``--json -`` leaves
 standard output to the document alone.
 
-This file imports nothing heavy, so that an interrupt finds someone who answers from the start.
+This file imports nothing heavy, so that Ctrl-C is answered from the first moment.
 """
 
 from __future__ import annotations

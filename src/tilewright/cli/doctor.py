@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright doctor`."""
+"""`tilewright doctor`: what is installed, and what is missing."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 

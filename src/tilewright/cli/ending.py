@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a signal ends a command: like an error, through everyone who has something to put away."""
+"""A signal ends a command like an error, so that each part of it can clean up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM arrived. Whoever keeps what is done at Ctrl-C keeps it now."""
+    """SIGTERM arrived. It ends a command as Ctrl-C does."""
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright export-table` and `tilewright export`: results in formats of others."""
+"""`tilewright export-table` and `tilewright export`: results in formats of other tools."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 

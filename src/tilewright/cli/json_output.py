@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--json FILE`: the rows of a table for programs, in the shape of `host.common.result_document`.
 
-With ``--json -`` standard output holds the document alone, and what is printed for people goes to
+With ``--json -`` standard output holds the document alone. What is printed for people then goes to
 standard error.
 """
 

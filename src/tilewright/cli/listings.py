@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to choose from: `tilewright configs`, `boards`, `tuners` and `allocators`."""
+"""`tilewright configs`, `boards`, `tuners` and `allocators` list what there is to choose from."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 

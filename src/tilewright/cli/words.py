@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no command takes is refused before the words of a command line have a meaning."""
+"""Refuse words that no command takes, before the command line is parsed."""
 
 from __future__ import annotations
 

@@ -39,20 +39,20 @@ DataFidelityOption = Annotated[
 def roofline(
     quick: QuickOption = False,
     hw: Annotated[
-        str, typer.Option("--hw", help="Configurations, separated by commas.")
+        str, typer.Option("--hw", help="Configurations, comma-separated.")
     ] = "edge-8x8,pynq-16x16,zu-32x32",
-    axi: Annotated[str, typer.Option(help="Widths of the bus, with commas.")] = "64,128,256",
+    axi: Annotated[str, typer.Option(help="Bus widths in bits, comma-separated.")] = "64,128,256",
     memory: Annotated[
-        str, typer.Option("--memory", help="Memories, separated by commas.")
+        str, typer.Option("--memory", help="Memories, comma-separated.")
     ] = "ideal,pynq-z2",
     networks: Annotated[
-        str, typer.Option(help="Networks, separated by commas.")
+        str, typer.Option(help="Networks, comma-separated.")
     ] = "vta-resnet18,resnet18,vgg16,mobilenet_v2",
     search_cycles: Annotated[
-        int, typer.Option(min=1, help="Twin cycles that end the search of a layer.")
+        int, typer.Option(min=1, help="Twin cycles after which the search of a layer ends.")
     ] = 1_000_000_000,
     confirm_cycles: Annotated[
-        int, typer.Option(min=0, help="Longest run on the full RTL.")
+        int, typer.Option(min=0, help="Most cycles of a layer that is confirmed on the full RTL.")
     ] = 3_000_000,
     seed: SeedOption = 0,
     workers: WorkersOption = 2,
@@ -87,7 +87,7 @@ def ablation(
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "pynq-z2",
     search_cycles: Annotated[
-        int, typer.Option(min=1, help="Twin cycles that end the search of a layer.")
+        int, typer.Option(min=1, help="Twin cycles after which the search of a layer ends.")
     ] = 400_000_000,
     seed: SeedOption = 0,
     json: JsonOption = None,
@@ -102,7 +102,10 @@ def ablation(
 def networks(
     quick: QuickOption = False,
     names_: Annotated[
-        str, typer.Option("--networks", help="Of examples/networks, with commas; default: all.")
+        str,
+        typer.Option(
+            "--networks", help="Networks of examples/networks, comma-separated; default: all."
+        ),
     ] = "",
     hw: HwOption = "pynq-16x16",
     board: BoardOption = "pynq-z2",
@@ -132,15 +135,15 @@ def networks(
 def accuracy(
     quick: QuickOption = False,
     names_: Annotated[
-        str, typer.Option("--networks", help="Trained networks, with commas; default: all.")
+        str, typer.Option("--networks", help="Trained networks, comma-separated; default: all.")
     ] = "",
     forms: Annotated[
-        str, typer.Option(help="Of quantisation, with commas; all but these three: see the page.")
+        str, typer.Option(help="Forms of quantisation, comma-separated.")
     ] = "plain,symmetric,asymmetric",
     hw: HwOption = "pynq-16x16",
     board: BoardOption = "pynq-z2",
     fidelity: DataFidelityOption = "",
-    sample: Annotated[int, typer.Option(min=1, help="Images that run on the device, too.")] = 4,
+    sample: Annotated[int, typer.Option(min=1, help="Images that also run on the device.")] = 4,
     search: SearchOption = 16,
     json: JsonOption = None,
 ) -> None:

@@ -37,16 +37,24 @@ from tilewright.cli.json_output import JsonOption, read_document
 @bench_app.command("default-tuner", rich_help_panel=SEARCH)
 def default_tuner(
     network: Annotated[
-        str, typer.Option(help="Studies of a network in shared mode; default: layers alone.")
+        str,
+        typer.Option(help="Run studies of this network in shared mode; default: single layers."),
     ] = "",
     board: BoardOption = "pynq-z2",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
-    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.VTA,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 10,
-    budget: Annotated[int, typer.Option(min=1, help="Measurements of a run.")] = 128,
-    ranked: Annotated[int, typer.Option(min=0, help="Of the prior, in space full.")] = 1000,
-    long: Annotated[int, typer.Option(min=0, help="Measurements of the long search.")] = 200,
+    space: Annotated[
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
+    ] = SpaceName.VTA,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per variant of the tuner.")] = 10,
+    budget: Annotated[int, typer.Option(min=1, help="Measurements per run.")] = 128,
+    ranked: Annotated[
+        int,
+        typer.Option(min=0, help="Schedules that the prior ranks first, measured in space full."),
+    ] = 1000,
+    long: Annotated[
+        int, typer.Option(min=0, help="Measurements of the long search in space full.")
+    ] = 200,
     json: JsonOption = None,
 ) -> None:
     """What each part of the default tuner is worth, against the certified optimum."""
@@ -69,38 +77,55 @@ def default_tuner(
 @bench_app.command(rich_help_panel=SEARCH)
 def tuners(
     quick: QuickOption = False,
-    track: Annotated[str, typer.Option(help="per-layer or schedule.")] = "per-layer",
-    networks: Annotated[str, typer.Option(help="With commas; default: all.")] = "",
-    layers: Annotated[str, typer.Option(help="Of the networks, with commas.")] = "",
-    without: Annotated[str, typer.Option(help="Not these layers, with commas.")] = "",
-    hard: Annotated[bool, typer.Option("--hard", help="Leave easy tasks out.")] = False,
+    track: Annotated[
+        str,
+        typer.Option(
+            help="per-layer: each layer chooses a configuration; schedule: fixed hardware."
+        ),
+    ] = "per-layer",
+    networks: Annotated[str, typer.Option(help="Networks, comma-separated; default: all.")] = "",
+    layers: Annotated[str, typer.Option(help="Only these layers, comma-separated.")] = "",
+    without: Annotated[str, typer.Option(help="Leave these layers out, comma-separated.")] = "",
+    hard: Annotated[
+        bool, typer.Option("--hard", help="Leave out tasks that random search solves quickly.")
+    ] = False,
     work_limit: Annotated[
         float,
-        typer.Option(help="Leave layers out whose points times multiply-accumulates are more."),
+        typer.Option(
+            help="Leave out layers with more points times multiply-accumulates than this."
+        ),
     ] = float("inf"),
     per_network: Annotated[
-        int | None, typer.Option(min=1, help="So many layers per network, drawn beforehand.")
+        int | None, typer.Option(min=1, help="Draw this many layers per network.")
     ] = None,
-    draw: Annotated[
-        int | None, typer.Option(min=1, help="So many of the tasks, drawn by their names.")
-    ] = None,
+    draw: Annotated[int | None, typer.Option(min=1, help="Draw this many of the tasks.")] = None,
     contestants: Annotated[
         str,
         typer.Option(
             "--tuners",
             metavar="'A B:option=value C:no-prior'",
-            help="Separated by spaces; default: every registered one.",
+            help="Tuners with their options, separated by spaces; default: all.",
         ),
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per tuner and task.")] = 30,
-    budget: Annotated[int, typer.Option(min=1, help="Measurements of a run.")] = 1000,
-    arms: Annotated[str, typer.Option(help="masked, as-published; with commas.")] = "masked",
-    noise: Annotated[str, typer.Option(help="Percent of a measurement, with commas.")] = "0",
+    budget: Annotated[int, typer.Option(min=1, help="Measurements per run.")] = 1000,
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="masked (legal points only) or as-published (illegal ones are charged), or both."
+        ),
+    ] = "masked",
+    noise: Annotated[
+        str, typer.Option(help="Noise of a measurement in percent, comma-separated.")
+    ] = "0",
     minutes: Annotated[
-        float, typer.Option(min=0, help="Start no run after so long; 0: collect what is there.")
+        float,
+        typer.Option(
+            min=0, help="Minutes after which no run starts; 0: collect the runs that are there."
+        ),
     ] = float("inf"),
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Winners of five seeds on the full RTL.")
+        bool, typer.Option("--confirm", help="Run the winners of five seeds on the full RTL.")
     ] = False,
     selections: Annotated[
         int,
@@ -110,9 +135,9 @@ def tuners(
             help="Compare confidence sampling with other selections on identical candidates.",
         ),
     ] = 0,
-    note: Annotated[str, typer.Option(help="What a reader must know; goes into the page.")] = "",
+    note: Annotated[str, typer.Option(help="Note for the reader, which goes into the page.")] = "",
     workers: WorkersOption = 2,
-    folder: Annotated[Path, typer.Option(help="Of tables and runs.")] = Path("runs/arena"),
+    folder: Annotated[Path, typer.Option(help="Folder of tables and runs.")] = Path("runs/arena"),
     html: HtmlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -185,27 +210,34 @@ def tuners_page(
 @bench_app.command(rich_help_panel=SEARCH)
 def allocate(
     quick: QuickOption = False,
-    networks: Annotated[str, typer.Option(help="With commas; default: all.")] = "",
+    networks: Annotated[str, typer.Option(help="Networks, comma-separated; default: all.")] = "",
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Per network; default: 30, quick: 3.")
+        int | None, typer.Option(min=1, help="Seeds per network; default: 30, quick: 3.")
     ] = None,
-    prices: Annotated[str, typer.Option(help="Of a trial, with commas; default: all.")] = "",
+    prices: Annotated[
+        str, typer.Option(help="Prices of a trial, comma-separated; default: all.")
+    ] = "",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
-    space: Annotated[SpaceName, typer.Option(help="Which schedules.")] = SpaceName.FULL,
+    space: Annotated[
+        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
+    ] = SpaceName.FULL,
     regime: Annotated[str, typer.Option(help="How searches are run: study or paper.")] = "study",
     tuner: Annotated[
         str, typer.Option(help="Search tuner of every task; default: the regime's.")
     ] = "",
     trials: Annotated[
         int | None,
-        typer.Option(min=1, help="Per task in the sequential baseline; default: the regime's."),
+        typer.Option(
+            min=1, help="Trials per task in the sequential baseline; default: the regime's."
+        ),
     ] = None,
     slots: Annotated[
-        int | None, typer.Option(min=1, help="In a task's equal share; default: the regime's.")
+        int | None,
+        typer.Option(min=1, help="Slots in a task's equal share; default: the regime's."),
     ] = None,
     ablate: Annotated[
-        bool, typer.Option("--ablate", help="Variants of DynaTune instead of all allocators.")
+        bool, typer.Option("--ablate", help="Run variants of DynaTune instead of all allocators.")
     ] = False,
     cache: Annotated[
         Path | None, typer.Option(help="Folder of the trials; default: in the build cache.")
