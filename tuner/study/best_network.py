@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration and schedules that a study's objective chooses, from its rows in the store alone.
 
-`results.load_result` chooses by cycles. Scales that are equal for all candidates are left out, so
-values here are not those of `objective.Objective`, but their order is.
+`results.load_result` chooses by cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.tuner.measure.energy import energy_pj
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
 from tilewright.tuner.store.records import StoredConfig, StoredTrial
+from tilewright.tuner.study.goals import Goal, load_goal
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.results import StudyResult, TaskResult
 
@@ -32,11 +33,15 @@ class Cost:
     energy: float
     area: float
 
-    def value(self, objective: ObjectiveName) -> float:
-        """What the objective minimises, up to a factor."""
-        if objective is ObjectiveName.EDP:
-            return self.cycles * self.energy
-        return self.cycles * (self.area if objective is ObjectiveName.AREA else 1.0)
+    def value(self, goal: Goal, *, least_energy: float, base_area: float) -> float:
+        """What the goal minimises.
+
+        Args:
+            goal: of the study.
+            least_energy: that the work can take, in picojoules.
+            base_area: of the base configuration.
+        """
+        return goal.value(float(self.cycles), self.energy / least_energy, self.area / base_area)
 
 
 def hw_of(trial: StoredTrial) -> HwConfig:
@@ -59,18 +64,29 @@ def cost_of(trial: StoredTrial, area: float) -> Cost:
 
 def chosen_by_objective(result: StudyResult) -> StudyResult:
     """A study's result with configuration and schedules chosen by its objective."""
-    objective = ObjectiveName(result.settings.get("objective", "latency"))
-    if objective is ObjectiveName.LATENCY:
+    objective = result.settings.get("objective", ObjectiveName.LATENCY)
+    if objective == ObjectiveName.LATENCY:
         return result
+    goal = load_goal(objective)
     board = result.settings["board"]
     areas = {config.config_hash: stored_share(config, board) for config in result.configs}
     counts = result.counts
+    base_area = areas.get(f"{HwConfig(**result.settings['base']).config_hash:08x}", 1.0)
+    least = {
+        task["name"]: least_energy_pj(Workload.from_mapping(task))
+        for task in result.settings["tasks"]
+    }
+
+    def value_of(trial: StoredTrial) -> float:
+        cost = cost_of(trial, areas[trial.config_hash])
+        return cost.value(goal, least_energy=least[trial.task], base_area=base_area)
+
     if not result.shared:
-        return _with_best(result, _best(result.front, areas, objective))
+        return _with_best(result, _best(result.front, value_of))
     found: list[tuple[float, int, StoredConfig, dict[str, StoredTrial]]] = []
     for number, config in enumerate(result.configs):
         mine = [t for t in result.front if t.config_hash == config.config_hash]
-        best = _best(mine, areas, objective)
+        best = _best(mine, value_of)
         if len(best) == len(counts):
             area = areas[config.config_hash]
             costs = {name: cost_of(trial, area) for name, trial in best.items()}
@@ -79,7 +95,9 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
                 energy=sum(cost.energy * counts[name] for name, cost in costs.items()),
                 area=area,
             )
-            found.append((network.value(objective), number, config, best))
+            whole = sum(least[name] * counts[name] for name in counts)
+            value = network.value(goal, least_energy=whole, base_area=base_area)
+            found.append((value, number, config, best))
     if not found:
         return result
     _, _, config, best = min(found, key=lambda entry: entry[:2])
@@ -87,15 +105,15 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
 
 
 def _best(
-    trials: Sequence[StoredTrial], areas: Mapping[str, float], objective: ObjectiveName
+    trials: Sequence[StoredTrial], value_of: Callable[[StoredTrial], float]
 ) -> dict[str, StoredTrial]:
     """The best trial of each task among those of the front.
 
-    Every objective grows with cycles and with energy, so no other trial can be the best.
+    No objective falls with cycles or with energy (`Goal.value`), so no other trial is better.
     """
     best: dict[str, tuple[float, StoredTrial]] = {}
     for trial in trials:
-        value = cost_of(trial, areas[trial.config_hash]).value(objective)
+        value = value_of(trial)
         if trial.task not in best or value < best[trial.task][0]:
             best[trial.task] = (value, trial)
     return {name: trial for name, (_, trial) in best.items()}

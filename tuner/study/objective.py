@@ -26,10 +26,11 @@ from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.energy import STATIC_CYCLE_PJ, energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, hw_key
 from tilewright.tuner.schedule.rules import Area, Rules
+from tilewright.tuner.study.goals import load_goal
 
 
 class ObjectiveName(StrEnum):
-    """What a study can minimise."""
+    """The objectives that are built in (`goals.OBJECTIVES`)."""
 
     LATENCY = "latency"
     EDP = "edp"
@@ -64,63 +65,61 @@ class Objective:
     """Values of trials and networks under one objective.
 
     Args:
-        name: which.
+        name: in `OBJECTIVES`, or ``package.module:Class``.
         board: whose resources count.
         base: the configuration of area 1.
         rules: area rules.
+
+    Raises:
+        GoalError: there is no such objective, or it cannot be used.
     """
 
-    def __init__(self, name: ObjectiveName, *, board: Board, base: HwConfig, rules: Rules) -> None:
+    def __init__(self, name: str, *, board: Board, base: HwConfig, rules: Rules) -> None:
         self.name: Final = name
+        self._goal: Final = load_goal(name)
         self._board: Final = board
         self._base: Final = base
         self._rules: Final = rules
-        self._weights: Final[dict[str, float]] = {}
+        self._shares: Final[dict[str, float]] = {}
 
     @property
     def unit(self) -> str:
         """What a value is called."""
-        return {
-            ObjectiveName.LATENCY: "cycles",
-            ObjectiveName.EDP: "cycles x energy",
-            ObjectiveName.AREA: "cycles x area",
-        }[self.name]
+        return self._goal.unit
 
     def weight(self, hw: HwConfig) -> float:
-        """What a cycle on a configuration counts: 1, or its area relative to the base's."""
-        if self.name is not ObjectiveName.AREA:
-            return 1.0
-        for known in (self._base, hw):
-            if hw_key(known) not in self._weights:
-                share = area_share(self._rules.estimate(known), self._board)
-                self._weights[hw_key(known)] = share
-        return self._weights[hw_key(hw)] / self._weights[hw_key(self._base)]
+        """What a cycle on a configuration counts, relative to one on the base."""
+        return self._goal.value(1.0, 1.0, self._area(hw)) / self._goal.value(1.0, 1.0, 1.0)
 
     def value(self, hw: HwConfig, task: Workload, answer: Measurement) -> float | None:
         """What a search is told of a measurement; None when it is not valid."""
         if not answer.valid or answer.cycles is None:
             return None
-        if self.name is ObjectiveName.EDP:
-            return answer.cycles * energy_pj(hw, answer.counters) / least_energy_pj(task)
-        return answer.cycles * self.weight(hw)
+        energy = energy_pj(hw, answer.counters) / least_energy_pj(task)
+        return self._goal.value(float(answer.cycles), energy, self._area(hw))
 
     def bound(self, hw: HwConfig, task: Workload, cycles: int) -> float:
         """No value of a task is below this, if its cycles are not below ``cycles``."""
-        if self.name is ObjectiveName.EDP:
-            return cycles * (1 + STATIC_CYCLE_PJ * cycles / least_energy_pj(task))
-        return cycles * self.weight(hw)
+        least = 1 + STATIC_CYCLE_PJ * cycles / least_energy_pj(task)
+        return self._goal.value(float(cycles), least, self._area(hw))
 
     def network(self, hw: HwConfig, parts: Sequence[TaskCost]) -> float:
         """Value of a network on one configuration."""
         cycles = sum(part.cycles * part.task.count for part in parts)
-        if self.name is ObjectiveName.EDP:
-            energy = sum(part.energy * part.task.count for part in parts)
-            return cycles * energy / sum(least_energy_pj(p.task) * p.task.count for p in parts)
-        return cycles * self.weight(hw)
+        energy = sum(part.energy * part.task.count for part in parts)
+        least = sum(least_energy_pj(part.task) * part.task.count for part in parts)
+        return self._goal.value(float(cycles), energy / least, self._area(hw))
 
     def network_bound(self, hw: HwConfig, tasks: Sequence[Workload], cycles: int) -> float:
         """No value of the network is below this, if its cycles are not below ``cycles``."""
-        if self.name is ObjectiveName.EDP:
-            least = sum(least_energy_pj(task) * task.count for task in tasks)
-            return cycles * (1 + STATIC_CYCLE_PJ * cycles / least)
-        return cycles * self.weight(hw)
+        least = sum(least_energy_pj(task) * task.count for task in tasks)
+        energy = 1 + STATIC_CYCLE_PJ * cycles / least
+        return self._goal.value(float(cycles), energy, self._area(hw))
+
+    def _area(self, hw: HwConfig) -> float:
+        """Share of the board over the base's."""
+        for known in (self._base, hw):
+            if hw_key(known) not in self._shares:
+                share = area_share(self._rules.estimate(known), self._board)
+                self._shares[hw_key(known)] = share
+        return self._shares[hw_key(hw)] / self._shares[hw_key(self._base)]

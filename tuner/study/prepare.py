@@ -64,7 +64,7 @@ def prepare_settings(
         mode: ``shared`` or ``per-layer``.
         tuner: name of the search algorithm.
         allocator: who decides which task gets the next measurements.
-        objective: what is minimised: ``latency``, ``edp`` or ``area``.
+        objective: what is minimised: ``latency``, ``edp``, ``area`` or ``package.module:Class``.
         space: kind of schedule space.
         budget: measurements; None: `DEFAULT_BUDGET`.
         seed: of every random choice.
@@ -100,7 +100,7 @@ def prepare_settings(
         mode=Mode(mode),
         tuner=tuner,
         allocator=allocator,
-        objective=ObjectiveName(objective),
+        objective=objective,
         space=space,
         budget=DEFAULT_BUDGET if budget is None else budget,
         seed=seed,

@@ -27,6 +27,7 @@ from tilewright.sim.verilator.rtl_variant import variant_digest
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
+from tilewright.tuner.study.goals import OBJECTIVES
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.warm_start import WarmStart
 
@@ -108,7 +109,7 @@ class StudySettings:
     base: HwConfig
     configs: int = DEFAULT_CONFIGS
     allocator: str = DEFAULT_ALLOCATOR
-    objective: ObjectiveName = ObjectiveName.LATENCY
+    objective: str = ObjectiveName.LATENCY
     batch: int = 8
     screen: str = "none"
     without: tuple[str, ...] = ()
@@ -128,6 +129,7 @@ class StudySettings:
             raise SettingsError("task names must be distinct", field="tasks", value=names)
         TUNERS.check(self.tuner)
         ALLOCATORS.check(self.allocator)
+        OBJECTIVES.check(self.objective)
         if self.space not in SPACE_KINDS:
             raise SettingsError(
                 "no such kind of schedule space",
@@ -201,7 +203,7 @@ class StudySettings:
         without = "".join(f"-no-{part}" for part in self.without)
         base += f"-rtl-{self.rtl}" if self.rtl else ""
         other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
-        other += "" if self.objective is ObjectiveName.LATENCY else f"-{self.objective}"
+        other += "" if self.objective == ObjectiveName.LATENCY else f"-{self.objective}"
         text = json.dumps([self.to_mapping(), more], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
         return (

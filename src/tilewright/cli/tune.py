@@ -39,14 +39,6 @@ class ModeName(StrEnum):
     PER_LAYER = "per-layer"
 
 
-class ObjectiveOption(StrEnum):
-    """What `tune` minimises."""
-
-    LATENCY = "latency"
-    EDP = "edp"
-    AREA = "area"
-
-
 class ScreenName(StrEnum):
     """What `tune` searches on before `--fidelity` confirms."""
 
@@ -90,12 +82,14 @@ def tune(
         ),
     ] = "headroom",
     objective: Annotated[
-        ObjectiveOption,
+        str,
         typer.Option(
-            help="What to minimise: latency (cycles), edp (cycles x estimated energy) or area "
-            "(cycles x mean share of the board's resources)."
+            metavar="NAME|MODULE:CLASS",
+            help="What to minimise: latency (cycles), edp (cycles x estimated energy), area "
+            "(cycles x mean share of the board's resources), or a class of your own: "
+            "package.module:Class.",
         ),
-    ] = ObjectiveOption.LATENCY,
+    ] = "latency",
     space: Annotated[
         SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
     ] = SpaceName.FULL,
@@ -200,7 +194,7 @@ def tune(
             mode=mode.value,
             tuner=tuner,
             allocator=allocator,
-            objective=objective.value,
+            objective=objective,
             space=space.value,
             budget=budget,
             seed=seed,

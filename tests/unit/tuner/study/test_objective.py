@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
 
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
 from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, Status
+from tilewright.tuner.study.goals import Goal, GoalError
 from tilewright.tuner.study.objective import Objective, ObjectiveName, TaskCost, area_share
 
 SMALL = BASE.with_(block_in=8, name="small")
@@ -84,3 +88,63 @@ def test_bounds_hold_for_every_run_of_at_least_the_bound_in_cycles(name, hw) -> 
         parts.append(TaskCost(task=task, cycles=cycles + 50, energy=energy_pj(hw, counters)))
         bounds += cycles * task.count
     assert what.network_bound(hw, TASKS, bounds) <= what.network(hw, parts)
+
+
+class Cubic(Goal):
+    """Cycles times energy times area: of a user."""
+
+    unit = "everything"
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return cycles * energy * area
+
+
+class Falling(Goal):
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return cycles / area
+
+
+class Negative(Goal):
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return cycles - 2
+
+
+@pytest.fixture
+def mine(monkeypatch) -> None:
+    module = types.ModuleType("goals_of_mine")
+    for kind in (Cubic, Falling, Negative):
+        setattr(module, kind.__name__, kind)
+    monkeypatch.setitem(sys.modules, "goals_of_mine", module)
+
+
+def test_an_objective_of_a_users_own_values_trials_networks_and_bounds(mine) -> None:
+    own = Objective("goals_of_mine:Cubic", board=BOARD, base=BASE, rules=RULES)
+    edp, area, task = objective(ObjectiveName.EDP), objective(ObjectiveName.AREA), TASKS[0]
+    value = own.value(SMALL, task, answer(9000))
+    known = edp.value(SMALL, task, answer(9000))
+    assert value is not None
+    assert known is not None
+    assert value == pytest.approx(known * area.weight(SMALL))
+    assert own.bound(SMALL, task, 9000) == pytest.approx(
+        edp.bound(SMALL, task, 9000) * area.weight(SMALL)
+    )
+    assert own.unit == "everything"
+    assert own.weight(SMALL) == pytest.approx(area.weight(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("Falling", "must not fall when cycles, energy or area grow"),
+        ("Negative", "must be positive and finite"),
+        ("Gone", "no such class"),
+    ],
+)
+def test_an_objective_that_cannot_be_minimised_is_refused(mine, name, wrong) -> None:
+    with pytest.raises(GoalError, match=wrong):
+        Objective(f"goals_of_mine:{name}", board=BOARD, base=BASE, rules=RULES)
+
+
+def test_an_unknown_objective_suggests_the_nearest() -> None:
+    with pytest.raises(GoalError, match="did you mean latency"):
+        Objective("latancy", board=BOARD, base=BASE, rules=RULES)

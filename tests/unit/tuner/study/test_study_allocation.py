@@ -9,13 +9,14 @@ from support.results import load_result
 
 from tilewright.testing.analytic import AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.search import TunerError
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module
 from tilewright.tuner.study.best_network import chosen_by_objective
 from tilewright.tuner.study.confirmation import screening_name
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.session import StudyError
-from tilewright.tuner.study.settings import Mode, SettingsError
+from tilewright.tuner.study.settings import Mode
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -41,7 +42,7 @@ def test_allocators_differ_in_what_they_measure(tmp_path) -> None:
 
 
 def test_an_unknown_allocator_is_refused() -> None:
-    with pytest.raises(SettingsError, match="allocator"):
+    with pytest.raises(TunerError, match="allocator"):
         make(allocator="hindsight")
 
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study can minimise: functions of cycles, energy and area, ours and a user's own.
+
+One of a user's own is a `Goal` named by an entry point of the group
+``tilewright.objectives``, or as ``package.module:Class``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
+
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.plugins import Entry, Registry
+
+_SAMPLE: Final = (1.0, 1.5, 40.0)
+"""Values at which a goal is checked, of each of its arguments."""
+
+
+class GoalError(TilewrightError):
+    """An objective does not exist or cannot be minimised."""
+
+
+class Goal(ABC):
+    """A number to minimise, made of three that a study knows of each trial and network.
+
+    Attributes:
+        unit: what a value is called in reports.
+    """
+
+    unit: ClassVar[str] = "units"
+
+    @abstractmethod
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        """What is minimised: positive, and never less when an argument grows.
+
+        That is what lets a study leave out trials that are worse in all three, and turn a lower
+        bound of the cycles into one of the value.
+
+        Args:
+            cycles: of the run, or of the network: the sum over its layers.
+            energy: over the least energy that the work can take, 1 or more; relative.
+            area: the configuration's share of the board over that of the base configuration.
+        """
+
+
+class Latency(Goal):
+    """Cycles."""
+
+    unit: ClassVar[str] = "cycles"
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        """See `Goal.value`."""
+        del energy, area
+        return cycles
+
+
+class EnergyDelay(Goal):
+    """Cycles times energy."""
+
+    unit: ClassVar[str] = "cycles x energy"
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        """See `Goal.value`."""
+        del area
+        return cycles * energy
+
+
+class AreaDelay(Goal):
+    """Cycles times area."""
+
+    unit: ClassVar[str] = "cycles x area"
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        """See `Goal.value`."""
+        del energy
+        return cycles * area
+
+
+OBJECTIVES: Final[Registry[Goal]] = Registry(
+    "objective",
+    base=Goal,
+    group="tilewright.objectives",
+    package="tilewright.tuner.study",
+    builtin={
+        "latency": Entry(module="goals", kind="Latency", summary="cycles"),
+        "edp": Entry(module="goals", kind="EnergyDelay", summary="cycles times energy"),
+        "area": Entry(module="goals", kind="AreaDelay", summary="cycles times area"),
+    },
+    error=GoalError,
+)
+"""Every objective by its name on the command line."""
+
+
+def load_goal(name: str) -> Goal:
+    """The goal of a name, checked at a few points.
+
+    Raises:
+        GoalError: there is none, a plug-in is broken, or its values cannot be minimised.
+    """
+    goal = OBJECTIVES.load(name)()
+    points = list(itertools.product(_SAMPLE, repeat=3))
+    values = {point: goal.value(*point) for point in points}
+    for low, high in itertools.product(points, repeat=2):
+        smaller = all(a <= b for a, b in zip(low, high, strict=True))
+        if not (math.isfinite(values[low]) and values[low] > 0):
+            raise GoalError(
+                f"must be positive and finite, at cycles, energy, area {low} too",
+                field=f"objective {name}",
+                value=values[low],
+            )
+        if smaller and values[low] > values[high]:
+            raise GoalError(
+                f"must not fall when cycles, energy or area grow (from {low} to {high})",
+                field=f"objective {name}",
+                value=f"{values[low]} to {values[high]}",
+            )
+    return goal
