@@ -17,9 +17,10 @@ from tilewright.bench.arena.sections import Study
 from tilewright.host.common.errors import ConfigError
 
 _ORIGIN: Final = (
-    "The answer of this study is on [its own page](tuners-study.md). This page holds every table "
-    "behind it. `tilewright bench tuners-page` writes it from the JSON files of "
-    "`tilewright bench tuners`; edit neither figures nor text here."
+    "The answer of this study is on [its own page](tuners-study.md), with "
+    "[what the tables mean](tuners-study.md#how-to-read-the-tables). `tilewright bench "
+    "tuners-page` writes this page from the JSON files of `tilewright bench tuners`; edit nothing "
+    "here."
 )
 
 
@@ -53,7 +54,6 @@ def document(study: Study) -> str:
         sections.selections_section(study),
         sections.confirmations_section(study),
         sections.published_section(study),
-        sections.rules_section(study),
         _commands(parts := study["conditions"]["parts"]),
         _planning(parts),
     )

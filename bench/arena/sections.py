@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the study's page, each from the study's JSON alone."""
+"""The sections of the study's page: tables, and the sentences that the figures decide.
+
+What the words and the columns mean stands in `docs/results/tuners-study.md`, written by hand.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,6 @@ from tilewright.bench.arena.summary import (
     BASELINE,
     COMPARED,
     COMPILE_PRICE,
-    LEAST_TASKS,
     OWN,
     OWN_BLACK_BOX,
     REFERENCE,
@@ -75,13 +77,8 @@ def networks_covered_section(study: Study) -> str:
     absent = [name for name in NETWORKS if name not in conditions["networks"]]
     note = f" Networks of the arena that this study lacks: {', '.join(absent)}." if absent else ""
     return (
-        "## Networks\n\nA task is a distinct layer; networks share tasks. Layers are left out only "
-        "before anything is enumerated: by name (`--layers`, `--without`), by points times "
-        "multiply-accumulates (`--work-limit`), or drawn by digests of their shapes "
-        "(`--per-network`, `--draw`). "
-        f"{len(tasks)} distinct tasks were enumerated, {distinct_hard} of them are hard. The last "
-        f"columns are the share of the network's multiply-accumulates.{note}\n\n"
-        + table(header, rows)
+        f"## Networks\n\n{len(tasks)} distinct tasks were enumerated, {distinct_hard} of them are "
+        f"hard.{note}\n\n{table(header, rows)}"
     )
 
 
@@ -109,15 +106,12 @@ def tasks_section(study: Study) -> str:
     truth = "Every point of every task was enumerated"
     if sifted:
         truth = (
-            f"Every point of {len(rows) - sifted} tasks was enumerated; of the other {sifted} "
-            "every point within 5 % of the optimum is known, the others are proven slower (by the "
-            "bound of their configuration, or by a stopped run) and run when a tuner measures them"
+            f"Every point of {len(rows) - sifted} tasks was enumerated. Of the other {sifted} "
+            "every point within 5 % of the optimum is known, and the others are proven slower"
         )
     return (
-        f"## Tasks\n\n{truth}, so the optimum is known. *Random to "
-        "1 %* is the exact median of uniform random search over legal points. A task is hard when "
-        "that is more than 32: an easy one proves nothing, because drawing at random solves it. "
-        f"{len(hard)} of {len(rows)} are hard; all headline figures are of these.{note}\n\n{text}"
+        f"## Tasks\n\n{truth}. {len(hard)} of {len(rows)} tasks are hard; all headline figures are "
+        f"of these.{note}\n\n{text}"
     )
 
 
@@ -125,6 +119,9 @@ def measurements_section(study: Study) -> str:
     """Measurements to the targets."""
     left_out = ", ".join(f"`{tuner}`" for tuner in study["summary"]["incomplete"])
     note = f" Not run on all of them, and so left out here: {left_out}." if left_out else ""
+    if limits := study["conditions"]["small_budgets"]:
+        found = ", ".join(f"`{tuner}` at {budget}" for tuner, budget in limits.items())
+        note += f" Censored at a small budget: {found}."
     return (
         "## Measurements to the target\n\n"
         + _measurements(study, study["summary"], _headline(study), note, level=3)
@@ -184,9 +181,8 @@ def _fitted(study: Study) -> str:
     if not found:
         return ""
     return (
-        "\n\nNot all of our own is untouched by these layers. "
-        + "; ".join(found)
-        + ". On layers that nothing was chosen on, its figures may be worse."
+        f"\n\nChosen on layers of this study: {'; '.join(found)}. On other layers its figures "
+        "may be worse."
     )
 
 
@@ -237,23 +233,12 @@ def _measurements(
             "random / this, 5 %",
         )  # fmt: skip
         parts.append(f"{'#' * level} {title}\n\n{table(header, rows)}")
-    return (
-        f"Median over {figures['headline_tasks']} tasks and the seeds that the tuner ran on all of "
-        "them, by Kaplan and Meier's estimator: runs that end without the target are censored "
-        "there. *More*: over half of the runs need more than the budget. In brackets the 95 % "
-        "interval of a bootstrap over tasks, for the runs of a task are alike. Ratios are of "
-        "medians up to the smaller budget of the two, where a censored one counts as one more: "
-        f"with a *more* they are bounds.{note}\n\n" + "\n\n".join(parts)
-    )
+    return f"Medians over {figures['headline_tasks']} tasks.{note}\n\n" + "\n\n".join(parts)
 
 
 def regrets_section(study: Study) -> str:
     """Regret at fixed budgets."""
-    return (
-        "## Regret\n\nInterquartile mean of ln(cycles / optimum) after so many measurements, in "
-        "percent, with the 95 % interval of a bootstrap over tasks. Intervals that overlap are "
-        "no ranking: see the tests.\n\n" + _regrets(study["summary"]) + _longest(study["summary"])
-    )
+    return "## Regret\n\n" + _regrets(study["summary"]) + _longest(study["summary"])
 
 
 def _longest(figures: Mapping[str, Any]) -> str:
@@ -296,16 +281,9 @@ def tests_section(study: Study) -> str:
     ties = sum(test["verdict"] == "tie" for test in tests.values())
     ties_of_tasks = sum(test["tasks"]["verdict"] == "tie" for test in tests.values())
     return (
-        "## Paired tests\n\nWilcoxon's signed-rank test (Pratt) on measurements to 1 %; runs "
-        "without the target count as one more than the smaller budget. *Runs* pairs by task and "
-        "seed, which share the first points: it speaks of seeds on these tasks. *Task medians* has "
-        "one pair per task: it speaks of tasks like these. Holm's correction over all "
-        f"{len(tests)} pairs of tuners, of which {ties} are ties by runs and {ties_of_tasks} by "
-        f"task medians at {100 * SIGNIFICANCE:g} %. A cell of a test: pairs in which the tuner of "
-        "the heading needs fewer, more; corrected p; verdict on it. The ratios say how many times "
-        "fewer it needs, with the interval of a bootstrap over tasks; one that holds 1 is a tie, "
-        f"and of fewer than {LEAST_TASKS} tasks nothing is said (*untold*)."
-        "\n\n" + text
+        f"## Paired tests\n\nOf {len(tests)} pairs of tuners {ties} are ties by runs and "
+        f"{ties_of_tasks} by task medians, at {100 * SIGNIFICANCE:g} % after Holm's correction."
+        f"\n\n{text}"
     )
 
 
@@ -360,11 +338,7 @@ def costs_section(study: Study) -> str:
     """Overhead, break-even and prices."""
     prices = study["conditions"]["prices"]
     return (
-        "## What a search costs\n\nCore-seconds inside the tuner for 100 measurements (CPU time, "
-        "measuring excluded, a prior's included), and the break-even price: the seconds a "
-        "measurement must cost for the tuner to be cheaper to 1 % than another, in the mean over "
-        "the tasks and seeds of both. *Always*: cheaper even if measuring is free. *Never*: no "
-        "price is high enough.\n\n"
+        "## What a search costs\n\n"
         + _costs(study["summary"])
         + "\n\nPrices of a measurement:\n\n"
         + bullets(
@@ -401,13 +375,8 @@ def networks_section(study: Study) -> str:
         *(_network_tables(full, summary["coverage"], PRICES) if full else ()),
     ]
     return (
-        "## Whole networks\n\nSum of the layers' cycles times their counts, median over seeds. In "
-        "brackets the share of the network's multiply-accumulates in the layers that were run: "
-        "below 100 % a figure is of those layers and not of the network; networks below "
-        f"{LEAST_COVERAGE} % are left out. Compile time runs until "
-        "a layer is within 1 % of its optimum, or to the end of the budget. All are compared "
-        f"after {summary['network_budget']} measurements per layer{' and again' if full else ''}"
-        f"{at_full}; tuners of smaller budgets are left out.\n\n" + "\n\n".join(parts)
+        f"## Whole networks\n\nAll are compared after {summary['network_budget']} measurements per "
+        f"layer{' and again' if full else ''}{at_full}.\n\n" + "\n\n".join(parts)
     )
 
 
@@ -483,9 +452,7 @@ def _network_against_reference(figures: Mapping[str, Any]) -> str:
     return (
         f"### Every tuner against AutoTVM on {network}\n\nOf these layers, "
         f"{figures['coverage'][network]:.0f} % of the network's multiply-accumulates, after "
-        f"{figures['network_budget']} measurements: medians over seeds, of throughput with the "
-        "quartiles, which are wide; core-seconds and break-even price as above."
-        f"\n\n{table(header, rows)}"
+        f"{figures['network_budget']} measurements.\n\n{table(header, rows)}"
     )
 
 
@@ -511,14 +478,7 @@ def arms_section(study: Study) -> str:
             note = f", {100 * invalid:.0f} % invalid" if invalid else ""
             row.append(f"{or_more(figures[name]['trials_to_1pct'])}{note}")
         rows.append(row)
-    return (
-        "## Arms and noise\n\nMedian measurements to 1 % on hard tasks; a row holds the tasks and "
-        "seeds that the tuner ran under all its conditions, up to its smallest budget there. "
-        "*As-published*: every point may be proposed, illegal ones are charged and answered with "
-        "nothing. *Noise*: standard deviation of a measurement's logarithm, the same error for "
-        "every tuner that measures a point; what counts is the true cycles of the point that looks "
-        "best.\n\n" + table(("tuner", "tasks", "runs", *found["conditions"]), rows)
-    )
+    return "## Arms and noise\n\n" + table(("tuner", "tasks", "runs", *found["conditions"]), rows)
 
 
 def selections_section(study: Study) -> str:
@@ -542,21 +502,14 @@ def selections_section(study: Study) -> str:
             for name, own in groups.items()
         ),
     )  # fmt: skip
-    return (
-        "## Confidence sampling on identical candidates\n\nDCOC after 32 measurements; what its "
-        "agents visit next is given to every selection, each takes eight. Cycles over the optimum, "
-        f"medians over tasks and seeds.\n\n{text}"
-    )
+    return f"## Confidence sampling on identical candidates\n\n{text}"
 
 
 def confirmations_section(study: Study) -> str:
     """What the RTL says."""
     rows = _what(study, "confirmation")
     if not rows:
-        return (
-            "## On the RTL\n\nNot confirmed in this run: `--confirm` measures the winners of five "
-            "seeds, and every optimum, on the full RTL."
-        )
+        return "## On the RTL\n\nNot confirmed in this run."
     equal = sum(row["equal"] for row in rows)
     winners = {
         (r["task"], r["flat"])
@@ -580,11 +533,7 @@ def published_section(study: Study) -> str:
         (p.system, p.claim, p.conditions, _ours(summary, p) if p.ours else "-") for p in PUBLISHED
     )
     return (
-        "## Beside the published figures\n\nOther hardware, other spaces, other measurements: "
-        "context, not a contest. `dcoc` is a re-implementation from slides and abstract, not from "
-        "the paper (arXiv 2407.08192), which is public; the "
-        "reference is `autotvm`, compile time is at the price of *rtl*, and the tasks are those "
-        "above that both were run on.\n\n"
+        "## Beside the published figures\n\n"
         + table(("system", "published", "its conditions", "ours"), rows)
         + _readings(study)
     )
@@ -610,12 +559,7 @@ def _readings(study: Study) -> str:
         "network", "layers run", "of its MACs", "seeds",
         "1,000 per layer, %", "1,000 per network, %",
     )  # fmt: skip
-    return (
-        "\n\n### DCOC at 1,000 measurements, both readings\n\nThroughput of `dcoc` over `autotvm` "
-        "of the same run, of the layers that were run, median over seeds and the least and largest "
-        "one: as if 1,000 measurements were for each layer, and for the network, an equal part for "
-        f"each of its layers.\n\n{table(header, rows)}"
-    )
+    return f"\n\n### DCOC at 1,000 measurements, both readings\n\n{table(header, rows)}"
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -640,33 +584,6 @@ def _ours(summary: Mapping[str, Any], published: Published) -> str:
     values = {n: sign * tuners[tuner] for n, tuners in figures[key].items() if tuner in tuners}
     found = ", ".join(f"{n} {signed(value)} %" for n, value in values.items())
     return f"`{tuner}`: {found}" if found else "-"
-
-
-def rules_section(study: Study) -> str:
-    """What holds for every run."""
-    return (
-        "## Rules\n\n"
-        + bullets(
-            (
-                "A measurement is one distinct point sent to the table; the first points count.",
-                ("Legality comes from the table for everybody and costs nobody anything; what the "
-                 "lowering would take to judge a point is not in a tuner's core-seconds."),
-                ("AutoTVM and CHAMELEON plan 64 measurements at a time, as published: so many of "
-                "their first ones are random, which weighs heavily on small budgets."),
-                "A run ends at the exact optimum: nothing can improve after it.",
-                "Tuners of small budgets are censored there: "
-                + (", ".join(
-                    f"`{t}` at {b}" for t, b in study["conditions"]["small_budgets"].items()
-                ) or "none") + ".",
-                "Before the first legal measurement the worst legal point is the incumbent.",
-                "Hyper-parameters are those of each tuner's own page"
-                + (
-                    "; none was fitted to these runs, but for what is said below the medians."
-                    if _fitted(study) else "; none was fitted to these runs."
-                ),
-            )
-        )
-    )  # fmt: skip
 
 
 def _homes(study: Study) -> dict[str, str]:
