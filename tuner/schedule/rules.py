@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.lowering import Legality, default_schedule, legal, lower
+from tilewright.host.lowering.cycle_bound import Bound, bound
 from tilewright.host.lowering.geometry import geometry
-from tilewright.host.machine.area import estimate, fits
+from tilewright.host.machine.area import Area, Fit, estimate, fits
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
@@ -27,77 +27,6 @@ PREDICTED_STEPS: Final = 256
 """Tile steps above which a schedule is not lowered to be predicted: it costs more than it tells.
 
 Such a schedule gets a cost far above any other, growing with its steps."""
-
-
-class Legality(Protocol):
-    """Whether a schedule lowers on a configuration (`host.lowering.Legality`)."""
-
-    @property
-    def ok(self) -> bool:
-        """True when it lowers, fits and computes the right answer."""
-        ...
-
-    @property
-    def rule(self) -> str:
-        """The rule that it breaks."""
-        ...
-
-    @property
-    def detail(self) -> str:
-        """The figures behind the verdict."""
-        ...
-
-
-class Bound(Protocol):
-    """Lower bound of a workload's cycles (`host.lowering.cycle_bound.Bound`)."""
-
-    @property
-    def cycles(self) -> int:
-        """No schedule of the workload takes fewer cycles."""
-        ...
-
-    @property
-    def limiter(self) -> str:
-        """What the bound comes from: MACs, reads, writes or their sum."""
-        ...
-
-
-class Area(Protocol):
-    """Resources of a configuration (`host.machine.area.Area`)."""
-
-    @property
-    def lut(self) -> int:
-        """Look-up tables."""
-        ...
-
-    @property
-    def ff(self) -> int:
-        """Flip-flops."""
-        ...
-
-    @property
-    def bram36(self) -> float:
-        """Block RAMs of 36 Kb."""
-        ...
-
-    @property
-    def dsp(self) -> int:
-        """DSP slices."""
-        ...
-
-
-class Fit(Protocol):
-    """Whether a configuration fits a board (`host.machine.area.Fit`)."""
-
-    @property
-    def ok(self) -> bool:
-        """True when every resource suffices."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """Use against budget, or what does not suffice."""
-        ...
 
 
 def _any_tile_ci(hw: HwConfig, workload: Workload) -> int:

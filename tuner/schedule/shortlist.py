@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.area import Area
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import (
     TIMING_PARAMETERS,
@@ -26,7 +27,7 @@ from tilewright.host.machine.hwconfig import (
     named_configs,
 )
 from tilewright.tuner.schedule.network_prior import NetworkPrior
-from tilewright.tuner.schedule.rules import Area, Rules
+from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.spaces import HardwareSpace
 from tilewright.tuner.search.space import Index
 

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tilewright.host.machine.area import Area
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.energy import STATIC_CYCLE_PJ, energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, hw_key
-from tilewright.tuner.schedule.rules import Area, Rules
+from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.study.goals import load_goal
 
 

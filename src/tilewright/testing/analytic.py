@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tilewright.host.lowering import Legality
+from tilewright.host.lowering.cycle_bound import Bound
+from tilewright.host.machine.area import Area, Fit
 from tilewright.host.machine.board import Board, CpuModel, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
@@ -53,54 +55,19 @@ TASKS = (
 )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a schedule lowers."""
-
-    ok: bool
-    rule: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Least cycles of a workload."""
-
-    cycles: int
-    limiter: str = "mac"
-
-
-@dataclass(frozen=True)
-class Area:
-    """Resources of a configuration."""
-
-    lut: int
-    ff: int
-    bram36: int
-    dsp: int
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether a configuration fits a board."""
-
-    ok: bool
-    text: str
-
-
 def blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
     return -(-workload.channels_in // hw.block_in), -(-workload.channels_out // hw.block_out)
 
 
-def legal(hw: HwConfig, workload: Workload, s: Schedule) -> Verdict:
+def legal(hw: HwConfig, workload: Workload, s: Schedule) -> Legality:
     copies = s.h_threading * s.oc_threading
     rows = (s.tile_h - 1) * workload.stride_h + workload.kernel_h
     columns = (s.tile_w - 1) * workload.stride_w + workload.kernel_w
     if s.tile_b * rows * columns * s.tile_ci * copies > hw.inp_depth // 4:
-        return Verdict(False, "inp", "too many input tiles")
+        return Legality(ok=False, rule="inp", detail="too many input tiles")
     if s.tile_b * s.tile_h * s.tile_w * s.tile_co * copies > hw.acc_depth // 4:
-        return Verdict(False, "acc", "too many accumulators")
-    return Verdict(True)
+        return Legality(ok=False, rule="acc", detail="too many accumulators")
+    return Legality(ok=True)
 
 
 def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
@@ -112,7 +79,15 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     del memory
     ci, co = blocks(hw, workload)
     pixels = workload.n * workload.out_height * workload.out_width
-    return Bound(pixels * ci * co * workload.kernel_h * workload.kernel_w)
+    cycles = pixels * ci * co * workload.kernel_h * workload.kernel_w
+    return Bound(
+        cycles=cycles,
+        limiter="mac",
+        mac_cycles=cycles,
+        vector_cycles=0,
+        read_bytes=0,
+        write_bytes=0,
+    )
 
 
 def estimate(hw: HwConfig) -> Area:
@@ -123,7 +98,8 @@ def estimate(hw: HwConfig) -> Area:
 def fits(hw: HwConfig, board: Board) -> Fit:
     area = estimate(hw)
     ok = area.bram36 <= board.bram36 and area.dsp <= board.dsp
-    return Fit(ok, f"BRAM36 {area.bram36} of {board.bram36}, DSP {area.dsp} of {board.dsp}")
+    text = f"BRAM36 {area.bram36} of {board.bram36}, DSP {area.dsp} of {board.dsp}"
+    return Fit(ok=ok, text=text, area=area)
 
 
 def predicted_cycles(hw: HwConfig, workload: Workload, s: Schedule, memory: MemoryModel) -> float:
