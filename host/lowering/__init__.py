@@ -7,6 +7,6 @@
 
 from tilewright.host.lowering.default import default_schedule
 from tilewright.host.lowering.layer import LoweredLayer, legal, lower
-from tilewright.host.lowering.plan import Legality
+from tilewright.host.lowering.legality import Legality
 
 __all__ = ["Legality", "LoweredLayer", "default_schedule", "legal", "lower"]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
-from tilewright.host.lowering.plan import Legality, make_plan
+from tilewright.host.lowering.legality import Legality
+from tilewright.host.lowering.plan import make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ProgramError, ScheduleError
 from tilewright.host.lowering.emit import Emitted, OperandPlacement, emit
 from tilewright.host.lowering.geometry import folds, geometry
-from tilewright.host.lowering.plan import LEGAL, Legality, Plan, make_plan
+from tilewright.host.lowering.legality import LEGAL, Legality
+from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_emit import emit_pool
 from tilewright.host.lowering.program_builder import ProgramBuilder

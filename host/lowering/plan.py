@@ -24,17 +24,21 @@ from tilewright.host.lowering.geometry import (
     row_spans,
 )
 from tilewright.host.lowering.kernels import Gemm, gemm_loops
-from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
-from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.lowering.legality import (
+    MEMORY_MAX,
+    Legality,
+    check_extents,
+    check_sides,
+    first_over,
+    refuse,
+    refuse_long,
+    repeats,
+)
+from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
+from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of, diagonal_bytes
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
-
-MEMORY_MAX = 1 << 40
-"""Bytes that an instruction's DRAM offset can address."""
-
-INSTRUCTIONS_MAX = (128 << 20) // INSTRUCTION_BYTES
-"""Instructions of a program: 128 MiB of them, all contiguous memory of the smallest board."""
 
 RULES = (
     "tile_b_extent",
@@ -67,37 +71,6 @@ RULES = (
     "uop_capacity",
 )
 """What a schedule may break, in the order in which it is checked."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Legality:
-    """Whether a schedule lowers, and if not, why.
-
-    Attributes:
-        ok: it lowers, fits and gives the right answer.
-        rule: identifier of the rule that does not hold; empty when ok.
-        detail: the rule as a sentence, with what is needed and what is available.
-        needed, available: both as numbers; 0 when ok.
-    """
-
-    ok: bool
-    rule: str = ""
-    detail: str = ""
-    needed: int = 0
-    available: int = 0
-
-
-LEGAL = Legality(ok=True)
-
-
-def _refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
-    return Legality(
-        ok=False,
-        rule=rule,
-        detail=f"{detail}: needs {needed}, has {available}",
-        needed=needed,
-        available=available,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,21 +216,19 @@ def make_plan(
 
 
 def _check_tiles(shape: Geometry, schedule: Schedule) -> Legality | None:
-    """Tiles within the workload: a larger one would name the same program twice."""
-    for name, tile, limit in (
-        ("tile_b", schedule.tile_b, shape.batches),
-        ("tile_h", schedule.tile_h, shape.out_height),
-        ("tile_w", schedule.tile_w, shape.out_width),
-        ("tile_co", schedule.tile_co, shape.out_blocks),
-        ("tile_ci", schedule.tile_ci, 1 if shape.depthwise else shape.reduce_blocks),
-    ):
-        if tile > limit:
-            why = (
-                "a depthwise layer reduces inside one block"
-                if name == "tile_ci" and shape.depthwise
-                else "a tile is at most the workload's extent"
-            )
-            return _refuse(f"{name}_extent", f"{name}: {why}", tile, limit)
+    """Tiles within the workload, in stored blocks, and a loop order of their own."""
+    refusal = check_extents(
+        (
+            ("tile_b", schedule.tile_b, shape.batches),
+            ("tile_h", schedule.tile_h, shape.out_height),
+            ("tile_w", schedule.tile_w, shape.out_width),
+            ("tile_co", schedule.tile_co, shape.out_blocks),
+            ("tile_ci", schedule.tile_ci, 1 if shape.depthwise else shape.reduce_blocks),
+        ),
+        "a depthwise layer reduces inside one block" if shape.depthwise else "",
+    )
+    if refusal is not None:
+        return refusal
     unit, tile = shape.tile_ci_unit, schedule.tile_ci
     if tile % unit and tile < shape.reduce_blocks:
         detail = (
@@ -265,24 +236,14 @@ def _check_tiles(shape: Geometry, schedule: Schedule) -> Legality | None:
             f"{unit}, or the whole reduction"
         )
         whole = min(blocks_of(tile, unit) * unit, shape.reduce_blocks)
-        return _refuse("tile_ci_interleave", detail, whole, tile)
+        return refuse("tile_ci_interleave", detail, whole, tile)
     if shape.depthwise and schedule.loop_order is LoopOrder.INPUT_STATIONARY:
-        return Legality(
-            ok=False,
-            rule="depthwise_loop_order",
-            detail="loop_order: a depthwise input feeds one output tile, so input-stationary "
+        return repeats(
+            "depthwise_loop_order",
+            "loop_order: a depthwise input feeds one output tile, so input-stationary "
             "would repeat the output-stationary program",
         )
     return None
-
-
-def refuse_long(least: int) -> Legality | None:
-    """A refusal when a program would have ``least`` instructions or more, and that is too many."""
-    if least <= INSTRUCTIONS_MAX:
-        return None
-    nbytes = least * INSTRUCTION_BYTES
-    detail = f"instructions of the program, at least ({nbytes >> 20} MiB of them)"
-    return _refuse("program_length", detail, least, INSTRUCTIONS_MAX)
 
 
 def _check_length(shape: Geometry, schedule: Schedule) -> Legality | None:
@@ -358,17 +319,19 @@ def _check_fields(plan: Plan) -> Legality | None:
     """Values that an instruction field bounds."""
     shape, schedule = plan.shape, plan.schedule
     interleave = shape.inp_interleave
-    for name, spans, tiles in (("rows", plan.rows, 1), ("columns", plan.columns, interleave)):
-        blocks = f" times {tiles} interleaved blocks" if tiles > 1 else ""
-        if spans.max_pad * tiles > PAD_MAX:
-            detail = f"padding {name} on one side of a tile{blocks} (6-bit field)"
-            return _refuse(f"field_pad_{name}", detail, spans.max_pad * tiles, PAD_MAX)
-        if spans.max_size * tiles > ROW_MAX:
-            detail = f"input {name} of a tile{blocks} (16-bit field)"
-            return _refuse(f"field_input_{name}", detail, spans.max_size * tiles, ROW_MAX)
+    rows, columns = plan.rows, plan.columns
+    refusal = check_sides(
+        (
+            ("rows", rows.max_pad, rows.max_size, 1),
+            ("columns", columns.max_pad, columns.max_size, interleave),
+        ),
+        "tile",
+    )
+    if refusal is not None:
+        return refusal
     out_plane = shape.out_height * shape.out_width
     step = shape.reduce_blocks if shape.depthwise else schedule.tile_ci
-    for rule, detail, value, limit in (
+    return first_over((
         ("field_pixels", "pixels of an output tile (16-bit loop)", plan.block_pixels, ROW_MAX),
         ("field_output_columns", "output columns of a tile times interleaved blocks (16-bit field)",
          plan.columns.count * shape.out_interleave, ROW_MAX),
@@ -386,10 +349,7 @@ def _check_fields(plan: Plan) -> Legality | None:
          STRIDE_MAX),
         ("memory", "bytes of the tensors in DRAM (40-bit offsets)",
          sum(plan.region_sizes().values()), MEMORY_MAX // 2),
-    ):  # fmt: skip
-        if value > limit:
-            return _refuse(rule, detail, value, limit)
-    return None
+    ))  # fmt: skip
 
 
 def _check_capacity(plan: Plan) -> Legality | None:
@@ -401,14 +361,14 @@ def _check_capacity(plan: Plan) -> Legality | None:
         count, size = plan.inp_slots, plan.inp_tile
     if count * size > shape.inp_depth:
         detail = f"INP must hold {count} x {size} tiles"
-        return _refuse("inp_capacity", detail, count * size, shape.inp_depth)
+        return refuse("inp_capacity", detail, count * size, shape.inp_depth)
     if plan.wgt_copies:
         count, size = plan.wgt_copies * plan.wgt_members, plan.wgt_set
     else:
         count, size = plan.wgt_slots, plan.wgt_tile
     if count * size > shape.wgt_depth:
         detail = f"WGT must hold {count} x {size} tiles"
-        return _refuse("wgt_capacity", detail, count * size, shape.wgt_depth)
+        return refuse("wgt_capacity", detail, count * size, shape.wgt_depth)
     pixels, blocks = plan.block_pixels, plan.schedule.tile_co
     if plan.by_block:
         parts = contexts * plan.banks
@@ -417,7 +377,7 @@ def _check_capacity(plan: Plan) -> Legality | None:
         parts, count = contexts, blocks * pixels
     if count > shape.acc_depth // parts:
         detail = f"ACC must hold {parts} x {count} tiles"
-        return _refuse("acc_capacity", detail, parts * count, shape.acc_depth)
+        return refuse("acc_capacity", detail, parts * count, shape.acc_depth)
     size = blocks * pixels
     for name, depth, used in (
         ("out", shape.out_depth, True),
@@ -425,11 +385,11 @@ def _check_capacity(plan: Plan) -> Legality | None:
     ):
         if used and size > depth // contexts:
             detail = f"{name.upper()} must hold {contexts} x {size} tiles"
-            return _refuse(f"{name}_capacity", detail, contexts * size, depth)
+            return refuse(f"{name}_capacity", detail, contexts * size, depth)
     needed = min(plan.param_slots * blocks, shape.out_blocks)
     if needed > shape.param_depth:
         detail = f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks"
-        return _refuse("param_capacity", detail, needed, shape.param_depth)
+        return refuse("param_capacity", detail, needed, shape.param_depth)
     return None
 
 
@@ -452,5 +412,5 @@ def _check_kernels(plan: Plan) -> Legality | None:
     needed = sum(kernels.values())
     if needed > plan.shape.uop_depth:
         detail = f"UOP must hold {len(kernels)} kernels"
-        return _refuse("uop_capacity", detail, needed, plan.shape.uop_depth)
+        return refuse("uop_capacity", detail, needed, plan.shape.uop_depth)
     return None

@@ -20,10 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.host.lowering.geometry import Span, Spans, even_tiles, spans
-from tilewright.host.lowering.plan import MEMORY_MAX, Legality, refuse_long
+from tilewright.host.lowering.legality import (
+    MEMORY_MAX,
+    Legality,
+    check_extents,
+    check_sides,
+    first_over,
+    refuse,
+    refuse_long,
+    repeats,
+)
 from tilewright.host.lowering.pooling_gather import Window
 from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
-from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX, STRIDE_MAX
+from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
@@ -152,30 +161,25 @@ def make_pool_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Pool
     )
 
 
-def _refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
-    text = f"{detail}: needs {needed}, has {available}"
-    return Legality(ok=False, rule=rule, detail=text, needed=needed, available=available)
-
-
 def _row_step(workload: Workload) -> int:
     return workload.stride_h if workload.kernel_h == 1 else 1
 
 
 def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality | None:
-    """Tiles within the workload: a larger one would name the same program twice."""
+    """Tiles within the workload, in stored blocks."""
     out_blocks = blocks_of(workload.channels_out, hw.block_out)
-    for name, tile, limit in (
-        ("tile_b", schedule.tile_b, blocks_of(workload.n, hw.batch)),
-        ("tile_h", schedule.tile_h, workload.out_height),
-        ("tile_w", schedule.tile_w, workload.out_width),
-        ("tile_co", schedule.tile_co, out_blocks),
-        ("tile_ci", schedule.tile_ci, 1),
-    ):
-        if tile > limit:
-            why = "a tile is at most the workload's extent"
-            if name == "tile_ci":
-                why = "a pool has no reduction over channels"
-            return _refuse(f"{name}_extent", f"{name}: {why}", tile, limit)
+    refusal = check_extents(
+        (
+            ("tile_b", schedule.tile_b, blocks_of(workload.n, hw.batch)),
+            ("tile_h", schedule.tile_h, workload.out_height),
+            ("tile_w", schedule.tile_w, workload.out_width),
+            ("tile_co", schedule.tile_co, out_blocks),
+            ("tile_ci", schedule.tile_ci, 1),
+        ),
+        "a pool has no reduction over channels",
+    )
+    if refusal is not None:
+        return refusal
     unit = output_block(hw) // hw.block_out
     if schedule.tile_co % unit and schedule.tile_co < out_blocks:
         detail = (
@@ -183,20 +187,20 @@ def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legali
             f"{unit}, or all blocks"
         )
         whole = min(blocks_of(schedule.tile_co, unit) * unit, out_blocks)
-        return _refuse("tile_co_interleave", detail, whole, schedule.tile_co)
+        return refuse("tile_co_interleave", detail, whole, schedule.tile_co)
     return None
 
 
 def _check_choices(schedule: Schedule) -> Legality | None:
     """One canonical value of every knob that does not change the program."""
     if schedule.loop_order is LoopOrder.WEIGHT_STATIONARY:
-        return _repeats("pool_loop_order", "loop_order: a pool has no weights")
+        return repeats("pool_loop_order", "loop_order: a pool has no weights")
     if schedule.fusion is not Fusion.TILE:
         why = "a pool has no reduction whose last step could be split"
-        return _repeats("pool_fusion", f"fusion: {why}")
+        return repeats("pool_fusion", f"fusion: {why}")
     if schedule.oc_threading != 1:
         why = "threads over channels would repeat the program of threads over rows"
-        return _repeats("pool_threading", f"oc_threading: {why}")
+        return repeats("pool_threading", f"oc_threading: {why}")
     return None
 
 
@@ -220,10 +224,6 @@ def _check_pieces(plan: PoolPlan) -> Legality | None:
     pieces = sum(map(len, plan.pieces))
     tiles = _tiles(plan.hw, plan.workload, plan.schedule)
     return refuse_long((pieces + 2 * len(plan.rows.tiles)) * tiles)
-
-
-def _repeats(rule: str, detail: str) -> Legality:
-    return Legality(ok=False, rule=rule, detail=detail)
 
 
 def _place(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan:
@@ -288,10 +288,10 @@ def _check_repeats(plan: PoolPlan) -> Legality | None:
     one_row = plan.schedule.tile_h == 1 and not plan.streams
     if one_row and plan.pieces == tuple(_streamed(plan.workload, row) for row in plan.rows.tiles):
         why = "every tile has its rows at once, so this would repeat the output-stationary program"
-        return _repeats("pool_loop_order", f"loop_order: {why}")
+        return repeats("pool_loop_order", f"loop_order: {why}")
     threads, loads = plan.schedule.h_threading, max(plan.res_slots, plan.out_slots)
     if threads > loads:
-        return _refuse("pool_threading", "h_threading: there is one load", threads, loads)
+        return refuse("pool_threading", "h_threading: there is one load", threads, loads)
     return None
 
 
@@ -300,18 +300,13 @@ def _check_fields(plan: PoolPlan) -> Legality | None:
     workload, schedule, interleave = plan.workload, plan.schedule, plan.interleave
     rows = (0, plan.loaded_rows) if plan.streams else (plan.rows.max_pad, plan.rows.max_size)
     columns = (plan.columns.max_pad, plan.columns.max_size)
-    for name, (pad, size), tiles in (("rows", rows, 1), ("columns", columns, interleave)):
-        blocks = f" times {tiles} interleaved blocks" if tiles > 1 else ""
-        if pad * tiles > PAD_MAX:
-            detail = f"padding {name} on one side of a load{blocks} (6-bit field)"
-            return _refuse(f"field_pad_{name}", detail, pad * tiles, PAD_MAX)
-        if size * tiles > ROW_MAX:
-            detail = f"input {name} of a load{blocks} (16-bit field)"
-            return _refuse(f"field_input_{name}", detail, size * tiles, ROW_MAX)
+    refusal = check_sides((("rows", *rows, 1), ("columns", *columns, interleave)), "load")
+    if refusal is not None:
+        return refusal
     out_plane = workload.out_height * workload.out_width
     largest_plane = max(workload.height * workload.width, out_plane) * interleave
     image = plan.stored_planes * interleave * out_plane if schedule.tile_b > 1 else 0
-    for rule, detail, value, limit in (
+    return first_over((
         ("field_taps", "kernel rows or columns (16-bit loop)",
          max(workload.kernel_h, workload.kernel_w), ROW_MAX),
         ("field_pixels", "pixels of an output tile (16-bit loop)", plan.pixels, ROW_MAX),
@@ -326,10 +321,7 @@ def _check_fields(plan: PoolPlan) -> Legality | None:
          STRIDE_MAX),
         ("memory", "bytes of the tensors in DRAM (40-bit offsets)",
          sum(plan.region_sizes().values()), MEMORY_MAX // 2),
-    ):  # fmt: skip
-        if value > limit:
-            return _refuse(rule, detail, value, limit)
-    return None
+    ))  # fmt: skip
 
 
 def _check_capacity(plan: PoolPlan) -> Legality | None:
@@ -339,14 +331,14 @@ def _check_capacity(plan: PoolPlan) -> Legality | None:
     out_blocks = blocks_of(plan.workload.channels_out, hw.block_out)
     if plan.res_slots * plan.slot > hw.res_depth:
         detail = f"RES must hold {plan.res_slots} x {plan.slot} tiles"
-        return _refuse("res_capacity", detail, plan.res_slots * plan.slot, hw.res_depth)
+        return refuse("res_capacity", detail, plan.res_slots * plan.slot, hw.res_depth)
     if tile > hw.acc_depth:
-        return _refuse("acc_capacity", "ACC must hold the tiles", tile, hw.acc_depth)
+        return refuse("acc_capacity", "ACC must hold the tiles", tile, hw.acc_depth)
     if tile > hw.out_depth // plan.out_slots:
         detail = f"OUT must hold {plan.out_slots} x {tile} tiles"
-        return _refuse("out_capacity", detail, plan.out_slots * tile, hw.out_depth)
+        return refuse("out_capacity", detail, plan.out_slots * tile, hw.out_depth)
     held = min(plan.param_slots * blocks, out_blocks)
     if held > hw.param_depth:
         detail = f"PARAM must hold {plan.param_slots} channel tiles of {blocks} blocks"
-        return _refuse("param_capacity", detail, held, hw.param_depth)
+        return refuse("param_capacity", detail, held, hw.param_depth)
     return None

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final
 
 from tilewright.host.common.errors import ScheduleError
-from tilewright.host.lowering.plan import Legality
+from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_gather import gather
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig

@@ -14,7 +14,7 @@ from support.randomness import generator, where
 from support.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 
 from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadError
-from tilewright.host.lowering import default_schedule, legal, lower, plan
+from tilewright.host.lowering import default_schedule, legal, legality, lower
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
@@ -356,7 +356,7 @@ def test_no_program_is_shorter_than_the_length_that_refuses_it(number, monkeypat
     hw = any_hwconfig(rng)
     workload, schedule = any_layer(rng, hw)
     count = lower(hw, workload, schedule).program.instruction_count
-    monkeypatch.setattr(plan, "INSTRUCTIONS_MAX", count)
+    monkeypatch.setattr(legality, "INSTRUCTIONS_MAX", count)
     assert legal(hw, workload, schedule).ok, where(workload=workload, schedule=schedule)
 
 

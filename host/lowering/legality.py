@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Legality`: whether a schedule lowers, and the checks that every kind of plan makes alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES
+
+MEMORY_MAX = 1 << 40
+"""Bytes that an instruction's DRAM offset can address."""
+
+INSTRUCTIONS_MAX = (128 << 20) // INSTRUCTION_BYTES
+"""Instructions of a program: 128 MiB of them, all contiguous memory of the smallest board."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Legality:
+    """Whether a schedule lowers, and if not, why.
+
+    Attributes:
+        ok: it lowers, fits and gives the right answer.
+        rule: identifier of the rule that does not hold; empty when ok.
+        detail: the rule as a sentence, with what is needed and what is available.
+        needed, available: both as numbers; 0 when ok.
+    """
+
+    ok: bool
+    rule: str = ""
+    detail: str = ""
+    needed: int = 0
+    available: int = 0
+
+
+LEGAL = Legality(ok=True)
+
+
+def refuse(rule: str, detail: str, needed: int, available: int) -> Legality:
+    """A rule that does not hold, with both numbers in its sentence."""
+    return Legality(
+        ok=False,
+        rule=rule,
+        detail=f"{detail}: needs {needed}, has {available}",
+        needed=needed,
+        available=available,
+    )
+
+
+def repeats(rule: str, detail: str) -> Legality:
+    """A choice that names the program of another schedule."""
+    return Legality(ok=False, rule=rule, detail=detail)
+
+
+def first_over(checks: Iterable[tuple[str, str, int, int]]) -> Legality | None:
+    """The first of (rule, detail, needed, available) that needs more than there is."""
+    for rule, detail, needed, available in checks:
+        if needed > available:
+            return refuse(rule, detail, needed, available)
+    return None
+
+
+def check_extents(tiles: Iterable[tuple[str, int, int]], reduction: str) -> Legality | None:
+    """Tiles within the workload: a larger one would name the same program twice.
+
+    Args:
+        tiles: name of the knob, tile, extent of the workload.
+        reduction: why ``tile_ci`` is bounded, where it is not by the extent; empty otherwise.
+    """
+    for name, tile, extent in tiles:
+        if tile > extent:
+            why = "a tile is at most the workload's extent"
+            if name == "tile_ci" and reduction:
+                why = reduction
+            return refuse(f"{name}_extent", f"{name}: {why}", tile, extent)
+    return None
+
+
+def check_sides(sides: Iterable[tuple[str, int, int, int]], moved: str) -> Legality | None:
+    """Input rows and columns that the fields of a LOAD hold.
+
+    Args:
+        sides: "rows" or "columns", padding on one side, size with padding, interleaved blocks.
+        moved: what is loaded at once, in words.
+    """
+    for name, pad, size, blocks in sides:
+        times = f" times {blocks} interleaved blocks" if blocks > 1 else ""
+        if pad * blocks > PAD_MAX:
+            detail = f"padding {name} on one side of a {moved}{times} (6-bit field)"
+            return refuse(f"field_pad_{name}", detail, pad * blocks, PAD_MAX)
+        if size * blocks > ROW_MAX:
+            detail = f"input {name} of a {moved}{times} (16-bit field)"
+            return refuse(f"field_input_{name}", detail, size * blocks, ROW_MAX)
+    return None
+
+
+def refuse_long(least: int) -> Legality | None:
+    """A refusal when a program would have ``least`` instructions or more, and that is too many."""
+    if least <= INSTRUCTIONS_MAX:
+        return None
+    nbytes = least * INSTRUCTION_BYTES
+    detail = f"instructions of the program, at least ({nbytes >> 20} MiB of them)"
+    return refuse("program_length", detail, least, INSTRUCTIONS_MAX)
