@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a model file to one program: read, quantise, divide, lower, pack, run.
+"""The compiler of whole networks: a model goes in, a `.tw` file for one configuration comes out.
 
-`pipeline` shows the steps in order. Imports every other room of `host`.
+`pipeline` reads top to bottom and names the room of each step; `tasks` lists the layers of a
+network for the tuner. May import the other rooms of `host`.
 """

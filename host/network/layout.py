@@ -127,31 +127,6 @@ def pack_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
     return np.ascontiguousarray(tiles.transpose(0, 2, 4, 5, 1, 3)).view(np.uint8).ravel()
 
 
-def unpack_weights(
-    packed: Bytes, shape: tuple[int, int, int, int], *, block_in: int, block_out: int
-) -> Int8Array:
-    """Inverse of `pack_weights` for weights of an OIHW shape.
-
-    Raises:
-        WorkloadError: too few bytes for the shape.
-    """
-    outputs, inputs, kernel_h, kernel_w = shape
-    rows, columns = blocks_of(outputs, block_out), blocks_of(inputs, block_in)
-    size = rows * columns * kernel_h * kernel_w * block_out * block_in
-    if packed.size < size:
-        raise WorkloadError(
-            f"must hold at least {size} bytes for the shape {shape}",
-            field="packed",
-            value=int(packed.size),
-        )
-    tiles = packed[:size].view(np.int8)
-    tiles = tiles.reshape(rows, columns, kernel_h, kernel_w, block_out, block_in)
-    plain = tiles.transpose(0, 4, 1, 5, 2, 3).reshape(
-        rows * block_out, columns * block_in, kernel_h, kernel_w
-    )
-    return np.ascontiguousarray(plain[:outputs, :inputs])
-
-
 def diagonal_bytes(*, block_in: int, block_out: int) -> int:
     """Bytes of a weight tile's diagonal, the only ones that a depthwise layer uses."""
     return min(block_in, block_out)

@@ -93,21 +93,6 @@ def clip_bounds(workload: Workload) -> tuple[int, int]:
     return (0 if workload.relu else -128), 127
 
 
-def snap_scale(scale: float) -> tuple[int, int]:
-    """The nearest ``m / 2^shift`` to a scale, with ``m`` of 15 bits and ties to even.
-
-    Scales below ``2^-48`` snap to 0.
-
-    Returns:
-        (m, shift), 0 <= m <= 32767 and 0 <= shift <= 47; m >= 16384 unless a bound forbids it.
-
-    Raises:
-        WorkloadError: a scale that is negative, not finite or above 32767.
-    """
-    m, _, shift = snap_scales(scale, 0.0)
-    return m, shift
-
-
 def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
     """Snap the scales of accumulator and residual to multipliers with one common shift.
 

@@ -40,7 +40,7 @@ class OffloadCandidate:
             elements another shape or order, which is free inside a region.
         inputs, output: the operator's tensors.
         macs: multiplications.
-        bytes_in, bytes_out, bytes_weights: of int8 activations and weights.
+        bytes_in, bytes_out: of int8 activations.
     """
 
     id: int
@@ -50,7 +50,6 @@ class OffloadCandidate:
     macs: int
     bytes_in: int
     bytes_out: int
-    bytes_weights: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +59,10 @@ class CpuNode:
     Attributes:
         id: from the same numbers as those of candidates.
         kind: the Relax operator.
-        bytes_out: of its result.
     """
 
     id: int
     kind: str
-    bytes_out: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -245,7 +245,6 @@ def _candidate(step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
         macs=_macs(operator, inputs, output) if operator is not None and output is not None else 0,
         bytes_in=sum(prod(tensor.shape) for tensor in unit.inputs),
         bytes_out=prod(unit.output.shape),
-        bytes_weights=operator.weights.size if isinstance(operator, QConv) else 0,
     )
 
 
@@ -260,7 +259,7 @@ def _macs(operator: QOperator, inputs: Sequence[QTensor], output: QTensor) -> in
 
 def _cpu_node(step: RelaxStep) -> CpuNode:
     kind = operator_name(step.value).removeprefix("relax.") or type(step.value).__name__
-    return CpuNode(id=step.index, kind=kind, bytes_out=_bytes(step.var))
+    return CpuNode(id=step.index, kind=kind)
 
 
 def _bytes(expr: Var) -> int:

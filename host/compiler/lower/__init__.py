@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a region of the graph to one program: fusing, layers, memory, instructions.
+"""From a region's graph to one program: fusing, layers, integer arithmetic, memory, instructions.
 
-Needs neither TVM nor PyTorch. Imports no other room of the compiler.
+What a compiled network needs to run on a device, so neither TVM nor PyTorch is imported here.
+May import `host.lowering`, `host.runtime.device` and below, and `read`.
 """

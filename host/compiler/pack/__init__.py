@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `.tw` file: what is in it, and the rules that everything read from one has to pass.
 
-Imports `lower`, `read` and `divide`.
+A file is untrusted: sizes are checked before anything is decompressed, values before they are used.
+May import `divide`, `lower` and `read`.
 """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a compiled network: programs on a device, the CPU part in a child process.
+"""A compiled network on a device: its programs there, the CPU's operators in a child process.
 
-Imports `pack` and what is before it.
+The child has limits of memory and time, because a `.tw` file may come from anybody.
+May import `pack` and the rooms below it.
 """

@@ -16,7 +16,6 @@ from tilewright.host.network.requant import (
     RequantParams,
     clip_bounds,
     requantise,
-    snap_scale,
     snap_scales,
 )
 from tilewright.host.network.workload import conv2d
@@ -76,7 +75,7 @@ def test_parameters_apply_to_their_own_channel():
 
 @given(scale=st.floats(0.0, MULTIPLIER_MAX, allow_subnormal=True))
 def test_snapped_scale_is_the_nearest_of_its_shift(scale):
-    m, shift = snap_scale(scale)
+    m, _, shift = snap_scales(scale, 0.0)
     assert 0 <= m <= MULTIPLIER_MAX
     assert 0 <= shift <= 47
     assert abs(Fraction(m, 2**shift) - Fraction(scale)) <= Fraction(1, 2 ** (shift + 1))
@@ -104,7 +103,7 @@ def test_a_residual_leaves_the_accumulator_enough_bits():
 @pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf"), 32767.6, 1e30])
 def test_refuses_a_scale_without_a_multiplier(scale):
     with pytest.raises(WorkloadError, match="scale: must be a finite number"):
-        snap_scale(scale)
+        snap_scales(scale, 0.0)
 
 
 @pytest.mark.parametrize(
