@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -26,9 +27,6 @@ from tilewright.tuner.measure.oracle import rtl_identity
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 
-REPORT_SECONDS = 10.0
-"""Between two lines of progress."""
-
 
 def print_landscapes(
     hw: HwConfig,
@@ -42,6 +40,7 @@ def print_landscapes(
     workers: int,
     folder: Path,
     console: Console,
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Landscape]:
     """Enumerate each workload's schedules and print a table.
 
@@ -56,6 +55,7 @@ def print_landscapes(
         workers: threads.
         folder: where landscapes are kept.
         console: where to print.
+        on_progress: told a layer, its schedules done, and all of them.
 
     Returns:
         The landscapes, in the order of the workloads.
@@ -81,7 +81,7 @@ def print_landscapes(
             folder,
             identity=identity,
             workers=workers,
-            on_progress=ProgressLines(console, workload.name),
+            on_progress=None if on_progress is None else partial(on_progress, workload.name),
         )
         found.append(landscape)
         legal = landscape.legal
@@ -147,16 +147,22 @@ def _confirm(
         )
 
 
-class ProgressLines:
-    """A line of progress now and then."""
-
-    def __init__(self, console: Console, name: str) -> None:
-        self._console, self._name = console, name
-        self._last = time.monotonic()
-
-    def __call__(self, done: int, points: int) -> None:
-        """So many points of all are done."""
-        now = time.monotonic()
-        if now - self._last >= REPORT_SECONDS and done < points:
-            self._last = now
-            self._console.print(Text(f"{self._name}: {done:,} of {points:,} schedules"))
+def landscape_row(landscape: Landscape) -> dict[str, Any]:
+    """What the table tells of a landscape, as plain values."""
+    legal = landscape.legal
+    row: dict[str, Any] = {
+        "layer": landscape.space.workload.name,
+        "points": landscape.space.raw_size,
+        "legal": len(legal),
+    }
+    if not len(legal):
+        return row
+    schedule, cycles = landscape.best
+    return row | {
+        "optimum_cycles": cycles,
+        "median_cycles": int(np.median(legal)),
+        "worst_cycles": int(legal[-1]),
+        "share_within_1_percent": landscape.share_within(1.01),
+        "share_within_5_percent": landscape.share_within(1.05),
+        "schedule": schedule.to_mapping(),
+    }

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import MEASURE, app, open_console
+from tilewright.cli.application import MEASURE, app
 from tilewright.cli.arguments import (
     MODEL_FIELDS,
     SpaceName,
@@ -18,6 +18,8 @@ from tilewright.cli.arguments import (
     read_network,
     split_layers,
 )
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 
@@ -52,6 +54,7 @@ def certify(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Threads; default: one per core.")
     ] = None,
+    json: JsonOption = None,
 ) -> None:
     """Prove which configuration and schedules are best, by enumeration on the twin."""
     from tilewright.host.machine.hwconfig import load_hwconfig
@@ -61,23 +64,56 @@ def certify(
     table, target = read_network(network), read_board(board)
     with fields_named(MODEL_FIELDS):
         tasks = table.select(split_layers(layers))
-    certificate = Certifier(
-        tasks,
-        board=target,
-        memory=target.memory if memory == "board" else read_memory(memory, board),
-        base=load_hwconfig(base),
-        rules=host_rules(),
-        kind=space.value,
-        limit=limit,
-        seconds=seconds,
-        threads=workers,
-        note=lambda text: open_console().print(text, highlight=False, markup=False, soft_wrap=True),
-    ).run()
+    with progress("bounds", quiet=json is not None) as steps:
+        certificate = Certifier(
+            tasks,
+            board=target,
+            memory=target.memory if memory == "board" else read_memory(memory, board),
+            base=load_hwconfig(base),
+            rules=host_rules(),
+            kind=space.value,
+            limit=limit,
+            seconds=seconds,
+            threads=workers,
+            note=steps.say,
+        ).run()
     for name, schedule in certificate.schedules.items():
         print(f"{printable(name)}: {schedule.to_mapping()}")  # noqa: T201  (output)
     for line in class_lines(certificate):
         print(printable(line))  # noqa: T201  (output)
     print(f"{certificate.seconds:.0f} s")  # noqa: T201  (output)
+    if json is not None:
+        json.write(
+            [
+                {
+                    "hw": each.hw.name,
+                    "verdict": str(each.verdict),
+                    "bound_cycles": each.bound,
+                    "cycles": each.cycles,
+                    "schedules": each.schedules,
+                }
+                for each in certificate.classes
+            ],
+            {
+                "network": network,
+                "board": board,
+                "memory": memory,
+                "base": base,
+                "space": space.value,
+                "limit": limit,
+                "seconds": certificate.seconds,
+                "fidelity": "twin",
+            },
+            summary={
+                "certified": certificate.certified,
+                "cycles": certificate.cycles,
+                "lower_bound": certificate.lower_bound,
+                "hw": None if certificate.hw is None else certificate.hw.parameters(),
+                "schedules": {
+                    name: schedule.to_mapping() for name, schedule in certificate.schedules.items()
+                },
+            },
+        )
     if not certificate.certified:
         raise UncertifiedError(
             f"{seconds:g} s did not decide every class of configurations: nothing is certified",

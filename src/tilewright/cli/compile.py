@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import ExitStack
 from enum import StrEnum
@@ -20,10 +19,11 @@ from tilewright.cli.arguments import (
     read_board,
     require_readable,
 )
+from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
-from tilewright.cli.network_tables import print_layers, print_placements
+from tilewright.cli.network_tables import print_layers, print_placements, table_conditions
+from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
-from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import store_location
 
 
@@ -100,6 +100,7 @@ def compile_command(
         bool, typer.Option(help="Run on the accelerator whatever can run there, at any cost.")
     ] = False,
     trust_model: TrustModelOption = False,
+    json: JsonOption = None,
 ) -> None:
     """Compile a model into one file: programs for the accelerator, and what the CPU runs."""
     from tilewright.host.machine.hwconfig import load_hwconfig
@@ -117,6 +118,8 @@ def compile_command(
     config, target = load_hwconfig(hw), read_board(board)
     shapes = read_shapes(shape or [])
 
+    from dataclasses import asdict
+
     from tilewright.host.compiler.pipeline import compile_model
     from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
@@ -127,6 +130,7 @@ def compile_command(
     path = output or model.with_suffix(".tw")
     source = "--calibration" if calibration else "--random-calibration"
     with ExitStack() as stack:
+        steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
         trials = (
             stack.enter_context(Store(store_location(store, Path()), must_exist=True))
             if store
@@ -168,10 +172,10 @@ def compile_command(
             keep_rounding=keep_rounding,
             offload_all=offload_all,
             output=path,
-            progress=lambda text: print(printable(text), file=sys.stderr),  # noqa: T201  (progress)
+            progress=steps.say,
         )
     finished = time.perf_counter()
-    print_layers(compilation.network, target.memory, target, book)
+    rows = print_layers(compilation.network, target.memory, target, book)
     print_placements(compilation.network)
     console = open_console()
     seconds = compilation.imported.seconds
@@ -186,6 +190,13 @@ def compile_command(
         markup=False,
         soft_wrap=True,
     )
+    if json is not None:
+        json.write(
+            rows,
+            table_conditions(compilation.network, target.memory, target),
+            summary={"seconds": {**seconds, "compile": compilation.seconds}, "file": str(path)},
+            operators=[asdict(each) for each in compilation.network.placements],
+        )
 
 
 def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:

@@ -8,18 +8,22 @@ from __future__ import annotations
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, MAINTAIN, app, open_console
+from tilewright.cli.json_output import JsonOption
 
 
 @app.command(rich_help_panel=MAINTAIN)
-def doctor() -> None:
+def doctor(json: JsonOption = None) -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
+    from dataclasses import asdict
+
     from rich.markup import escape
 
     from tilewright.sim.tools.toolchain import doctor as run_checks
 
     console = open_console()
     failed = 0
-    for check in run_checks():
+    checks = run_checks()
+    for check in checks:
         failed += check.required and not check.ok
         mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
         if not check.ok and not check.required:
@@ -29,5 +33,7 @@ def doctor() -> None:
         console.print(f"{mark} {text}", highlight=False, soft_wrap=True)
         if not check.ok and check.remedy:
             console.print(f"        {escape(check.remedy)}", highlight=False, soft_wrap=True)
+    if json is not None:
+        json.write([asdict(check) for check in checks], {})
     if failed:
         raise typer.Exit(EXIT_CHECK_FAILED)

@@ -12,6 +12,8 @@ import typer
 
 from tilewright.cli.application import MEASURE, app, open_console
 from tilewright.cli.arguments import SpaceName, read_memory, read_network
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
 
 
 @app.command(rich_help_panel=MEASURE)
@@ -48,21 +50,38 @@ def exhaust(
     folder: Annotated[Path, typer.Option(help="Folder of the measured cycles.")] = Path(
         "runs/landscapes"
     ),
+    json: JsonOption = None,
 ) -> None:
     """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.tuner.exhaustive.landscape_report import print_landscapes
+    from tilewright.tuner.exhaustive.landscape_report import landscape_row, print_landscapes
 
     config, table = load_hwconfig(hw), read_network(network)
-    print_landscapes(
-        config,
-        [table[name] for name in layers] if layers else list(table.workloads),
-        read_memory(memory, board),
-        kind=space.value,
-        confirm=confirm,
-        confirm_cycles=confirm_cycles,
-        seed=seed,
-        workers=workers,
-        folder=folder,
-        console=open_console(),
-    )
+    timing = read_memory(memory, board)
+    with progress(config.name, total=1, quiet=json is not None) as steps:
+        landscapes = print_landscapes(
+            config,
+            [table[name] for name in layers] if layers else list(table.workloads),
+            timing,
+            kind=space.value,
+            confirm=confirm,
+            confirm_cycles=confirm_cycles,
+            seed=seed,
+            workers=workers,
+            folder=folder,
+            console=open_console(),
+            on_progress=steps.at,
+        )
+    if json is not None:
+        json.write(
+            [landscape_row(landscape) for landscape in landscapes],
+            {
+                "network": network,
+                "hw": config.parameters(),
+                "memory": timing.name,
+                "space": space.value,
+                "fidelity": "twin; the best and others on the RTL",
+                "confirm": confirm,
+                "seed": seed,
+            },
+        )

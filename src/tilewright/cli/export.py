@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,6 +20,7 @@ from tilewright.cli.arguments import (
     read_memory,
     read_network,
 )
+from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
 from tilewright.tuner.store.location import store_location
 
@@ -58,7 +60,6 @@ def export_table(
     """
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.exhaust import exhaust
-    from tilewright.tuner.exhaustive.landscape_report import ProgressLines
     from tilewright.tuner.exhaustive.table import header_of, write_table
     from tilewright.tuner.measure.backends import identity_of
     from tilewright.tuner.measure.oracle import rtl_identity
@@ -71,14 +72,15 @@ def export_table(
     config, workload = load_hwconfig(hw), read_network(network)[layer]
     timing = read_memory(memory, board)
     rules, console = host_rules(), open_console()
-    landscape = exhaust(
-        ScheduleSpace(workload, config, rules, space.value),
-        timing,
-        folder,
-        identity=rtl_identity(),
-        workers=workers,
-        on_progress=ProgressLines(console, workload.name),
-    )
+    with progress(workload.name, total=1) as steps:
+        landscape = exhaust(
+            ScheduleSpace(workload, config, rules, space.value),
+            timing,
+            folder,
+            identity=rtl_identity(),
+            workers=workers,
+            on_progress=partial(steps.at, workload.name),
+        )
     header = header_of(
         landscape,
         identities={"rtl": rtl_identity(), "twin": identity_of("twin")},

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.application import BOARDS, TUNE, app, open_console
+from tilewright.cli.json_output import JsonOption, JsonTarget
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
 
 
 @app.command(rich_help_panel=BOARDS)
-def configs() -> None:
+def configs(json: JsonOption = None) -> None:
     """List the named hardware configurations with their area."""
+    from dataclasses import asdict
+
     from rich import box
     from rich.table import Table
 
@@ -27,8 +30,10 @@ def configs() -> None:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
         table.add_column(heading, justify="left" if heading == "name" else "right")
+    rows = []
     for name in named_configs():
         hw, area = load_hwconfig(name), estimate(load_hwconfig(name))
+        rows.append({"name": name, **hw.parameters(), "area": asdict(area)})
         sizes = (hw.inp_bytes, hw.wgt_bytes, hw.acc_bytes)
         table.add_row(
             name,
@@ -38,11 +43,15 @@ def configs() -> None:
             *(f"{n:,}" for n in (area.lut, area.ff, area.bram36, area.dsp)),
         )
     print_table(table, open_console())
+    if json is not None:
+        json.write(rows, {"area": "estimate of host.machine.area"})
 
 
 @app.command(rich_help_panel=BOARDS)
-def boards() -> None:
+def boards(json: JsonOption = None) -> None:
     """List the known boards with their resources, clock and AXI port."""
+    from dataclasses import asdict
+
     from rich import box
     from rich.table import Table
 
@@ -52,8 +61,10 @@ def boards() -> None:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
         table.add_column(heading, justify="left" if heading in ("name", "part") else "right")
+    rows = []
     for name in named_boards():
         board = load_board(name)
+        rows.append(asdict(board))
         table.add_row(
             name,
             board.part,
@@ -62,33 +73,41 @@ def boards() -> None:
             f"{board.axi_data_bits} bit",
         )
     print_table(table, open_console())
+    if json is not None:
+        json.write(rows, {})
 
 
 @app.command(rich_help_panel=TUNE)
-def tuners() -> None:
+def tuners(json: JsonOption = None) -> None:
     """List the search algorithms with what each one uses."""
     from tilewright.tuner.search import TUNERS, Offer, taken_by
 
     def track(name: str) -> str:
         return "grey-box" if Offer.PRIOR in taken_by(name) else "black-box"
 
-    _print_registry(TUNERS, "what it does", track=track)
+    _print_registry(TUNERS, "what it does", json, track=track)
 
 
 @app.command(rich_help_panel=TUNE)
-def allocators() -> None:
+def allocators(json: JsonOption = None) -> None:
     """List what can decide which layer is measured next, with what each one uses."""
     from tilewright.tuner.allocate import ALLOCATORS
 
-    _print_registry(ALLOCATORS, "the next slot goes to")
+    _print_registry(ALLOCATORS, "the next slot goes to", json)
 
 
-def _print_registry(registry: Registry[Any], summary: str, **columns: Callable[[str], str]) -> None:
+def _print_registry(
+    registry: Registry[Any],
+    summary: str,
+    json: JsonTarget | None,
+    **columns: Callable[[str], str],
+) -> None:
     """Print the parts of a registry; what is wrong with a plug-in stands in its line.
 
     Args:
         registry: to print.
         summary: heading of the last column.
+        json: where the rows are written, too.
         columns: further ones by their heading: a part's cell by the part's name.
     """
     from rich.markup import escape
@@ -98,6 +117,7 @@ def _print_registry(registry: Registry[Any], summary: str, **columns: Callable[[
     from tilewright.host.common.print_table import print_table
 
     table = Table(registry.noun, *columns, "packages", summary, box=None, pad_edge=False)
+    rows = []
     for name in registry:
         try:
             entry, about = registry.find(name), registry.summary(name)
@@ -106,7 +126,11 @@ def _print_registry(registry: Registry[Any], summary: str, **columns: Callable[[
         except TilewrightError as error:
             cells, about = ["-"] * (len(columns) + 1), f"BROKEN: {error}"
         table.add_row(*map(escape, (name, *cells, about)))
+        headings = ("name", *columns, "packages", "summary")
+        rows.append(dict(zip(headings, (name, *cells, about), strict=True)))
     console = open_console()
     print_table(table, console)
     for line in registry.hidden():
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+    if json is not None:
+        json.write(rows, {})

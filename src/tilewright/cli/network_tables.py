@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.application import open_console
 from tilewright.host.common.printable import printable
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 def print_layers(
     compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleLookup | None
-) -> None:
-    """Print what each layer takes on the twin, and the sums."""
+) -> list[dict[str, Any]]:
+    """Print what each layer takes on the twin, and the sums.
+
+    Returns:
+        The rows of the table.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -78,6 +82,31 @@ def print_layers(
     if book is not None:
         origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
         console.print(f"schedules: {origins}", highlight=False)
+    return [
+        {
+            "layer": layer.name,
+            "kind": layer.workload.kind.value,
+            "output_shape": list(layer.workload.output_shape),
+            "cycles": layer.cycles,
+            "bound_cycles": layer.bound,
+            "limiter": layer.limiter,
+        }
+        for layer in timing.layers
+    ]
+
+
+def table_conditions(
+    compiled: CompiledNetwork, memory: MemoryModel, board: Board
+) -> dict[str, Any]:
+    """What the rows of `print_layers` hold under."""
+    return {
+        "network": compiled.name,
+        "hw": compiled.hw.parameters(),
+        "board": board.name,
+        "memory": memory.name,
+        "clock_mhz": board.clock_mhz,
+        "fidelity": "twin",
+    }
 
 
 def print_placements(compiled: CompiledNetwork) -> None:

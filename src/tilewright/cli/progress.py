@@ -31,10 +31,12 @@ class Steps:
         if self._display is not None and self._task is not None:
             self._display.update(self._task, description=printable(text))
 
-    def total(self, count: int) -> None:
-        """How many parts there are."""
+    def at(self, text: str, done: int, parts: int) -> None:
+        """What is done now, and how many of its parts are done."""
         if self._display is not None and self._task is not None:
-            self._display.update(self._task, total=count)
+            self._display.update(
+                self._task, description=printable(text), completed=done, total=parts
+            )
 
     def advance(self, parts: int = 1) -> None:
         """So many parts are done."""

@@ -13,6 +13,7 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption
+from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.host.common.errors import StoreError
 from tilewright.tuner.store.location import store_location
 
@@ -33,9 +34,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Also write the result and the Pareto archive to this file.")
-    ] = None,
+    json: JsonOption = None,
 ) -> None:
     """Print the summary of a study and write its HTML report."""
     if output is not None and output.suffix == CONFIG_SUFFIX:
@@ -85,7 +84,7 @@ def _latest(names: Sequence[str]) -> str:
 
 
 def show_report(
-    store: StoreType, name: str, output: Path | None, runs: Path, *, json: Path | None = None
+    store: StoreType, name: str, output: Path | None, runs: Path, *, json: JsonTarget | None = None
 ) -> bool:
     """Print a study's summary, write its report, and fail on wrong results.
 
@@ -102,7 +101,7 @@ def show_report(
     from tilewright.tuner.report.files import report_path
     from tilewright.tuner.report.page import write_html
     from tilewright.tuner.report.pareto import pareto, pareto_lines
-    from tilewright.tuner.report.result_json import write_json
+    from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
     from tilewright.tuner.report.summary import print_summary
     from tilewright.tuner.study.best_network import chosen_by_objective
     from tilewright.tuner.study.results import load_result
@@ -119,8 +118,14 @@ def show_report(
         saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))
         console.print(f"configuration: {saved}", highlight=False, markup=False, soft_wrap=True)
     if json is not None:
-        written = write_json(result, archive, json)
-        console.print(f"result: {written}", highlight=False, markup=False, soft_wrap=True)
+        json.write(
+            task_rows(result),
+            conditions_of(result),
+            summary=summary_of(result),
+            pareto=[point.to_mapping() for point in archive],
+        )
+        if json.path is not None:
+            console.print(f"result: {json.path}", highlight=False, markup=False, soft_wrap=True)
     if result.mismatches:
         raise typer.Exit(EXIT_CHECK_FAILED)
     return result.best_network is not None

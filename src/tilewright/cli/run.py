@@ -9,14 +9,16 @@ import sys
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, UsageError, app, open_console
 from tilewright.cli.arguments import read_board, read_memory, require_readable
+from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
-from tilewright.cli.network_tables import print_layers
+from tilewright.cli.network_tables import print_layers, table_conditions
+from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -106,6 +108,7 @@ def run_command(
             help="Run the CPU's part in this process, without limits of memory and time.",
         ),
     ] = False,
+    json: JsonOption = None,
 ) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     require_readable(network, "NETWORK")
@@ -125,7 +128,9 @@ def run_command(
     if cycles_only:
         if device is not NetworkDevice.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
-        print_layers(compiled, timing, target, None)
+        layers = print_layers(compiled, timing, target, None)
+        if json is not None:
+            json.write(layers, table_conditions(compiled, timing, target))
         return
     if device is not NetworkDevice.BOARD and (agent or bitstream):
         raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
@@ -146,9 +151,10 @@ def run_command(
         )
         where, verb = f"board {agent or 'of this machine'}", "ran"
     else:
-        opened = open_simulated(device.value, compiled.hw, timing)
+        with progress(f"building {compiled.hw.name} in Verilator", quiet=json is not None):
+            opened = open_simulated(device.value, compiled.hw, timing)
         where, verb = f"{device.value}, memory {timing.name}", "simulated"
-    with closing(opened):
+    with closing(opened), progress(f"{compiled.name} on {where}", quiet=json is not None):
         run = run_network(compiled, opened, inputs, trusted=trust_model)
     print_run(
         run,
@@ -156,23 +162,66 @@ def run_command(
         clock_mhz=target.clock_mhz,
         verb=verb,
     )
-    console = open_console()
     if output is not None:
         with fields_named({"output": "--output"}):
             save_outputs(run.outputs, output)
-        console.print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
+        open_console().print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
+    wrong: dict[str, int] | None = None
     if check and device is not NetworkDevice.REFERENCE:
-        with closing(open_simulated(REFERENCE, compiled.hw, timing)) as reference:
+        with (
+            closing(open_simulated(REFERENCE, compiled.hw, timing)) as reference,
+            progress(f"{compiled.name} on the reference", quiet=json is not None),
+        ):
             expected = run_network(compiled, reference, inputs, trusted=trust_model)
         wrong = differing_elements(run, expected)
-        if any(wrong.values()):
-            print(  # noqa: T201  (output)
-                f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
-                "of Tilewright: please report it with this command",
-                file=sys.stderr,
-            )
-            raise typer.Exit(EXIT_CHECK_FAILED)
-        console.print("outputs: bit-exact to the reference", highlight=False)
+    if json is not None:
+        conditions = {
+            **table_conditions(compiled, timing, target),
+            "fidelity": device.value,
+            "input": "random" if random_input else str(data),
+            "seed": seed,
+        }
+        _write(json, run, wrong, conditions)
+    _tell_check(wrong)
+
+
+def _write(
+    json: JsonTarget, run: NetworkRun, wrong: dict[str, int] | None, conditions: dict[str, Any]
+) -> None:
+    """Write the outputs of a run as rows; ``wrong`` is None when nothing was compared."""
+    rows = [
+        {
+            "output": name,
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+            "wrong_elements": None if wrong is None else wrong[name],
+        }
+        for name, array in run.outputs.items()
+    ]
+    summary = {
+        "cycles": run.cycles,
+        "cpu_seconds": run.cpu_seconds,
+        "simulation_seconds": sum(result.host_seconds for result in run.results),
+    }
+    json.write(rows, conditions, summary=summary)
+
+
+def _tell_check(wrong: dict[str, int] | None) -> None:
+    """Say how the outputs compare with the reference.
+
+    Raises:
+        typer.Exit: they differ.
+    """
+    if wrong is None:
+        return
+    if any(wrong.values()):
+        print(  # noqa: T201  (output)
+            f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
+            "of Tilewright: please report it with this command",
+            file=sys.stderr,
+        )
+        raise typer.Exit(EXIT_CHECK_FAILED)
+    open_console().print("outputs: bit-exact to the reference", highlight=False)
 
 
 def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> None:

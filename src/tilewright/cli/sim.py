@@ -5,30 +5,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, UsageError, app, open_console
 from tilewright.cli.arguments import RtlOption, read_memory, read_network
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
+    from tilewright.host.machine.board import MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.machine.program import Program
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload
-    from tilewright.host.runtime.device import Counters
-
-
-PATIENCE_SECONDS = 1.5
-"""Of a user in front of an empty terminal."""
+    from tilewright.host.runtime.device import Counters, RunResult
 
 
 class DeviceKind(StrEnum):
@@ -80,6 +77,7 @@ def sim(
         int, typer.Option(min=0, help="Cycle limit; 0: the device's default.")
     ] = 0,
     rtl: RtlOption = None,
+    json: JsonOption = None,
 ) -> None:
     """Run one layer, check its output bit by bit, and print cycles and counters."""
     import numpy as np
@@ -98,18 +96,20 @@ def sim(
     tensors = random_tensors(workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
     image = lowered.image(tensors)
+    quiet = json is not None
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
 
-        with say_building(config, waves=True):
+        with progress(f"building and recording {config.name} in Verilator", quiet=quiet):
             result = run_with_waves(
                 config, timing, lowered.program, image, waves, max_cycles=max_cycles
             )
     else:
-        with say_building(config):
+        with progress(f"building {config.name} in Verilator", quiet=quiet):
             runner = open_simulated(device.value, config, timing)
         try:
-            result = runner.run(lowered.program, image, max_cycles=max_cycles)
+            with progress(f"{workload.name} on {device.value}", quiet=quiet):
+                result = runner.run(lowered.program, image, max_cycles=max_cycles)
         finally:
             runner.close()
     expected = conv2d_int8(workload, tensors)
@@ -117,25 +117,27 @@ def sim(
     wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1
     if device is DeviceKind.TIMING:  # it has no data
         wrong = 0
+    bound_cycles = bound(config, workload, timing).cycles
     print_run(
         title=f"{workload.name} of {network} on {config.name} ({config.config_hash:08x}), "
         f"memory {timing.name}, {device.value}" + (f", RTL {rtl}" if rtl else ""),
         schedule=str(chosen.to_mapping()),
         counters=result.counters,
-        bound_cycles=bound(config, workload, timing).cycles,
+        bound_cycles=bound_cycles,
         seconds=result.host_seconds,
     )
-    if waves is not None:
-        name = printable(str(waves))
-        print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
-    if trace is not None:
-        from tilewright.sim.twin.agreement import require_agreement
-        from tilewright.sim.twin.device import Twin
-        from tilewright.sim.twin.trace import write_trace
-
-        require_agreement(config, timing)
-        count = write_trace(trace, Twin(config, timing), lowered.program, result.counters)
-        print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
+    if json is not None:
+        conditions = {
+            "network": network,
+            "hw": config.parameters(),
+            "memory": timing.name,
+            "device": device.value,
+            "schedule": chosen.to_mapping(),
+            "seed": seed,
+            "rtl": str(rtl or ""),
+        }
+        json.write([_row(workload.name, result, bound_cycles, wrong)], conditions)
+    _tell_recording(waves, trace, config, timing, lowered.program, result.counters)
     if wrong:
         print(  # noqa: T201  (output)
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
@@ -145,6 +147,39 @@ def sim(
         raise typer.Exit(EXIT_CHECK_FAILED)
     if device is not DeviceKind.TIMING:
         print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201  (output)
+
+
+def _tell_recording(
+    waves: Path | None,
+    trace: Path | None,
+    config: HwConfig,
+    timing: MemoryModel,
+    program: Program,
+    counters: Counters,
+) -> None:
+    """Write the trace, and say where waves and trace are."""
+    if waves is not None:
+        name = printable(str(waves))
+        print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
+    if trace is not None:
+        from tilewright.sim.twin.agreement import require_agreement
+        from tilewright.sim.twin.device import Twin
+        from tilewright.sim.twin.trace import write_trace
+
+        require_agreement(config, timing)
+        count = write_trace(trace, Twin(config, timing), program, counters)
+        print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
+
+
+def _row(layer: str, result: RunResult, bound_cycles: int, wrong: int) -> dict[str, Any]:
+    return {
+        "layer": layer,
+        "cycles": result.counters.cycles,
+        "bound_cycles": bound_cycles,
+        "wrong_elements": wrong,
+        "seconds": result.host_seconds,
+        "counters": dict(result.counters.values),
+    }
 
 
 def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None) -> None:
@@ -184,23 +219,6 @@ def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
             remedy=f"choose smaller tiles for {workload.name} on {hw.name}",
         )
     return schedule
-
-
-@contextlib.contextmanager
-def say_building(hw: HwConfig, *, waves: bool = False) -> Iterator[None]:
-    """Say on standard error what takes so long, when it does."""
-    what = "building and recording" if waves else "building"
-    text = f"{what} {hw.name} in Verilator; a build is kept for later runs ..."
-    timer = threading.Timer(
-        PATIENCE_SECONDS,
-        lambda: print(text, file=sys.stderr, flush=True),  # noqa: T201  (progress)
-    )
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def print_run(

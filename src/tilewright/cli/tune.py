@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
     TrustModelOption,
     split_layers,
 )
+from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.report import open_to_read, show_report
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
@@ -176,6 +177,7 @@ def tune(
     name: Annotated[
         str, typer.Option(help="Study name; default: a name made from the settings.")
     ] = "",
+    json: JsonOption = None,
 ) -> None:
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
     from tilewright.tuner.study.prepare import prepare_settings
@@ -213,6 +215,7 @@ def tune(
         fidelity=fidelity.value,
         ray=ray,
         workers=workers,
+        json=json,
     )
 
 
@@ -227,6 +230,7 @@ def run_tune(
     fidelity: str,
     ray: str,
     workers: int | None,
+    json: JsonTarget | None = None,
 ) -> None:
     """Conduct a study with a progress display, and report it.
 
@@ -240,6 +244,7 @@ def run_tune(
         fidelity: what measures or confirms.
         ray: address of a cluster; empty: this machine.
         workers: worker processes; None: one a core.
+        json: where the result is written, too.
 
     Raises:
         IncompleteStudyError: the study ended without a network.
@@ -278,5 +283,5 @@ def run_tune(
         say(f"stopped; every finished trial is stored. The same command resumes study {name}.")
         raise
     with open_to_read(location) as store:
-        if not show_report(store, found, None, runs):
+        if not show_report(store, found, None, runs, json=json):
             raise incomplete(found)

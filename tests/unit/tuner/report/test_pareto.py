@@ -9,9 +9,8 @@ import json
 import pytest
 from support.analytic_study import run
 
-from tilewright.host.common.errors import StoreError
 from tilewright.tuner.report.pareto import Point, pareto, pareto_lines
-from tilewright.tuner.report.result_json import result_mapping, write_json
+from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.study.best_network import cost_of, stored_share
 from tilewright.tuner.study.settings import Mode
 
@@ -63,13 +62,10 @@ def test_per_layer_results_have_no_archive(tmp_path) -> None:
     assert pareto_lines([]) == []
 
 
-def test_the_json_result_says_what_was_found(tmp_path) -> None:
+def test_the_rows_and_the_summary_say_what_was_found(tmp_path) -> None:
     result, _ = run(tmp_path)
-    archive = pareto(result)
-    path = write_json(result, archive, tmp_path / "deep" / "r.json")
-    written = json.loads(path.read_text())
-    assert written == json.loads(json.dumps(result_mapping(result, archive)))
-    assert written["best_cycles"] == result.best_network
-    assert [p["cycles"] for p in written["pareto"]] == [p.cycles for p in archive]
-    with pytest.raises(StoreError, match="cannot be written"):
-        write_json(result, archive, path / "x.json")
+    assert summary_of(result)["best_cycles"] == result.best_network
+    rows = task_rows(result)
+    assert sum(row["best_cycles"] * row["count"] for row in rows) == result.best_network
+    assert conditions_of(result)["study"] == result.study.name
+    json.dumps([rows, summary_of(result), conditions_of(result)], allow_nan=False)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--json`: one shape for every command, alone on standard output when that is asked for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from support.command_line import call, rows
+
+from tilewright.cli.commands import app
+from tilewright.host.common.result_document import rows_of
+from tilewright.host.machine.board import named_boards
+from tilewright.host.machine.hwconfig import named_configs
+from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.search import TUNERS
+
+WITHOUT = {
+    "agent", "export", "export-table", "bench allocate-tables", "bench tuners-page",
+    "synth-record record", "synth-record fit", "synth-record heldout", "synth-record write",
+}  # fmt: skip
+"""Commands that print no table of results: a server, and those whose output is a file or a page."""
+
+
+def commands(group, prefix=""):
+    """Every command with its name as it is typed."""
+    for command in group.registered_commands:
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield f"{prefix}{name}", command.callback
+    for child in group.registered_groups:
+        yield from commands(child.typer_instance, f"{prefix}{child.name} ")
+
+
+def test_every_command_that_prints_a_table_takes_json():
+    without = {name for name, run in commands(app) if "json" not in run.__annotations__}
+    assert without == WITHOUT
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("configs", named_configs()),
+        ("boards", named_boards()),
+        ("tuners", TUNERS),
+        ("allocators", ALLOCATORS),
+    ],
+)
+def test_listings_have_a_row_for_each_name(command, names):
+    assert [row["name"] for row in rows(command)] == list(names)
+
+
+def test_a_simulated_layer_is_a_row_with_its_counters():
+    words = ["sim", "C10", "--hw", "tiny-4x4", "--device", "twin"]
+    (row,) = rows(*words)
+    assert row["cycles"] == row["counters"]["cycles"] > row["bound_cycles"] > 0
+    assert row["wrong_elements"] == 0
+
+
+def test_the_document_tells_its_command_and_the_table_goes_to_standard_error():
+    result = call("configs", "--json", "-")
+    document = json.loads(result.stdout)
+    assert shlex.split(document["command"]) == ["tilewright", "configs", "--json", "-"]
+    assert "pynq-16x16" in result.stderr
+    assert rows_of(document) == document["rows"]
+
+
+def test_a_file_leaves_standard_output_as_it_is(tmp_path):
+    path = tmp_path / "new" / "configs.json"
+    assert call("configs", "--json", str(path)).stdout == call("configs").stdout
+    assert json.loads(path.read_text())["schema"] == 1
+
+
+def test_a_folder_is_refused_before_anything_runs(tmp_path):
+    result = call("configs", "--json", str(tmp_path))
+    assert result.exit_code == 2
+    assert "--json: must be a file" in result.stderr
+    assert "pynq-16x16" not in result.stdout
+
+
+def test_an_exhausted_layer_and_a_certificate_are_rows(tmp_path):
+    words = ["exhaust", "C10", "--hw", "tiny-4x4", "--confirm", "0", "--folder", str(tmp_path)]
+    (row,) = rows(*words)
+    assert 0 < row["optimum_cycles"] <= row["median_cycles"] <= row["worst_cycles"]
+    words = ["certify", "vta-resnet18", "--layers", "C10", "--seconds", "0"]
+    assert {row["verdict"] for row in rows(*words, code=2)} <= {"open", "pruned", "enumerated"}
