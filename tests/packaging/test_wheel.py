@@ -86,7 +86,7 @@ def test_holds_what_a_build_reads(names):
     }
     needed |= {f"tilewright/{name}" for name in OUTPUTS if not name.startswith("docs")}
     needed |= {
-        "tilewright/rtl/tilewright.f", "tilewright/py.typed", "tilewright/sim/lint.vlt",
+        "tilewright/rtl/tilewright.f", "tilewright/py.typed", "tilewright/sim/verilator/lint.vlt",
         "tilewright/sim/harness/compat/lz4/lz4.h", "tilewright/sim/harness/compat/zlib/zlib.h",
         "tilewright/constraints/configs/pynq-16x16.yaml", "tilewright/cli/tune.py",
         "tilewright/constraints/boards/pynq-z2.yaml", "tilewright/constraints/memory/ideal.yaml",

@@ -89,6 +89,10 @@ def test_the_key_follows_everything_that_changes_the_model(manifest, monkeypatch
     differs()
     monkeypatch.setattr(build, "_FAST", "-O3")
     differs()
+    instructions = manifest.parent / "instructions.h"
+    instructions.write_text("// another layout\n")
+    monkeypatch.setattr(build, "_INSTRUCTIONS", instructions)  # which the data path reads
+    differs()
     monkeypatch.setattr(build, "_harness_texts", lambda: ["another harness"])
     differs()
 
