@@ -90,7 +90,7 @@ class Case:
     Args:
         network: name.
         seed: of the searches and of the allocators.
-        searches: one a task, from the beginning.
+        searches: one per task, from the beginning.
         price: of a trial.
         regime: how searches are run.
     """

@@ -312,7 +312,7 @@ def stores(amounts: Amounts, places: dict[str, Callable[[], Path | str]]) -> Ite
 
 
 def _size(kind: str, location: Path | str, rows: int) -> Record:
-    """A store with many trials: bytes a trial, seconds to open, to look up and to read all."""
+    """A store with many trials: bytes per trial, seconds to open, to look up and to read all."""
     with Store(location) as store:
         study = store.open_study("a", {}, {})
         trials = [trial_row(*_trial(number), "bench") for number in range(rows)]

@@ -208,7 +208,7 @@ def resnet18(hw: HwConfig) -> dict[str, Any]:
 
 
 def twin_layers(hw: HwConfig, rounds: int) -> list[dict[str, Any]]:
-    """Twin cycles a second on each offloaded layer, with the schedule the model likes best."""
+    """Twin cycles per second on each offloaded layer, with the schedule the model likes best."""
     records = []
     for task in load_network(NETWORK).workloads:
         if task.name in OFFLOADED and task.name != LAYER:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a search costs: core-seconds of the tuner plus what its measurements cost.
 
-A price is linear: so many seconds a trial, and so many a measured cycle. Prices of the simulators
-are recorded measurements of this repository; that of a board is an assumption and says so, which
-is why every comparison also states its break-even price: it holds whatever a trial costs.
+A price is linear: so many seconds per trial, and so many per measured cycle. Prices of simulators
+are recorded measurements of this repository. That of a board is an assumption and says so, so every
+comparison also states its break-even price, which holds whatever a trial costs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cycles of every point of a task, from the exact twin, kept on disk.
 
-A table is assembled from landscapes (`tuner.exhaustive.exhaust`), one a configuration and layer.
+A table is assembled from landscapes (`tuner.exhaustive.exhaust`), one per configuration and layer.
 They are addressed by content: configuration, memory, shape of the layer, knobs, and the sources of
 twin and lowering. A stopped enumeration goes on where it was, equal layers of two networks are
-enumerated once, and a table of another RTL is never taken for one of today.
+enumerated once, and a table of another RTL is never taken for one of the present RTL.
 
 Depths of scratchpads decide what is legal and change no cycle (`shortlist.timing_class`). So the
 configurations of one timing class share a landscape, that of the largest depths, and the rules say

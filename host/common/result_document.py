@@ -6,7 +6,7 @@ Every file is an object with at least these members::
     schema      1; raised when a member changes its meaning
     command     the command line that made it, quoted for a shell
     conditions  what the rows hold under: configuration, board, memory, seed, tools ...
-    rows        a list of objects, one a line of the table; numbers in the units of their names
+    rows        a list of objects, one per line of the table; numbers in the units of their names
 
 Some commands add ``summary``, or a member that their help names.
 """

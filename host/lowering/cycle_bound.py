@@ -65,7 +65,7 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
 def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     """The bound of a workload on a configuration and memory.
 
-    A channel moves at most min(AXI width, the memory's figure) bytes a cycle; where the
+    A channel moves at most min(AXI width, the memory's figure) bytes per cycle; where the
     memory model shares its bandwidth, both directions together also obey that.
     """
     rows = _touched(

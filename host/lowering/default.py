@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The untuned default schedule: what a careful user writes down without measuring."""
+"""The untuned schedule: what a careful user would choose without measuring."""
 
 from __future__ import annotations
 

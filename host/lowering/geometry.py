@@ -86,7 +86,7 @@ class Geometry:
 
     @property
     def mac_tiles(self) -> int:
-        """Tile products of the whole workload, one a cycle at best."""
+        """Tile products of the whole workload, one per cycle at best."""
         pixels = self.batches * self.out_height * self.out_width
         return pixels * self.out_blocks * self.reduce_blocks * self.taps
 

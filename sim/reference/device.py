@@ -87,7 +87,7 @@ class ReferenceDevice:
             memory: uint8 array of ``program.memory_bytes``; not modified. The instructions are
                 those of its ``insn`` region, read once at the start.
             max_cycles: no time is modelled, but tiles are counted, and no unit does more than
-                one a cycle: a run that must exceed the limit is refused. 0: no limit.
+                one per cycle: a run that must exceed the limit is refused. 0: no limit.
 
         Raises:
             ProgramError: wrong configuration or sizes, a PARAM shift above 47, or (if strict)
@@ -113,7 +113,7 @@ class ReferenceDevice:
         """Contents of a scratchpad after the last run, failed or not.
 
         Returns:
-            uint8, shape ``(depth, bytes a tile)``.
+            uint8, shape ``(depth, bytes per tile)``.
 
         Raises:
             DeviceError: nothing was run yet.

@@ -41,7 +41,7 @@ def registered_top(sources: Iterable[str], top: str) -> str:
 
     Args:
         sources: texts of the files; the one that counts declares ``top`` with parameters and ANSI
-            ports, one a line.
+            ports, one per line.
         top: name of the module.
 
     Returns:

@@ -8,7 +8,7 @@ gradient of the network's cost by the slots of task i is estimated as
     w_i (alpha (g_i(t_i) - g_i(t_i - window)) / window
          + (1 - alpha) min(-g_i(t_i) / t_i, beta C_i / max_k V_k - g_i(t_i)))
 
-a mix of the gain seen lately, and of what is hoped for: that the cost falls to 0 if as much time
+a mix of the gain seen recently, and of what is hoped for: that the cost falls to 0 if as much time
 is spent again, or that the task gets as fast as the similar ones, whichever promises more.
 """
 
@@ -26,9 +26,9 @@ class AnsorGradient(Allocator):
 
     Args:
         arms, seed, slot: see `Allocator`.
-        alpha: trust in the gain seen lately.
+        alpha: trust in the gain seen recently.
         beta: trust in similar tasks; a large value trusts them less.
-        window: slots over which the lately seen gain is taken.
+        window: slots over which the recent gain is taken.
         epsilon: share of slots drawn at random.
 
     Raises:

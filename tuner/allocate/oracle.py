@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exact optimum in hindsight: what the best division of time among recorded searches gives.
 
-With rested arms a network's cost is a sum of curves, one an arm, each of its own time only. So the
+With rested arms a network's cost is a sum of curves, one per arm, each of its own time only. So the
 best that any allocator can have at a moment chooses one length of each search: a knapsack of
 multiple choice. Only the trials at which a curve falls are choices, and of the partial sums over
 the first arms only those count that no other beats in both time and cost (dynamic programming by

@@ -33,10 +33,10 @@ _BUILTIN: Final = {
     "gain-epsilon-greedy": Entry(
         module="gain_bandits",
         kind="GainEpsilonGreedy",
-        summary="the task that gained most lately, mostly",
+        summary="the task that gained most recently, mostly",
     ),
     "gain-softmax": Entry(
-        module="gain_bandits", kind="GainSoftmax", summary="drawn by what each task gained lately"
+        module="gain_bandits", kind="GainSoftmax", summary="drawn by what each task gained recently"
     ),
     "ansor": Entry(
         module="ansor", kind="AnsorGradient", summary="steepest estimated gradient (Ansor)"

@@ -136,7 +136,7 @@ class Certifier:
         kind: of the schedule spaces; ``vta`` can be enumerated in minutes.
         limit: cycles of a network that is known (from a study): only better ones are looked for.
         seconds: wall-clock limit.
-        threads: None: one a core.
+        threads: None: one per core.
         note: told what is being done.
     """
 

@@ -43,7 +43,7 @@ class TwinOracle:
     """An `Oracle` at fidelity ``twin``.
 
     Args:
-        threads: at a time; None: one a core. Answers do not depend on it.
+        threads: at a time; None: one per core. Answers do not depend on it.
 
     Raises:
         BuildError, ToolError: the twin cannot be built.

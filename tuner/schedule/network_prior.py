@@ -2,7 +2,7 @@
 """What a network would take on a configuration, by the closed-form prior alone.
 
 For each task the least prediction over a coarse grid of its legal schedules, times its count. It
-costs some tens of milliseconds a configuration, so that configurations can be compared before one
+costs some tens of milliseconds per configuration, so that configurations can be compared before one
 of them is measured. Tasks that differ only in their epilogue share a prediction.
 """
 

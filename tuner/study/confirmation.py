@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upper rung of a multi-fidelity study: what won on the twin is confirmed on the RTL.
+"""Confirmation: what won on the twin is measured again on the RTL.
 
 A *screened* study searches on the twin and stores those trials as study ``NAME/screen``; study
 ``NAME`` holds the confirmations alone: the untuned schedules on the base configuration and the best

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode *per-layer*: each task searches configuration and schedule together, on its own.
 
-What the papers report. The sum over tasks is not deployable as one bitstream, and the report says
-so. The hardware part of each joint space is one short list of configurations, because every
-distinct configuration costs a build.
+Papers report this mode. One bitstream cannot serve the sum over tasks, and the report says so. All
+joint spaces share one short list of configurations, because each of them costs a build.
 """
 
 from __future__ import annotations

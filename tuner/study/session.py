@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Session`: the one door between a search and its trials.
+"""`Session`: every measurement of a search goes through it.
 
-It numbers proposals, answers from the store what a former run of the study measured, charges
-cache hits, commits each new trial the moment it is known, and returns measurements in proposal
-order whatever the order in which workers finish. A search that draws only on these answers takes
-the same course again after a kill.
+The session numbers proposals and answers from the store what an earlier run of the study measured.
+It charges these answers too. It commits each new trial the moment it is known, and returns
+measurements in proposal order, whatever the order in which workers finish. A search that uses only
+these answers takes the same course again after a kill.
 """
 
 from __future__ import annotations

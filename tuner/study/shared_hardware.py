@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode *shared*: one configuration for the network, a schedule for each task on it.
 
-The outer search is successive halving of configurations (Jamieson and Talwalkar, AISTATS 2016):
-in each rung, each gets an equal slice of measurements, the better half of those on which *every*
-task has a valid measurement goes on. A configuration whose network bound is no better than the
-incumbent network cannot win and is neither built nor continued. Inside a configuration an allocator
-says which task gets the next measurements, and an improvement is suggested at once to the tasks of
-the same shape.
+Configurations are compared by successive halving (Jamieson and Talwalkar, AISTATS 2016). In each
+rung every configuration gets an equal number of measurements. The better half of those on which
+*every* task has a valid measurement goes on. A configuration whose bound is no better than the best
+network cannot win, so it is neither built nor continued. Inside a configuration an allocator says
+which task is measured next. An improvement is suggested at once to the tasks of the same shape.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class TaskSearches:
 
     Args:
         session: measures; its settings name the allocator and the length of a slot.
-        searches: one a task, in network order.
+        searches: one per task, in network order.
         seed: entropy of the allocator, besides the study's.
         transfer: suggest an improvement to the searches of the same shape.
     """

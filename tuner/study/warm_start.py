@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`WarmStart`: what earlier studies measured, for a new study to begin with.
 
-A study's course must follow from its settings, also when it is taken up again after its source
-has grown. So the settings keep a *reference*: names of studies, how many of their first trials
-count (stored trials never change, and their order is the order of proposals), and a digest of
-them.
+A study's course must follow from its settings, also when it resumes after its source has grown. The
+settings therefore keep a *reference*: names of studies, how many of their first trials count, and a
+digest of them. Stored trials never change, and their order is the order of proposals.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class WarmStart:
         return [(there, schedule) for schedule, there in found.items()]
 
     def experience(self, rules: Rules, kind: str) -> list[Experience]:
-        """The trials as `Experience`, one a task and configuration, failures included."""
+        """The trials as `Experience`, one per task and configuration, failures included."""
         groups: dict[tuple[str, str], list[StoredTrial]] = {}
         for trial in self.trials:
             key = (str(dump(dict(trial.workload))), trial.config_hash)

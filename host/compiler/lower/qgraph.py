@@ -87,7 +87,7 @@ class QConv(QOperator):
         inputs: (data,), or (data, residual): a tensor of the output's shape that is added before
             the activation.
         weights: int8, zero point 0; (O, I/groups, KH, KW), transposed: (I, O/groups, KH, KW).
-        weight_scales: (O,), one a channel.
+        weight_scales: (O,), one per channel.
         bias: (O,) real values, added before the activation.
         stride, dilation: (rows, columns).
         pads: (top, left, bottom, right); of a transposed convolution what is cut off the result.

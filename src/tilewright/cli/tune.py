@@ -243,7 +243,7 @@ def run_tune(
         seconds: limit of the search; None: none.
         fidelity: what measures or confirms.
         ray: address of a cluster; empty: this machine.
-        workers: worker processes; None: one a core.
+        workers: worker processes; None: one per core.
         json: where the result is written, too.
 
     Raises:
