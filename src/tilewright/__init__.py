@@ -11,7 +11,8 @@ own tuners and allocators, is public as well.
 Names are imported when they are first used, so `import tilewright` itself takes milliseconds.
 Sizes are in elements and bytes, times in cycles of the accelerator's clock, unless a docstring says
 otherwise. Every error that you can cause is a `TilewrightError`, whose text says the rule, the
-field, the value and the remedy.
+field, the value and the remedy. Where a remedy names an option of the command line (``--store``),
+the argument of the same name (``store``) does the same here.
 """
 
 from __future__ import annotations

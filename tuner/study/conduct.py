@@ -139,8 +139,8 @@ def incomplete(name: str) -> IncompleteStudyError:
     return IncompleteStudyError(
         "no configuration has a valid measurement of every layer",
         field=name,
-        remedy="its report tells why trials failed; raise --budget or --seconds, or run the same "
-        "command again if it was stopped",
+        remedy="its report tells why trials failed; raise the budget or the seconds, or start it "
+        "again if it was stopped",
     )
 
 

@@ -72,7 +72,7 @@ def finalists(
         raise StudyError(
             "no configuration runs every task: nothing to confirm",
             field=screened.study.name,
-            remedy="raise --budget or --seconds, or start from a larger --base",
+            remedy="raise the budget or the seconds, or start from a larger base",
         )
     best = [task.best for task in screened.tasks if task.best is not None]
     found: dict[tuple[str, str, str], Finalist] = {}

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
+from tilewright.host.common.names import choices
 from tilewright.host.compiler.tasks import load_compiled_graph, load_network
 from tilewright.host.machine.board import Board, MemoryModel, load_board, load_memory
 from tilewright.host.machine.fidelity import Fidelity
@@ -22,6 +25,8 @@ from tilewright.tuner.study.settings import (
     SettingsError,
     StudySettings,
 )
+
+E = TypeVar("E", bound=StrEnum)
 
 DEFAULT_BASE = "pynq-16x16"
 """Configuration that a study starts from unless another one is named."""
@@ -77,14 +82,14 @@ def prepare_settings(
     """
     if trust_model and not compiled:
         raise SettingsError(
-            "needs the compiled graph", field="trust_model", remedy="add --compiled"
+            "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
         )
     if hw is not None and configs is not None and configs > 1:
         raise SettingsError(
-            "--hw fixes the hardware, so there is one configuration",
+            "a fixed hw is the only configuration",
             field="configs",
             value=configs,
-            remedy="leave one of both out; --base names where a choice of hardware starts",
+            remedy="leave one of both out; base names where a choice of hardware starts",
         )
     target = board if isinstance(board, Board) else load_board(board)
     named = base if hw is None else hw
@@ -97,7 +102,7 @@ def prepare_settings(
         cpu_macs=table.cpu_macs,
         board=target,
         memory=memory_of(target, memory),
-        mode=Mode(mode),
+        mode=_member(Mode, mode, "mode"),
         tuner=tuner,
         allocator=allocator,
         objective=objective,
@@ -120,6 +125,21 @@ def memory_of(board: Board, memory: str | Path | MemoryModel) -> MemoryModel:
     if isinstance(memory, MemoryModel):
         return memory
     return board.memory if str(memory) == "board" else load_memory(memory)
+
+
+def _member(kind: type[E], name: str, field: str) -> E:
+    """The member of a name.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    try:
+        return kind(name)
+    except ValueError as error:
+        known = [member.value for member in kind]
+        raise SettingsError(
+            f"no {field} of that name", field=field, value=name, remedy=choices(name, known)
+        ) from error
 
 
 def _table(

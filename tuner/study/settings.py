@@ -122,7 +122,7 @@ class StudySettings:
             raise SettingsError(
                 "a study needs at least one task",
                 field="layers",
-                remedy="widen --layers, or name a model with convolutions",
+                remedy="name more layers, or a model with convolutions",
             )
         names = [task.name for task in self.tasks]
         if len(set(names)) != len(names):
@@ -163,7 +163,7 @@ class StudySettings:
                 f"must be at least one measurement for each of the {len(self.tasks)} tasks",
                 field="budget",
                 value=self.budget,
-                remedy="raise --budget or narrow --layers",
+                remedy="raise the budget, or name fewer layers",
             )
 
     def to_mapping(self) -> dict[str, Any]:

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the public functions refuse, in which words, and what a study's result tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from support.randomness import fresh_rng
+
+import tilewright as tw
+from tilewright.interface import simulate as simulate_module
+from tilewright.tuner.measure import oracle
+from tilewright.tuner.search.space import Knob
+
+LAYER = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
+SMALL = tw.dense("fc", rows=4, features_in=64, features_out=16)
+
+
+class Sampler(tw.Tuner):
+    """A tuner that has nothing of its own: the base class draws."""
+
+    made: ClassVar[Counter[str]] = Counter()
+
+    def _propose(self):
+        type(self).made["proposed"] += 1
+
+    def _learn(self, result):
+        type(self).made["learned"] += 1
+
+
+def tuned(folder, **changes):
+    return tw.tune(
+        LAYER, **{"hw": "tiny-4x4", "budget": 6, "fidelity": "twin", "runs": folder, **changes}
+    )
+
+
+# -- simulate -----------------------------------------------------------------------------------
+
+
+def test_every_fidelity_counts_the_same_cycles_and_says_whether_it_checked():
+    runs = {f: tw.simulate(SMALL, hw="tiny-4x4", fidelity=f) for f in ("rtl", "dpi", "twin")}
+    assert len({run.cycles for run in runs.values()}) == 1
+    assert {name: run.output_checked for name, run in runs.items()} == {
+        "rtl": True, "dpi": True, "twin": False,
+    }  # fmt: skip
+
+
+def test_an_illegal_schedule_is_refused_with_the_reason():
+    schedule = tw.Schedule(tile_h=14, tile_w=14, tile_ci=4, tile_co=4, h_threading=2)
+    verdict = tw.legal(tw.load_hwconfig("tiny-4x4"), LAYER, schedule)
+    assert not verdict.ok
+    with pytest.raises(tw.TilewrightError, match=verdict.rule):
+        tw.simulate(LAYER, schedule, hw="tiny-4x4")
+
+
+def test_a_run_over_its_limit_is_an_error():
+    with pytest.raises(tw.TilewrightError, match="100"):
+        tw.simulate(LAYER, hw="tiny-4x4", max_cycles=100)
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [({"hw": "tiny"}, "hw"), ({"memory": "pynq-z9"}, "memory"), ({"fidelity": "fast"}, "fidelity")],
+)
+def test_a_name_that_does_not_exist_is_told_with_those_that_do(words, field):
+    with pytest.raises(tw.TilewrightError) as caught:
+        tw.simulate(SMALL, **{"hw": "tiny-4x4", **words})
+    assert caught.value.field == field
+    assert "use one of" in caught.value.remedy or "did you mean" in caught.value.remedy
+
+
+def test_a_wrong_output_is_an_error_and_never_a_cycle_count(monkeypatch):
+    monkeypatch.setattr(oracle, "compare", lambda actual, expected: "1 element differs")
+    with pytest.raises(simulate_module.WrongOutputError, match="1 element differs"):
+        tw.simulate(SMALL, hw="tiny-4x4")
+
+
+# -- search -------------------------------------------------------------------------------------
+
+
+def test_equal_seeds_propose_equal_points():
+    space = tw.schedule_space(LAYER, "tiny-4x4")
+    seed = int(fresh_rng().integers(1 << 30))
+    first, second = (tw.make_tuner("random", space, seed=seed).ask(5) for _ in range(2))
+    assert first == second
+
+
+def test_a_memory_gives_a_grey_box_tuner_its_prior():
+    layer = tw.load_network("vta-resnet18")["C8"]
+    space = tw.schedule_space(layer, "pynq-16x16")
+    [candidate] = tw.make_tuner("guided", space, memory="pynq-z2").ask(1)
+    first = tw.simulate(layer, candidate.point, hw=space.hw, fidelity="twin")
+    assert first.of_bound > 0.9, "the closed form knows a good schedule before any measurement"
+
+
+def test_a_memory_for_another_space_is_refused():
+    class Numbers(tw.Space):
+        def decode(self, index):
+            return index[0]
+
+        def encode(self, point):
+            return (point,)
+
+        def _refusal(self, index):
+            return ""
+
+    space = Numbers([Knob(name="n", values=(0, 1, 2))])
+    assert len(tw.make_tuner("random", space).ask(9)) == 3
+    with pytest.raises(tw.TilewrightError, match="schedule spaces alone"):
+        tw.make_tuner("tilewright", space, memory="ideal")
+
+
+# -- studies ------------------------------------------------------------------------------------
+
+
+def test_a_tuner_of_ones_own_makes_a_study_which_the_same_call_reads_from_its_store(tmp_path):
+    Sampler.made.clear()
+    study = tuned(tmp_path, tuner=Sampler)
+    assert study.settings["tuner"].endswith(":Sampler")
+    assert Sampler.made["learned"] == study.measurements == 6
+    assert study.report.is_file()
+    again = tuned(tmp_path, tuner=Sampler)
+    assert (again.name, again.cycles) == (study.name, study.cycles)
+    read = tw.load_study(runs=tmp_path)
+    assert (read.name, read.schedules, read.report) == (study.name, study.schedules, study.report)
+
+
+def test_a_study_tells_what_a_simulation_of_its_choice_counts(tmp_path):
+    study = tuned(tmp_path)
+    [layer] = study.layers
+    run = tw.simulate(LAYER, layer.schedule, hw=study.hw, fidelity="twin")
+    assert run.cycles == layer.cycles == study.cycles
+    assert run.bound_cycles == layer.bound_cycles == study.bound_cycles
+    assert study.untuned_cycles == tw.simulate(LAYER, hw=study.hw, fidelity="twin").cycles
+    clock = tw.load_board("pynq-z2").clock_mhz
+    assert study.milliseconds == pytest.approx(study.cycles / clock / 1e3)
+
+
+def test_a_study_per_layer_has_no_single_configuration(tmp_path):
+    study = tuned(tmp_path, mode="per-layer", hw=None, base="tiny-4x4", budget=8, configs=2)
+    assert study.layers[0].hw.name
+    with pytest.raises(tw.TilewrightError, match="no single configuration"):
+        _ = study.hw
+
+
+def test_a_tuner_that_cannot_be_found_again_is_refused(tmp_path):
+    class Inner(Sampler):
+        pass
+
+    with pytest.raises(tw.TilewrightError, match="top level of its module"):
+        tuned(tmp_path, tuner=Inner)
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ({"tuner": "nobody"}, "tuner"), ({"layers": ["C9"]}, "layer"), ({"budget": 0}, "budget"),
+        ({"configs": 3}, "configs"), ({"board": "pynq"}, "board"), ({"mode": "both"}, "mode"),
+        ({"objective": "joy"}, "objective"), ({"fidelity": "fast"}, "fidelity"),
+        ({"name": "a\nb"}, "name"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_work_are_refused_by_name(tmp_path, words, field):
+    with pytest.raises(tw.TilewrightError) as caught:
+        tuned(tmp_path, **words)
+    assert caught.value.field == field
+    assert "--" not in str(caught.value), "Python has arguments, no options"
+
+
+def test_a_store_without_the_study_is_an_error(tmp_path):
+    with pytest.raises(tw.TilewrightError):
+        tw.load_study(runs=tmp_path)
+    tuned(tmp_path)
+    with pytest.raises(tw.TilewrightError, match="nobody"):
+        tw.load_study("nobody", runs=tmp_path)
+
+
+# -- networks -----------------------------------------------------------------------------------
+
+
+def test_a_network_is_refused_on_a_device_without_data():
+    with pytest.raises(tw.TilewrightError, match="must move data") as caught:
+        tw.run("x.tw", device="twin")
+    assert caught.value.field == "device"
+
+
+def test_data_of_another_kind_are_refused():
+    with pytest.raises(tw.TilewrightError, match="arrays by name"):
+        tw.compile("examples/digits/digits.onnx", calibration=[np.zeros(3)])  # type: ignore[arg-type]
