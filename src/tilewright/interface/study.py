@@ -204,7 +204,8 @@ def tune(
         layers: names of the layers to tune; none: all.
         memory: ``board``: the board's; or as in `simulate`.
         mode: ``shared``: one configuration for the network; ``per-layer``: one for each layer.
-        objective: ``latency`` (cycles), ``edp`` (cycles x energy) or ``area`` (cycles x area).
+        objective: ``latency`` (cycles), ``edp`` (cycles x energy), ``area`` (cycles x area), or
+            ``package.module:Class``.
         space: ``full`` or ``vta``; see `schedule_space`.
         allocator: who decides which layer gets the next measurements.
         without: parts of the tuner that are switched off, for an ablation.
