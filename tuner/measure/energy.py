@@ -10,15 +10,21 @@ A relative figure that ranks schedules and configurations, not watts. Sources of
 - *static*: no published figure for this design. 100 mW of leakage and clock tree at 100 MHz is an
   assumption, of the size that vendors' estimators give for a device of the class of an xc7z020.
 
+A user's own is an `EnergyModel` named by an entry point of the group ``tilewright.energy``, or as
+``package.module:Class``.
+
 Scratchpad traffic is not counted by the hardware; it follows from tile products and bus bytes.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.plugins import Entry, Registry
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 
@@ -72,3 +78,70 @@ def least_energy_pj(task: Workload) -> float:
     """No run of a task on any configuration takes less: its MACs, its weights and output once."""
     moved = math.prod(task.weight_shape) + math.prod(task.output_shape)
     return MAC_PJ * task.macs + DRAM_BYTE_PJ * moved
+
+
+class EnergyError(TilewrightError):
+    """An energy model does not exist or cannot be used."""
+
+
+class EnergyModel(ABC):
+    """Energy of a run from its counters.
+
+    Attributes:
+        static_cycle_pj: picojoules that every cycle takes at least, whatever happens in it.
+    """
+
+    static_cycle_pj: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def energy_pj(self, hw: HwConfig, counters: Mapping[str, int]) -> float:
+        """Energy of a run in picojoules, above 0.
+
+        Args:
+            hw: configuration that ran.
+            counters: of the run, all of `host.machine.registers.COUNTERS`.
+        """
+
+    @abstractmethod
+    def least_energy_pj(self, task: Workload) -> float:
+        """No run of a task takes less than this and its cycles' static energy; above 0."""
+
+
+class CounterEnergy(EnergyModel):
+    """The model of this module."""
+
+    static_cycle_pj: ClassVar[float] = STATIC_CYCLE_PJ
+
+    def energy_pj(self, hw: HwConfig, counters: Mapping[str, int]) -> float:
+        """See `energy_pj`."""
+        return energy_pj(hw, counters)
+
+    def least_energy_pj(self, task: Workload) -> float:
+        """See `least_energy_pj`."""
+        return least_energy_pj(task)
+
+
+DEFAULT_ENERGY: Final = "counters"
+
+ENERGY_MODELS: Final[Registry[EnergyModel]] = Registry(
+    "energy model",
+    base=EnergyModel,
+    group="tilewright.energy",
+    package="tilewright.tuner.measure",
+    builtin={
+        DEFAULT_ENERGY: Entry(
+            module="energy", kind="CounterEnergy", summary="picojoules per counted event, relative"
+        )
+    },
+    error=EnergyError,
+)
+"""Every energy model by its name on the command line."""
+
+
+def load_energy(name: str = DEFAULT_ENERGY) -> EnergyModel:
+    """The energy model of a name.
+
+    Raises:
+        EnergyError: there is none of that name, or a plug-in is broken.
+    """
+    return ENERGY_MODELS.load(name)()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.tuner.store.records import StoredConfig, StoredTrial
-from tilewright.tuner.study.best_network import Cost, cost_of, stored_share
+from tilewright.tuner.study.best_network import Cost, cost_of, energy_model, stored_share
 from tilewright.tuner.study.results import StudyResult
 
 WEIGHTS: Final = tuple(step / 16 for step in range(17))
@@ -74,10 +74,11 @@ def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
     """Networks on the hull of a configuration's front; none when a task has no valid trial."""
     area = stored_share(config, result.settings["board"])
     counts = {task.name: task.count for task in result.tasks}
+    model = energy_model(result)
     trials: dict[str, list[tuple[Cost, StoredTrial]]] = {name: [] for name in counts}
     for trial in result.front:
         if trial.config_hash == config.config_hash:
-            trials[trial.task].append((cost_of(trial, area), trial))
+            trials[trial.task].append((cost_of(trial, area, model), trial))
     if not all(trials.values()):
         return []
     least_cycles = sum(min(c.cycles for c, _ in found) * counts[n] for n, found in trials.items())

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.tuner.measure.energy import energy_pj
+from tilewright.tuner.measure.energy import EnergyModel, load_energy
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.schema import trial_key
 
@@ -121,7 +121,9 @@ def request_key(request: Request, oracle: str) -> str:
     )
 
 
-def trial_row(request: Request, measurement: Measurement, oracle: str) -> dict[str, Any]:
+def trial_row(
+    request: Request, measurement: Measurement, oracle: str, energy: EnergyModel | None = None
+) -> dict[str, Any]:
     """Columns of a trial that follow from what was asked and answered."""
     config_hash, workload_key, schedule = request.key
     return {
@@ -145,7 +147,9 @@ def trial_row(request: Request, measurement: Measurement, oracle: str) -> dict[s
         "cached": measurement.cached,
         "created": now(),
         "valid": measurement.valid,
-        "energy_pj": _energy(request.hw, measurement.counters) if measurement.valid else None,
+        "energy_pj": _energy(request.hw, measurement.counters, energy)
+        if measurement.valid
+        else None,
     }
 
 
@@ -154,9 +158,11 @@ def energy_of(hw: str, counters: str) -> float | None:
     return _energy(HwConfig(**json.loads(hw)), json.loads(counters))
 
 
-def _energy(hw: HwConfig, counters: Mapping[str, int]) -> float | None:
+def _energy(
+    hw: HwConfig, counters: Mapping[str, int], model: EnergyModel | None = None
+) -> float | None:
     try:
-        return energy_pj(hw, counters)
+        return (model or load_energy()).energy_pj(hw, counters)
     except KeyError:
         return None
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.names import choices
+from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.database import PATIENCE_SECONDS, Database
 from tilewright.tuner.store.records import (
@@ -271,14 +272,17 @@ class Store:
         measurement: Measurement,
         oracle: str,
         owner: str = "",
+        energy: EnergyModel | None = None,
     ) -> None:
         """Commit one trial, and with it end ``owner``'s claim on what it measured.
+
+        Its energy is the one by ``energy``, the study's model; None: the default.
 
         Raises:
             DuplicateTrialError: the study already holds it; nothing was written.
             StoreError: it cannot be written.
         """
-        row = trial_row(request, measurement, oracle)
+        row = trial_row(request, measurement, oracle, energy)
         row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": origin}
 
         def add(connection: sa.Connection) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
+from tilewright.tuner.measure.energy import DEFAULT_ENERGY, EnergyModel, load_energy
 from tilewright.tuner.store.records import StoredConfig, StoredTrial
 from tilewright.tuner.study.goals import Goal, load_goal
 from tilewright.tuner.study.objective import ObjectiveName
@@ -44,6 +44,15 @@ class Cost:
         return goal.value(float(self.cycles), self.energy / least_energy, self.area / base_area)
 
 
+def energy_model(result: StudyResult) -> EnergyModel:
+    """The energy model of a study.
+
+    Raises:
+        EnergyError: the plug-in that brings it is not there.
+    """
+    return load_energy(result.settings.get("energy", DEFAULT_ENERGY))
+
+
 def hw_of(trial: StoredTrial) -> HwConfig:
     """The configuration of a stored trial."""
     return HwConfig(**trial.hw)
@@ -55,10 +64,10 @@ def stored_share(config: StoredConfig, board: Mapping[str, Any]) -> float:
     return float(sum(shares) / len(shares))
 
 
-def cost_of(trial: StoredTrial, area: float) -> Cost:
-    """Cost of a valid trial on a configuration of that area."""
+def cost_of(trial: StoredTrial, area: float, model: EnergyModel | None = None) -> Cost:
+    """Cost of a valid trial on a configuration of that area, by the study's energy model."""
     measured = trial.measurement
-    energy = energy_pj(hw_of(trial), measured.counters)
+    energy = (model or load_energy()).energy_pj(hw_of(trial), measured.counters)
     return Cost(cycles=measured.cycles or 0, energy=energy, area=area)
 
 
@@ -67,18 +76,18 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
     objective = result.settings.get("objective", ObjectiveName.LATENCY)
     if objective == ObjectiveName.LATENCY:
         return result
-    goal = load_goal(objective)
+    goal, model = load_goal(objective), energy_model(result)
     board = result.settings["board"]
     areas = {config.config_hash: stored_share(config, board) for config in result.configs}
     counts = result.counts
     base_area = areas.get(f"{HwConfig(**result.settings['base']).config_hash:08x}", 1.0)
     least = {
-        task["name"]: least_energy_pj(Workload.from_mapping(task))
+        task["name"]: model.least_energy_pj(Workload.from_mapping(task))
         for task in result.settings["tasks"]
     }
 
     def value_of(trial: StoredTrial) -> float:
-        cost = cost_of(trial, areas[trial.config_hash])
+        cost = cost_of(trial, areas[trial.config_hash], model)
         return cost.value(goal, least_energy=least[trial.task], base_area=base_area)
 
     if not result.shared:
@@ -89,7 +98,7 @@ def chosen_by_objective(result: StudyResult) -> StudyResult:
         best = _best(mine, value_of)
         if len(best) == len(counts):
             area = areas[config.config_hash]
-            costs = {name: cost_of(trial, area) for name, trial in best.items()}
+            costs = {name: cost_of(trial, area, model) for name, trial in best.items()}
             network = Cost(
                 cycles=sum(cost.cycles * counts[name] for name, cost in costs.items()),
                 energy=sum(cost.energy * counts[name] for name, cost in costs.items()),

@@ -24,7 +24,7 @@ from tilewright.host.machine.area import Area
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.measure.energy import STATIC_CYCLE_PJ, energy_pj, least_energy_pj
+from tilewright.tuner.measure.energy import EnergyModel, load_energy
 from tilewright.tuner.measure.measurement import Measurement, hw_key
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.study.goals import load_goal
@@ -70,12 +70,22 @@ class Objective:
         board: whose resources count.
         base: the configuration of area 1.
         rules: area rules.
+        energy: its model; None: the default.
 
     Raises:
         GoalError: there is no such objective, or it cannot be used.
     """
 
-    def __init__(self, name: str, *, board: Board, base: HwConfig, rules: Rules) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        board: Board,
+        base: HwConfig,
+        rules: Rules,
+        energy: EnergyModel | None = None,
+    ) -> None:
+        self._energy: Final = energy or load_energy()
         self.name: Final = name
         self._goal: Final = load_goal(name)
         self._board: Final = board
@@ -96,25 +106,25 @@ class Objective:
         """What a search is told of a measurement; None when it is not valid."""
         if not answer.valid or answer.cycles is None:
             return None
-        energy = energy_pj(hw, answer.counters) / least_energy_pj(task)
+        energy = self._energy.energy_pj(hw, answer.counters) / self._energy.least_energy_pj(task)
         return self._goal.value(float(answer.cycles), energy, self._area(hw))
 
     def bound(self, hw: HwConfig, task: Workload, cycles: int) -> float:
         """No value of a task is below this, if its cycles are not below ``cycles``."""
-        least = 1 + STATIC_CYCLE_PJ * cycles / least_energy_pj(task)
+        least = 1 + self._energy.static_cycle_pj * cycles / self._energy.least_energy_pj(task)
         return self._goal.value(float(cycles), least, self._area(hw))
 
     def network(self, hw: HwConfig, parts: Sequence[TaskCost]) -> float:
         """Value of a network on one configuration."""
         cycles = sum(part.cycles * part.task.count for part in parts)
         energy = sum(part.energy * part.task.count for part in parts)
-        least = sum(least_energy_pj(part.task) * part.task.count for part in parts)
+        least = sum(self._energy.least_energy_pj(part.task) * part.task.count for part in parts)
         return self._goal.value(float(cycles), energy / least, self._area(hw))
 
     def network_bound(self, hw: HwConfig, tasks: Sequence[Workload], cycles: int) -> float:
         """No value of the network is below this, if its cycles are not below ``cycles``."""
-        least = sum(least_energy_pj(task) * task.count for task in tasks)
-        energy = 1 + STATIC_CYCLE_PJ * cycles / least
+        least = sum(self._energy.least_energy_pj(task) * task.count for task in tasks)
+        energy = 1 + self._energy.static_cycle_pj * cycles / least
         return self._goal.value(float(cycles), energy, self._area(hw))
 
     def _area(self, hw: HwConfig) -> float:

@@ -15,6 +15,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.settings import (
     DEFAULT_ALLOCATOR,
@@ -47,6 +48,7 @@ def prepare_settings(
     tuner: str = DEFAULT_TUNER,
     allocator: str = DEFAULT_ALLOCATOR,
     objective: str = ObjectiveName.LATENCY,
+    energy: str = DEFAULT_ENERGY,
     space: str = "full",
     budget: int | None = None,
     seed: int = 0,
@@ -70,6 +72,7 @@ def prepare_settings(
         tuner: name of the search algorithm.
         allocator: who decides which task gets the next measurements.
         objective: what is minimised: ``latency``, ``edp``, ``area`` or ``package.module:Class``.
+        energy: its model: ``counters`` or ``package.module:Class``.
         space: kind of schedule space.
         budget: measurements; None: `DEFAULT_BUDGET`.
         seed: of every random choice.
@@ -106,6 +109,7 @@ def prepare_settings(
         tuner=tuner,
         allocator=allocator,
         objective=objective,
+        energy=energy,
         space=space,
         budget=DEFAULT_BUDGET if budget is None else budget,
         seed=seed,

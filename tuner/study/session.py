@@ -18,6 +18,7 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.energy import load_energy
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, hw_key
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.store.claims import Claims
@@ -115,8 +116,13 @@ class Session:
     ) -> None:
         self.settings: Final = settings
         self.rules: Final = rules
+        self.energy: Final = load_energy(settings.energy)
         self.objective: Final = Objective(
-            settings.objective, board=settings.board, base=settings.base, rules=rules
+            settings.objective,
+            board=settings.board,
+            base=settings.base,
+            rules=rules,
+            energy=self.energy,
         )
         self._deadline: Final = deadline
         self._store: Final = store
@@ -271,6 +277,7 @@ class Session:
                 measurement=measurement,
                 oracle=self._oracle.identity,
                 owner=self._claims.owner,
+                energy=self.energy,
             )
         except DuplicateTrialError:
             number = self._store.sequence_of(

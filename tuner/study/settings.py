@@ -25,6 +25,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.sim.verilator.rtl_variant import variant_digest
 from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.measure.energy import DEFAULT_ENERGY, ENERGY_MODELS
 from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.study.goals import OBJECTIVES
@@ -88,6 +89,7 @@ class StudySettings:
             the black-box and grey-box tracks demand.
         without: parts of the tuner (`Tuner.ablations`) that are switched off.
         warm_start: trials of earlier studies to begin with; None: none.
+        energy: model of it, for the objective and the report.
         rtl: digest of the user's RTL that is built in place of Tilewright's; empty: ours.
 
     Raises:
@@ -114,6 +116,7 @@ class StudySettings:
     screen: str = "none"
     without: tuple[str, ...] = ()
     warm_start: WarmStart | None = None
+    energy: str = DEFAULT_ENERGY
     rtl: str = field(default_factory=variant_digest)
 
     def __post_init__(self) -> None:
@@ -130,6 +133,7 @@ class StudySettings:
         TUNERS.check(self.tuner)
         ALLOCATORS.check(self.allocator)
         OBJECTIVES.check(self.objective)
+        ENERGY_MODELS.check(self.energy)
         if self.space not in SPACE_KINDS:
             raise SettingsError(
                 "no such kind of schedule space",
@@ -188,6 +192,7 @@ class StudySettings:
             "screen": self.screen,
             "without": list(self.without),
             "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
+            **({"energy": self.energy} if self.energy != DEFAULT_ENERGY else {}),
             **({"rtl": self.rtl} if self.rtl else {}),
         }
 

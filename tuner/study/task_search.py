@@ -17,7 +17,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.allocate import Slot, make_allocator, spend
-from tilewright.tuner.measure.energy import energy_pj
+from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.schedule.spaces import JointPoint
 from tilewright.tuner.schedule.task_shape import shape_of
@@ -79,13 +79,18 @@ class TaskSearch:
         )
 
     def learn(
-        self, candidate: Candidate[Any], hw: HwConfig, answer: Measurement, value: float | None
+        self,
+        candidate: Candidate[Any],
+        hw: HwConfig,
+        answer: Measurement,
+        value: float | None,
+        model: EnergyModel,
     ) -> None:
-        """Take in one measurement and its value."""
+        """Take in one measurement, its value, and its energy by the study's model."""
         if value is not None and answer.cycles is not None:
             self.fewest_cycles = min(answer.cycles, self.fewest_cycles or answer.cycles)
             if self.best_value is None or value < self.best_value:
-                energy = energy_pj(hw, answer.counters)
+                energy = model.energy_pj(hw, answer.counters)
                 self.best_value, self.best_point = value, candidate.point
                 self.best = TaskCost(task=self.task, cycles=answer.cycles, energy=energy)
         self.tuner.tell([Result(index=candidate.index, value=value)])
@@ -171,7 +176,7 @@ class TaskSearches:
         values: dict[int, list[float | None]] = {arm: [] for arm in counts}
         for (arm, candidate), proposal, answer in zip(asked, proposals, answers, strict=True):
             value = session.objective.value(proposal.hw, proposal.task, answer)
-            self._order[arm].learn(candidate, proposal.hw, answer, value)
+            self._order[arm].learn(candidate, proposal.hw, answer, value, session.energy)
             values[arm].append(value)
         if self._transfer:
             for arm, candidate in asked:

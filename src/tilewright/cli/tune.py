@@ -91,6 +91,13 @@ def tune(
             "package.module:Class.",
         ),
     ] = "latency",
+    energy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|MODULE:CLASS",
+            help="Energy model of edp and the report: counters, or a class of your own.",
+        ),
+    ] = "counters",
     space: Annotated[
         SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
     ] = SpaceName.FULL,
@@ -197,6 +204,7 @@ def tune(
             tuner=tuner,
             allocator=allocator,
             objective=objective,
+            energy=energy,
             space=space.value,
             budget=budget,
             seed=seed,

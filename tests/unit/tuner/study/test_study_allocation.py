@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from collections.abc import Mapping
+
 import pytest
 from support.analytic_study import BUDGET, course, make, run
 from support.results import load_result
 
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
 from tilewright.testing.analytic import AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.measure.energy import EnergyModel
+from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module
@@ -57,6 +65,36 @@ def test_each_objective_chooses_the_least_of_its_own_values(tmp_path, objective)
         assert task.best is not None
         assert chosen.chosen is not None
         assert task.best.config_hash == chosen.chosen.config_hash
+
+
+class PerInstruction(EnergyModel):
+    """A user's: all energy goes into tile products."""
+
+    def energy_pj(self, hw: HwConfig, counters: Mapping[str, int]) -> float:
+        return 7.0 * counters["macs_tiles"]
+
+    def least_energy_pj(self, task: Workload) -> float:
+        return 1.0
+
+
+def test_an_energy_model_of_a_users_own_values_stores_and_reports(tmp_path, monkeypatch) -> None:
+    module = types.ModuleType("energy_of_mine")
+    module.PerInstruction = PerInstruction
+    monkeypatch.setitem(sys.modules, "energy_of_mine", module)
+    changes = {"objective": ObjectiveName.EDP, "configs": 1, "budget": 40}
+    result, _ = run(tmp_path, energy="energy_of_mine:PerInstruction", **changes)
+    assert result.settings["energy"] == "energy_of_mine:PerInstruction"
+    chosen = chosen_by_objective(result)
+    for task in chosen.tasks:
+        assert task.best is not None
+        mine = [t for t in result.trials if t.task == task.name and t.measurement.valid]
+        products = {
+            t.sequence: t.measurement.cycles * t.measurement.counters["macs_tiles"] for t in mine
+        }
+        assert products[task.best.sequence] == min(products.values())
+    point = pareto(result)[0]
+    tiles = sum(t.count * t.best.measurement.counters["macs_tiles"] for t in chosen.tasks if t.best)
+    assert point.energy == 7.0 * tiles
 
 
 # -- time limits ------------------------------------------------------------------------------
