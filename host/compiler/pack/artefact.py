@@ -290,15 +290,11 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
         hw=hw,
         host=_member(archive, "host.json", MAX_MEMBER_BYTES).decode(),
         regions=tuple(regions),
-        inputs=tuple(_argument(values) for values in manifest["inputs"]),
-        outputs=tuple(_argument(values) for values in manifest["outputs"]),
+        inputs=tuple(map(Argument.from_mapping, manifest["inputs"])),
+        outputs=tuple(map(Argument.from_mapping, manifest["outputs"])),
         placements=tuple(Placed(**values) for values in manifest["placements"]),
         conditions=manifest["conditions"],
     )
-
-
-def _argument(values: Mapping[str, Any]) -> Argument:
-    return Argument(**{**values, "shape": tuple(values["shape"])})
 
 
 def _tensor(values: Mapping[str, Any]) -> QTensor:

@@ -74,8 +74,8 @@ class HostProcess:
             answer, _ = self._receive()
             if "failed" in answer:
                 raise _error(answer)
-            self.inputs: Final = _arguments(answer["inputs"])
-            self.outputs: Final = _arguments(answer["outputs"])
+            self.inputs: Final = tuple(map(Argument.from_mapping, answer["inputs"]))
+            self.outputs: Final = tuple(map(Argument.from_mapping, answer["outputs"]))
         except BaseException:
             self.close()
             raise
@@ -174,13 +174,6 @@ def _environment() -> dict[str, str]:
     paths = os.pathsep.join(entry for entry in sys.path if entry)
     few = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
     return os.environ | few | {"PYTHONPATH": paths}
-
-
-def _arguments(described: Any) -> tuple[Argument, ...]:
-    return tuple(
-        Argument(name=str(d["name"]), shape=tuple(map(int, d["shape"])), dtype=str(d["dtype"]))
-        for d in described
-    )
 
 
 def _error(answer: Mapping[str, Any]) -> TilewrightError:

@@ -67,7 +67,10 @@ class HostModule:
             data = json.loads(text)
             if data["format"] != _FORMAT:
                 raise ValueError(f"format {data['format']!r}")
-            inputs, outputs = _arguments(data["inputs"]), _arguments(data["outputs"])
+            inputs, outputs = (
+                tuple(map(Argument.from_mapping, data["inputs"])),
+                tuple(map(Argument.from_mapping, data["outputs"])),
+            )
             module = from_values(data["module"], inputs, outputs)
         except WorkloadError:
             raise
@@ -78,13 +81,6 @@ class HostModule:
                 remedy="compile the network again",
             ) from error
         return cls(module=module, inputs=inputs, outputs=outputs)
-
-
-def _arguments(data: Any) -> tuple[Argument, ...]:
-    return tuple(
-        Argument(name=str(d["name"]), shape=tuple(map(int, d["shape"])), dtype=str(d["dtype"]))
-        for d in data
-    )
 
 
 @dataclass(kw_only=True, eq=False)
