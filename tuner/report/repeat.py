@@ -15,6 +15,7 @@ from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.study.results import StudyResult
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 
@@ -53,6 +54,7 @@ def repeat(result: StudyResult) -> Repeat:
         ("--tuner", "tuner", DEFAULT_TUNER),
         ("--allocator", "allocator", DEFAULT_ALLOCATOR),
         ("--objective", "objective", "latency"),
+        ("--energy", "energy", DEFAULT_ENERGY),
         ("--space", "space", "full"),
     ):
         if search.get(key, default) != default:
@@ -62,6 +64,9 @@ def repeat(result: StudyResult) -> Repeat:
     if start := search.get("warm_start"):
         words += ["--warm-start", str(start["source"])]
         remarks.append("--warm-start needs the store that the study began with, as it was then.")
+    if rtl := search.get("rtl"):
+        words += ["--rtl", "mine/tilewright.f"]
+        remarks.append(f"--rtl needs the manifest of the RTL of that day; its digest is {rtl}.")
     words += ["--budget", str(search["budget"]), "--seed", str(search["seed"])]
     fidelity = str(result.settings["fidelity"])
     if fidelity != "rtl":

@@ -16,6 +16,7 @@ from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.interface.search import tuner_name
+from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.report.files import report_path
 from tilewright.tuner.report.page import write_html
@@ -170,6 +171,7 @@ def tune(
     memory: str | Path | MemoryModel = "board",
     mode: str = Mode.SHARED,
     objective: str = ObjectiveName.LATENCY,
+    energy: str = DEFAULT_ENERGY,
     space: str = "full",
     allocator: str = DEFAULT_ALLOCATOR,
     without: Iterable[str] = (),
@@ -207,6 +209,7 @@ def tune(
         objective: ``latency`` (cycles), ``edp`` (cycles x energy), ``area`` (cycles x area), or
             ``package.module:Class``.
         space: ``full`` or ``vta``; see `schedule_space`.
+        energy: model of it, ``counters`` or ``package.module:Class``.
         allocator: who decides which layer gets the next measurements.
         without: parts of the tuner that are switched off, for an ablation.
         fidelity: what measures, or confirms what was screened: ``rtl``, ``dpi``, ``timing`` or
@@ -255,6 +258,7 @@ def tune(
         tuner=tuner_name(tuner),
         allocator=allocator,
         objective=objective,
+        energy=energy,
         space=space,
         budget=budget,
         seed=seed,

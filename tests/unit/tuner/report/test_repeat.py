@@ -63,6 +63,7 @@ def result_of(settings: StudySettings, fidelity: str = "rtl") -> StudyResult:
         ({"screen": "none"}, "twin"),
         ({"screen": "none"}, "dpi"),
         ({"mode": Mode.PER_LAYER, "space": "vta", "tuner": "random", "configs": 2}, "rtl"),
+        ({"energy": "tilewright.tuner.measure.energy:CounterEnergy"}, "rtl"),
         ({"objective": ObjectiveName.EDP, "without": ("prior", "descent")}, "rtl"),
     ],
 )
@@ -81,6 +82,12 @@ def test_the_command_makes_the_same_settings(monkeypatch, changes, fidelity) -> 
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
     assert (found["name"], found["fidelity"]) == ("s", fidelity)
+
+
+def test_a_study_on_a_users_rtl_tells_its_digest() -> None:
+    again = repeat(result_of(replace(PLAIN, rtl="0123456789ab")))
+    assert "--rtl mine/tilewright.f" in again.command
+    assert "0123456789ab" in again.remarks[0]
 
 
 def test_what_has_no_name_is_a_file_that_a_remark_tells_of() -> None:
