@@ -89,6 +89,7 @@ def test_holds_what_a_build_reads(names):
         "tilewright/rtl/tilewright.f", "tilewright/py.typed", "tilewright/sim/verilator/lint.vlt",
         "tilewright/sim/harness/compat/lz4/lz4.h", "tilewright/sim/harness/compat/zlib/zlib.h",
         "tilewright/constraints/configs/pynq-16x16.yaml", "tilewright/cli/tune.py",
+        "tilewright/tuner/report/drawing/page.css", "tilewright/tuner/report/drawing/page.js",
         "tilewright/constraints/boards/pynq-z2.yaml", "tilewright/constraints/memory/ideal.yaml",
     }  # fmt: skip
     assert needed - names == set()

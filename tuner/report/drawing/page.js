@@ -78,7 +78,9 @@
         svg.append(cursor);
       }
       cursor.setAttribute("d", `M${at} ${top}V${bottom}`);
-      show(`${number(Math.round(x * 100) / 100)} ${data.x}\n${lines.join("\n")}`,
+      const whole = data.series.some((series) => series.step); // steps count measurements
+      const shown = whole ? Math.floor(x) : Math.round(x * 100) / 100;
+      show(`${number(shown)} ${data.x}\n${lines.join("\n")}`,
         event.clientX, event.clientY);
     });
     svg.addEventListener("pointerleave", hide);

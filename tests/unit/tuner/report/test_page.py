@@ -22,6 +22,7 @@ from tilewright.tuner.study.results import StudyResult, load_result
 from tilewright.tuner.study.settings import Mode, StudySettings
 from tilewright.tuner.study.study import run_study
 
+TIP_SHOWN = "return getComputedStyle(document.querySelector('#tip')).visibility"
 NAMES = """
 return [...document.querySelector("table").tBodies[0].rows].map((row) => row.cells[0].textContent);
 """
@@ -117,6 +118,9 @@ def test_the_page_is_shown_well_and_its_tables_sort_by_keyboard(result, tmp_path
         assert browser.run(NAMES) == sorted(before, key=_natural)
         browser.run("document.querySelector('td .term').focus()")
         assert "threads" in browser.run("return document.querySelector('#tip').textContent")
+        assert browser.run(TIP_SHOWN) == "visible"
+        browser.press("\ue00c")  # Escape
+        assert browser.run(TIP_SHOWN) == "hidden"
         browser.run("document.querySelector('[data-toggle]').focus()")
         browser.press(" ")
         assert browser.run("return document.querySelectorAll('[data-series].off').length") > 0
