@@ -129,8 +129,8 @@ pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and
 mutate: $(DEV_READY) ## seed faults in copies of the RTL and report the share that the tests find
 	@$(TW) verify mutate $(ARGS)
 
-pins: $(DEV_READY) ## record the pinned cycle counts after timing was changed on purpose
-	@$(BIN)/python tests/mutation/pins.py --write
+pinned-cycles: $(DEV_READY) ## record the pinned cycle counts after timing was changed on purpose
+	@$(BIN)/python tests/mutation/pinned_cycles.py --write
 
 lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint of every configuration
 	@$(BIN)/ruff check .
@@ -172,4 +172,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pins lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pinned-cycles lint format generate pictures lock release clean

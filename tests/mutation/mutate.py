@@ -195,7 +195,7 @@ class Run:
                 raise TilewrightError(
                     f"the RTL without a fault must pass: {record['killed_by']}: {record['detail']}",
                     remedy="repair it, or record changed timing on purpose with "
-                    "`python tests/mutation/pins.py --write`",
+                    "`python tests/mutation/pinned_cycles.py --write`",
                 )
 
     def work_off(

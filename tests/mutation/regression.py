@@ -51,7 +51,7 @@ from tilewright.testing.device_contract import (
     tokens_that_nobody_takes,
 )
 
-PINS: Final = Path(__file__).resolve().parent / "timing_pins.json"
+PINNED: Final = Path(__file__).resolve().parent / "pinned_cycles.json"
 
 MEMORIES: Final = (IDEAL, ROUGH)
 
@@ -249,15 +249,15 @@ def data(model: Model) -> None:
 
 def timing(model: Model) -> None:
     """Every counter of the fixed programs has the recorded value, to the cycle."""
-    pins = json.loads(PINS.read_text(encoding="utf-8"))
-    for key, counters in measure_pins(model):
-        pinned = pins[key]
+    known = json.loads(PINNED.read_text(encoding="utf-8"))
+    for key, counters in measure_pinned(model):
+        pinned = known[key]
         names = [name for name in counters if counters[name] != pinned.get(name)]
         shown = ", ".join(f"{n} {counters[n]} instead of {pinned.get(n)}" for n in names[:4])
         assert not names, f"{key}: {shown}"
 
 
-def measure_pins(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
+def measure_pinned(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
     """(label, counters) of every pinned run."""
     for memory in MEMORIES:
         device = model.device(memory)
@@ -274,9 +274,9 @@ def patience(model: Model) -> None:
 
     It is the longest silence of the run. An event that no longer counts as progress prolongs it.
     """
-    pins = json.loads(PINS.read_text(encoding="utf-8"))
+    pinned = json.loads(PINNED.read_text(encoding="utf-8"))
     for key, measured in measure_patience(model):
-        assert measured == pins[key], f"{key}: {measured} instead of {pins[key]}"
+        assert measured == pinned[key], f"{key}: {measured} instead of {pinned[key]}"
 
 
 def measure_patience(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
