@@ -8,6 +8,7 @@ finds each such call in the syntax trees of the package, so that no message can 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/cli")
+FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/interface", "src/tilewright/cli")
 ROOT_ERROR: Final = "TilewrightError"
 SHORTEST_REMEDY: Final = 3
 
@@ -66,7 +67,7 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 
 
 def error_kinds() -> dict[str, Kind]:
-    """Every subclass of the root, and the root."""
+    """Every subclass of the root that others may catch, and the root."""
     classes = {
         node.name: Kind(
             next((ast.unparse(base) for base in node.bases), ""),
@@ -81,7 +82,7 @@ def error_kinds() -> dict[str, Kind]:
     def is_error(name: str) -> bool:
         return name == ROOT_ERROR or (name in classes and is_error(classes[name].base))
 
-    return {name: kind for name, kind in classes.items() if is_error(name)}
+    return {name: kind for name, kind in classes.items() if is_error(name) and name[0] != "_"}
 
 
 def messages() -> list[Message]:
@@ -92,7 +93,7 @@ def messages() -> list[Message]:
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
                 continue
-            if node.func.id in kinds and (rule := _words(node.args[0])).strip(". "):
+            if node.func.id in kinds and re.search(r"\w{4}", rule := _words(node.args[0])):
                 remedy = next((_words(k.value) for k in node.keywords if k.arg == "remedy"), "")
                 found.add(Message(node.func.id, rule, remedy, place))
     return sorted(found)

@@ -82,6 +82,7 @@ def test_every_class_of_errors_and_its_messages_are_in_the_reference(site):
     kinds = errors_page.error_kinds()
     assert {"TilewrightError", "ConfigError", "DeviceStatusError", "UsageError"} <= set(kinds)
     assert all(f"<code>{name}</code>" in text for name in kinds)
+    assert len(errors_page.messages()) > 400
     assert "a trace needs a device with time" in text
     assert "leave out --device reference" in text
 
