@@ -13,11 +13,15 @@ command that does not use it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
+import math
+import numbers
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -168,6 +172,28 @@ class Registry(Mapping[str, Entry], Generic[T]):
         kind: type[T] = getattr(importlib.import_module(entry.module), entry.kind)
         return kind
 
+    @contextlib.contextmanager
+    def running(self, part: type[Any]) -> Iterator[None]:
+        """Code of a part runs: what fails in a user's own is told in one line, with its place.
+
+        What fails in ours is our defect and passes as it is.
+
+        Raises:
+            TilewrightError: the part's own, or of the registry's class for any other exception.
+        """
+        try:
+            yield
+        except TilewrightError:
+            raise
+        except (Exception, SystemExit) as error:
+            if is_ours(part):
+                raise
+            raise self._error(
+                f"failed with {_in_one_line(error)}{_place(error, part)}",
+                field=f"{self.noun} {part.__module__}:{part.__qualname__}",
+                remedy="mend the class",
+            ) from error
+
     def summary(self, name: str) -> str:
         """What a part does, in one line: of its entry, or the first line of its docstring.
 
@@ -208,29 +234,65 @@ class Registry(Mapping[str, Entry], Generic[T]):
         if entry.source == COMMAND_LINE and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))  # last: no file here hides an installed module
 
-        def broken(why: str) -> TilewrightError:
+        def broken(why: str, remedy: str) -> TilewrightError:
             """Which distribution, which module, what is wrong."""
             return self._error(
                 f"{why} (plug-in of {entry.source}, {entry.module}:{entry.kind})",
                 field=f"{self.noun} {name}",
-                remedy="check the name"
+                remedy=remedy
                 if entry.source == COMMAND_LINE
                 else f"mend or uninstall {entry.source.partition(' ')[0]}",
             )
 
         try:
             module = importlib.import_module(entry.module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise broken(
-                f"its module cannot be imported: {type(error).__name__}: {error}"
+                f"its module cannot be imported: {_in_one_line(error)}", "check the name"
             ) from error
         kind = getattr(module, entry.kind, None)
         wanted = f"{self._base.__module__}.{self._base.__name__}"
         if kind is None:
-            raise broken("its module has no such class")
+            file = getattr(module, "__file__", None)
+            known = [
+                each.__name__
+                for each in vars(module).values()
+                if isinstance(each, type) and issubclass(each, self._base) and not is_ours(each)
+            ]
+            raise broken(
+                f"its module{f' ({file})' if file else ''} has no such class",
+                choices(entry.kind, known) if known else "check the name",
+            )
         if not isinstance(kind, type) or not issubclass(kind, self._base):
-            raise broken(f"must be a subclass of {wanted}")
+            raise broken(f"must be a subclass of {wanted}", "derive it, or check the name")
         if inspect.isabstract(kind):
             missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
-            raise broken(f"must define what {wanted} leaves open: {missing}")
+            raise broken(f"must define what {wanted} leaves open: {missing}", "define it")
         return kind
+
+
+def is_ours(part: type[Any]) -> bool:
+    """Whether a class is Tilewright's own."""
+    return part.__module__.partition(".")[0] == "tilewright"
+
+
+def is_positive(value: object) -> bool:
+    """Whether a user's code gave a number that is finite and above 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(value) and float(value) > 0
+    except OverflowError:  # an integer beyond any float
+        return False
+
+
+def _in_one_line(error: BaseException) -> str:
+    """Kind and text of an exception."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+
+
+def _place(error: BaseException, part: type[Any]) -> str:
+    """Where in the part's file an exception arose; empty: elsewhere."""
+    file = getattr(sys.modules.get(part.__module__), "__file__", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else ""

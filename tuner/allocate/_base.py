@@ -188,6 +188,13 @@ class Allocator(ABC):
             return None
         blank = [k for k in available if self.tracks[k].best is None]
         chosen = min(blank, key=self._slots) if blank else self._choose(available)
+        if chosen not in available:
+            raise TunerError(
+                "must choose one of the available arms",
+                field=f"allocator {type(self).__name__}",
+                value=chosen,
+                remedy=f"return one of {available}",
+            )
         self._awaited = chosen
         return chosen
 

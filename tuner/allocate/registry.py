@@ -97,4 +97,6 @@ def make_allocator(
         TunerError: there is none of that name, a package that it needs is not installed, or a
             plug-in is broken.
     """
-    return ALLOCATORS.load(name)(arms, seed=seed, slot=slot, **options)
+    kind = ALLOCATORS.load(name)
+    with ALLOCATORS.running(kind):
+        return kind(arms, seed=seed, slot=slot, **options)

@@ -10,6 +10,7 @@ allow it to beat the incumbent network. Slots are counted in trials there, at a 
 from __future__ import annotations
 
 from tilewright.tuner.allocate._base import Allocator
+from tilewright.tuner.allocate.registry import ALLOCATORS
 from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.search import TunerError
 
@@ -32,7 +33,8 @@ def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
     """
     left = trials
     while left > 0:
-        arm = allocator.choose()
+        with ALLOCATORS.running(type(allocator)):
+            arm = allocator.choose()
         if arm is None:
             break
         given = max(1, min(int(allocator.slot), left))
@@ -43,7 +45,8 @@ def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
                 field=allocator.arms[arm].name,
                 value=len(slot.prices),
             )
-        allocator.tell(arm, slot)
+        with ALLOCATORS.running(type(allocator)):
+            allocator.tell(arm, slot)
         left -= len(slot.prices)
     return trials - left
 

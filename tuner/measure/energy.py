@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.plugins import Entry, Registry
+from tilewright.host.common.plugins import Entry, Registry, is_ours, is_positive
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 
@@ -138,10 +138,55 @@ ENERGY_MODELS: Final[Registry[EnergyModel]] = Registry(
 """Every energy model by its name on the command line."""
 
 
+class _ForeignEnergy(EnergyModel):
+    """A user's own model: each figure is checked, and what fails in it is told as its error."""
+
+    def __init__(self, model: EnergyModel, name: str) -> None:
+        self._model: Final = model
+        self._name: Final = name
+        static = model.static_cycle_pj
+        if static != 0:
+            self._checked("static_cycle_pj", static)
+        self.static_cycle_pj = static  # type: ignore[misc]  # of this model
+
+    def energy_pj(self, hw: HwConfig, counters: Mapping[str, int]) -> float:
+        """See `EnergyModel.energy_pj`.
+
+        Raises:
+            EnergyError: it fails, or gives no positive and finite number.
+        """
+        with ENERGY_MODELS.running(type(self._model)):
+            found = self._model.energy_pj(hw, counters)
+        return self._checked("energy_pj", found)
+
+    def least_energy_pj(self, task: Workload) -> float:
+        """See `EnergyModel.least_energy_pj`.
+
+        Raises:
+            EnergyError: it fails, or gives no positive and finite number.
+        """
+        with ENERGY_MODELS.running(type(self._model)):
+            found = self._model.least_energy_pj(task)
+        return self._checked("least_energy_pj", found)
+
+    def _checked(self, what: str, value: float) -> float:
+        if not is_positive(value):
+            raise EnergyError(
+                f"{what} must be a positive and finite number",
+                field=f"energy model {self._name}",
+                value=value,
+                remedy="give picojoules",
+            )
+        return float(value)
+
+
 def load_energy(name: str = DEFAULT_ENERGY) -> EnergyModel:
     """The energy model of a name.
 
     Raises:
         EnergyError: there is none of that name, or a plug-in is broken.
     """
-    return ENERGY_MODELS.load(name)()
+    kind = ENERGY_MODELS.load(name)
+    with ENERGY_MODELS.running(kind):
+        model = kind()
+    return model if is_ours(kind) else _ForeignEnergy(model, name)

@@ -140,8 +140,17 @@ class Space(ABC, Generic[P]):
         """Why an index is not valid, or an empty text. Verdicts are remembered."""
         known = self._verdicts.get(index)
         if known is None:
-            known = self._verdicts[index] = self._refusal(index)
+            known = self._verdicts[index] = self._outside(index) or self._refusal(index)
         return known
+
+    def _outside(self, index: Index) -> str:
+        """Why an index names no point at all; a negative position is none, too."""
+        if len(index) != len(self.knobs):
+            return f"must have {len(self.knobs)} positions, not {len(index)}"
+        for knob, position in zip(self.knobs, index, strict=True):
+            if not 0 <= position < len(knob):
+                return f"{knob.name}: must be a position from 0 to {len(knob) - 1}, not {position}"
+        return ""
 
     def valid(self, index: Index) -> bool:
         """Whether the index stands for a point that may be measured."""

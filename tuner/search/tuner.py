@@ -7,6 +7,7 @@ which they were proposed.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -254,6 +255,15 @@ class Tuner(ABC, Generic[P]):
             proposal = self._propose()
             if proposal is None:
                 break
-            if self.is_new(proposal):
-                return proposal
+            try:
+                index = tuple(operator.index(position) for position in proposal)
+            except TypeError as error:
+                raise TunerError(
+                    "must propose one integer per knob",
+                    field=f"tuner {type(self).__name__}",
+                    value=proposal,
+                    remedy="return a tuple of positions, or None",
+                ) from error
+            if self.is_new(index):
+                return index
         return self.sample_new()

@@ -8,12 +8,11 @@ One of a user's own is a `Goal` named by an entry point of the group
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.plugins import Entry, Registry
+from tilewright.host.common.plugins import Entry, Registry, is_ours, is_positive
 
 _SAMPLE: Final = (1.0, 1.5, 40.0)
 """Values at which a goal is checked, of each of its arguments."""
@@ -94,23 +93,48 @@ OBJECTIVES: Final[Registry[Goal]] = Registry(
 """Every objective by its name on the command line."""
 
 
+class _ForeignGoal(Goal):
+    """A user's own goal: each value is checked, and what fails in it is told as its error."""
+
+    def __init__(self, goal: Goal, name: str) -> None:
+        self._goal: Final = goal
+        self._name: Final = name
+        self.unit = goal.unit  # type: ignore[misc]  # of this goal
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        """See `Goal.value`.
+
+        Raises:
+            GoalError: it fails, or the value is no positive and finite number.
+        """
+        with OBJECTIVES.running(type(self._goal)):
+            found = self._goal.value(cycles, energy, area)
+        if not is_positive(found):
+            at = (cycles, energy, area)
+            raise GoalError(
+                f"must be positive and finite, at cycles, energy, area {at} too",
+                field=f"objective {self._name}",
+                value=found,
+                remedy="return such a number",
+            )
+        return float(found)
+
+
 def load_goal(name: str) -> Goal:
     """The goal of a name, checked at a few points.
 
     Raises:
         GoalError: there is none, a plug-in is broken, or its values cannot be minimised.
     """
-    goal = OBJECTIVES.load(name)()
+    kind = OBJECTIVES.load(name)
+    with OBJECTIVES.running(kind):
+        goal = kind()
+    if not is_ours(kind):
+        goal = _ForeignGoal(goal, name)
     points = list(itertools.product(_SAMPLE, repeat=3))
     values = {point: goal.value(*point) for point in points}
     for low, high in itertools.product(points, repeat=2):
         smaller = all(a <= b for a, b in zip(low, high, strict=True))
-        if not (math.isfinite(values[low]) and values[low] > 0):
-            raise GoalError(
-                f"must be positive and finite, at cycles, energy, area {low} too",
-                field=f"objective {name}",
-                value=values[low],
-            )
         if smaller and values[low] > values[high]:
             raise GoalError(
                 f"must not fall when cycles, energy or area grow (from {low} to {high})",

@@ -21,7 +21,7 @@ from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.schedule.spaces import JointPoint
 from tilewright.tuner.schedule.task_shape import shape_of
-from tilewright.tuner.search import Candidate, Result, Tuner
+from tilewright.tuner.search import TUNERS, Candidate, Result, Tuner, TunerError
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.objective import TaskCost
 from tilewright.tuner.study.session import Proposal, Session
@@ -64,7 +64,18 @@ class TaskSearch:
     def ask(self, count: int) -> list[Candidate[Any]]:
         """Points to measure next; none when the search is exhausted."""
         self.started = True
-        return self.tuner.ask(count)
+        kind = type(self.tuner)
+        with TUNERS.running(kind):
+            found = list(self.tuner.ask(count))
+            repeated = len({candidate.index for candidate in found}) < len(found)
+            if repeated or not (found or self.tuner.exhausted):
+                raise TunerError(
+                    "ask must propose a new candidate each, and none only when it is exhausted",
+                    field=f"tuner {kind.__name__}",
+                    value=[candidate.index for candidate in found],
+                    remedy="define _propose and leave ask to the base class",
+                )
+        return found
 
     def proposal(self, candidate: Candidate[Any], tuner: str) -> Proposal:
         """A candidate as a trial."""
@@ -93,7 +104,8 @@ class TaskSearch:
                 energy = model.energy_pj(hw, answer.counters)
                 self.best_value, self.best_point = value, candidate.point
                 self.best = TaskCost(task=self.task, cycles=answer.cycles, energy=energy)
-        self.tuner.tell([Result(index=candidate.index, value=value)])
+        with TUNERS.running(type(self.tuner)):
+            self.tuner.tell([Result(index=candidate.index, value=value)])
 
     def suggest(self, point: Schedule | JointPoint) -> None:
         """Try a point that is good for another task next."""

@@ -26,7 +26,8 @@ class TunerFactory:
         self._without: Final = settings.without
         self._offered: Final[dict[str, Any]] = {}
         if Offer.POOL in self._kind.takes:
-            self._offered[Offer.POOL] = self._kind.new_pool()
+            with TUNERS.running(self._kind):
+                self._offered[Offer.POOL] = self._kind.new_pool()
         if Offer.EXPERIENCE in self._kind.takes:
             warm = settings.warm_start
             self._offered[Offer.EXPERIENCE] = (
@@ -47,4 +48,5 @@ class TunerFactory:
             options[Offer.PRIOR] = prior
         for part in self._without:
             options |= self._kind.ablations[part]
-        return self._kind(space, seed=(self._seed, *seed), initial=initial, **options)
+        with TUNERS.running(self._kind):
+            return self._kind(space, seed=(self._seed, *seed), initial=initial, **options)

@@ -95,6 +95,13 @@ def sim(
     lowered = lower(config, workload, chosen)
     tensors = random_tensors(workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
+    if rtl is not None and device is DeviceKind.REFERENCE:
+        raise UsageError(
+            "the reference runs no RTL",
+            field="--rtl",
+            value=rtl,
+            remedy="leave --rtl out, or choose another --device",
+        )
     image = lowered.image(tensors)
     quiet = json is not None
     if waves is not None:

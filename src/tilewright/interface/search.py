@@ -99,7 +99,8 @@ def make_tuner(
     kind = TUNERS.load(tuner) if isinstance(tuner, str) else tuner
     if Offer.PRIOR in kind.takes:
         options[Offer.PRIOR] = prior
-    return kind(space, seed=seed, **options)
+    with TUNERS.running(kind):
+        return kind(space, seed=seed, **options)
 
 
 def tuner_name(tuner: str | type[Tuner[Any]]) -> str:

@@ -31,6 +31,43 @@ class Sampler(tw.Tuner):
         type(self).made["learned"] += 1
 
 
+class Boasting(Sampler):
+    def _propose(self):
+        return "fast"
+
+
+class Backwards(Sampler):
+    """Proposes positions from the end, as Python lists have them, and as a list."""
+
+    def _propose(self):
+        return [-1 for _ in self.space.knobs]
+
+
+class Failing(Sampler):
+    def _propose(self):
+        raise KeyError("x")
+
+
+class Deaf(Sampler):
+    def _learn(self, result):
+        raise ZeroDivisionError("tell")
+
+
+class Bare(Sampler):
+    def __init__(self, space):
+        super().__init__(space, seed=0)
+
+
+class Silent(Sampler):
+    def ask(self, n):
+        return []
+
+
+class Parrot(Sampler):
+    def ask(self, n):
+        return super().ask(1) * 2
+
+
 def tuned(folder, **changes):
     return tw.tune(
         LAYER, **{"hw": "tiny-4x4", "budget": 6, "fidelity": "twin", "runs": folder, **changes}
@@ -144,6 +181,29 @@ def test_a_study_per_layer_has_no_single_configuration(tmp_path):
     assert study.layers[0].hw.name
     with pytest.raises(tw.TilewrightError, match="no single configuration"):
         _ = study.hw
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (Boasting, "one integer per knob, not 'fast'"), (Failing, "failed with KeyError: 'x'"),
+        (Deaf, "failed with ZeroDivisionError: tell"), (Bare, "failed with TypeError"),
+        (Silent, "must propose a new candidate each"), (Parrot, "must propose a new candidate"),
+    ],
+)  # fmt: skip
+def test_a_tuner_of_ones_own_that_breaks_is_told_in_one_line(tmp_path, kind, wrong):
+    with pytest.raises(tw.TilewrightError, match=wrong) as caught:
+        tuned(tmp_path, tuner=kind)
+    assert kind.__name__ in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_position_outside_its_knob_names_no_point():
+    space = tw.schedule_space(LAYER, "tiny-4x4")
+    for index in ((-1,) * len(space.knobs), (999,) * len(space.knobs), (0,), ()):
+        assert not space.valid(index)
+    candidates = tw.make_tuner(Backwards, space).ask(4)
+    assert all(min(candidate.index) >= 0 for candidate in candidates)
 
 
 def test_a_tuner_that_cannot_be_found_again_is_refused(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.plugins import Entry, Registry
+from tilewright.host.common.plugins import Entry, Registry, is_positive
 
 GROUP = "tilewright.test_parts"
 
@@ -118,6 +118,54 @@ def test_a_broken_plug_in_is_told_with_distribution_module_and_reason(parts, val
         assert f"(plug-in of {source}, {value})" in text
     with pytest.raises(PartError, match="mend or uninstall my-parts"):
         registry.load("mine")
+
+
+def test_a_missing_class_is_told_with_the_file_and_the_nearest_class(parts, tmp_path) -> None:
+    registry, _ = parts
+    with pytest.raises(PartError, match="did you mean Mine") as caught:
+        registry.load("parts_good:Min")
+    assert str(tmp_path / "parts_good.py") in str(caught.value)
+
+
+def test_a_module_that_ends_the_process_is_a_broken_plug_in(parts, tmp_path) -> None:
+    registry, _ = parts
+    (tmp_path / "parts_exit.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    with pytest.raises(PartError, match="cannot be imported: SystemExit: 0"):
+        registry.load("parts_exit:Mine")
+
+
+@pytest.mark.parametrize("fault", [ValueError("first\nsecond"), SystemExit(0), KeyError("x")])
+def test_what_fails_in_a_users_code_is_one_line_with_its_place(parts, tmp_path, fault) -> None:
+    registry, _ = parts
+    kind = registry.load("parts_good:Mine")
+    wrong = f"failed with {type(fault).__name__}: "
+    with pytest.raises(PartError, match=wrong) as caught, registry.running(kind):
+        raise fault
+    assert caught.value.field == "part parts_good:Mine"
+    assert "\n" not in str(caught.value)
+    (tmp_path / "parts_fault.py").write_text(
+        "from parts_base import Part\nclass Faulty(Part):\n    def work(self):\n        1 / 0\n",
+        encoding="utf-8",
+    )
+    faulty = registry.load("parts_fault:Faulty")
+    with pytest.raises(PartError, match=r"parts_fault\.py, line 4"), registry.running(faulty):
+        faulty().work()
+
+
+def test_what_fails_in_our_code_and_our_own_errors_pass_as_they_are(parts) -> None:
+    registry, _ = parts
+    with pytest.raises(ZeroDivisionError), registry.running(Registry):
+        raise ZeroDivisionError
+    own = registry.load("parts_good:Mine")
+    with pytest.raises(TilewrightError, match="mine"), registry.running(own):
+        raise TilewrightError("mine")
+
+
+@pytest.mark.parametrize("value", [None, "1", True, 0, -1.0, float("nan"), 10**400, [1]])
+def test_only_a_finite_number_above_0_is_positive(value) -> None:
+    assert not is_positive(value)
+    assert is_positive(3)
+    assert is_positive(0.5)
 
 
 @pytest.mark.parametrize("name", ["a b:C", ":C", "m:", "m:C:D", "m.:C", "../m:C"])

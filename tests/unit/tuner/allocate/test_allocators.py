@@ -9,6 +9,7 @@ import pytest
 from tilewright.testing.allocator_contract import arms_of, curves, drive, make, read
 from tilewright.testing.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
 from tilewright.tuner.allocate import (
+    Allocator,
     Arm,
     Course,
     SearchPull,
@@ -291,6 +292,21 @@ def test_options_out_of_range_are_refused(name, options):
 def test_a_slot_that_makes_no_sense_is_refused(slot):
     with pytest.raises(TunerError):
         Slot(**slot)
+
+
+class Astray(Allocator):
+    chosen: object = None
+
+    def _choose(self, available):
+        return self.chosen
+
+
+@pytest.mark.parametrize("chosen", [None, 99, -1, "0"])
+def test_an_arm_that_is_not_available_is_never_chosen(chosen):
+    allocator = Astray(analytic_arms(), seed=0, slot=1)
+    allocator.chosen = chosen
+    with pytest.raises(TunerError, match="must choose one of the available arms"):
+        spend(allocator, analytic_pull("random"), 50)
 
 
 def test_an_arm_with_a_cost_that_is_not_positive_is_refused():

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,3 +56,39 @@ def test_no_run_takes_less_than_the_least_energy(
     hw, memory = load_hwconfig("pynq-16x16"), load_memory("ideal")
     run = Twin(hw, memory).counters(lower(hw, task, default_schedule(hw, task)).program)
     assert energy.energy_pj(hw, run.values) >= energy.least_energy_pj(task) > 0
+
+
+class Own(energy.EnergyModel):
+    """A user's model that does what a test says."""
+
+    static_cycle_pj = 0.0
+    gives: Any = 5.0
+
+    def energy_pj(self, hw, counters):
+        if self.gives is KeyError:
+            raise KeyError("nope")
+        return self.gives
+
+    def least_energy_pj(self, task):
+        return self.gives
+
+
+@pytest.mark.parametrize(
+    ("gives", "wrong"),
+    [
+        (None, "must be a positive and finite number"), ("a", "must be a positive and finite"),
+        (0.0, "not 0.0"), (float("nan"), "not nan"), (KeyError, "failed with KeyError: 'nope'"),
+    ],
+)  # fmt: skip
+def test_a_users_energy_model_that_gives_no_number_is_an_error(monkeypatch, gives, wrong) -> None:
+    module = types.ModuleType("energy_of_mine")
+    monkeypatch.setattr(module, "Own", Own, raising=False)
+    monkeypatch.setitem(sys.modules, "energy_of_mine", module)
+    model = energy.load_energy("energy_of_mine:Own")
+    assert model.energy_pj(HwConfig(), counters()) == 5.0
+    monkeypatch.setattr(Own, "gives", gives)
+    with pytest.raises(energy.EnergyError, match=wrong):
+        model.energy_pj(HwConfig(), counters())
+    monkeypatch.setattr(Own, "static_cycle_pj", "a")
+    with pytest.raises(energy.EnergyError, match="static_cycle_pj"):
+        energy.load_energy("energy_of_mine:Own")

@@ -109,10 +109,35 @@ class Negative(Goal):
         return cycles - 2
 
 
+class Wordy(Goal):
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return "few"  # type: ignore[return-value]  # the fault
+
+
+class Failing(Goal):
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        raise KeyError("x")
+
+
+class Needy(Goal):
+    def __init__(self, more: int) -> None:
+        self.more = more
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return cycles
+
+
+class Late(Goal):
+    """Fails where `load_goal` does not look."""
+
+    def value(self, cycles: float, energy: float, area: float) -> float:
+        return cycles if cycles < 1000 else float("inf")
+
+
 @pytest.fixture
 def mine(monkeypatch) -> None:
     module = types.ModuleType("goals_of_mine")
-    for kind in (Cubic, Falling, Negative):
+    for kind in (Cubic, Falling, Negative, Wordy, Failing, Needy, Late):
         setattr(module, kind.__name__, kind)
     monkeypatch.setitem(sys.modules, "goals_of_mine", module)
 
@@ -138,11 +163,20 @@ def test_an_objective_of_a_users_own_values_trials_networks_and_bounds(mine) -> 
         ("Falling", "must not fall when cycles, energy or area grow"),
         ("Negative", "must be positive and finite"),
         ("Gone", "no such class"),
+        ("Wordy", "must be positive and finite"),
+        ("Failing", "failed with KeyError: 'x'"),
+        ("Needy", "failed with TypeError"),
     ],
 )
 def test_an_objective_that_cannot_be_minimised_is_refused(mine, name, wrong) -> None:
     with pytest.raises(GoalError, match=wrong):
         Objective(f"goals_of_mine:{name}", board=BOARD, base=BASE, rules=RULES)
+
+
+def test_each_value_of_a_users_objective_is_checked(mine) -> None:
+    own = Objective("goals_of_mine:Late", board=BOARD, base=BASE, rules=RULES)
+    with pytest.raises(GoalError, match="must be positive and finite"):
+        own.value(SMALL, TASKS[0], answer(9000))
 
 
 def test_an_unknown_objective_suggests_the_nearest() -> None:
