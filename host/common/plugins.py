@@ -121,6 +121,8 @@ class Registry(Mapping[str, Entry], Generic[T]):
         Raises:
             TilewrightError: there is none of that name, or two distributions bring one.
         """
+        if not isinstance(name, str):
+            raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
         if name in self._builtin:
             return self._builtin[name]
         if ":" in name:
@@ -251,7 +253,6 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 f"its module cannot be imported: {_in_one_line(error)}", "check the name"
             ) from error
         kind = getattr(module, entry.kind, None)
-        wanted = f"{self._base.__module__}.{self._base.__name__}"
         if kind is None:
             file = getattr(module, "__file__", None)
             known = [
@@ -263,12 +264,32 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 f"its module{f' ({file})' if file else ''} has no such class",
                 choices(entry.kind, known) if known else "check the name",
             )
+        if wrong := self._unusable(kind):
+            raise broken(wrong, "mend the class, or check the name")
+        found: type[T] = kind
+        return found
+
+    def accept(self, kind: type[T]) -> type[T]:
+        """A class that a user hands over itself.
+
+        Raises:
+            TilewrightError: it is no class of this kind, or an abstract one.
+        """
+        if wrong := self._unusable(kind):
+            raise self._error(
+                wrong, field=self.noun, value=kind, remedy="give a name or such a class"
+            )
+        return kind
+
+    def _unusable(self, kind: object) -> str:
+        """Why something is no class of this kind; empty: it is one."""
+        wanted = f"{self._base.__module__}.{self._base.__name__}"
         if not isinstance(kind, type) or not issubclass(kind, self._base):
-            raise broken(f"must be a subclass of {wanted}", "derive it, or check the name")
+            return f"must be a subclass of {wanted}"
         if inspect.isabstract(kind):
             missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
-            raise broken(f"must define what {wanted} leaves open: {missing}", "define it")
-        return kind
+            return f"must define what {wanted} leaves open: {missing}"
+        return ""
 
 
 def is_ours(part: type[Any]) -> bool:

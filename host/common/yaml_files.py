@@ -102,6 +102,13 @@ def named_file(
     Raises:
         ConfigError: there is none.
     """
+    if not isinstance(name_or_path, str | Path):
+        raise ConfigError(
+            f"must be the name of a {what} or the path of a YAML file",
+            field=field,
+            value=name_or_path,
+            remedy=choices("", names),
+        )
     path = Path(name_or_path)
     if path.suffix in SUFFIXES and not path.is_dir():
         return path

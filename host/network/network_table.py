@@ -86,6 +86,13 @@ class NetworkTable:
         Raises:
             WorkloadError: a name is empty or unknown.
         """
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise WorkloadError(
+                "must be a list of names of layers",
+                field="layers",
+                value=names,
+                remedy=f"layers: {', '.join(workload.name for workload in self.workloads)}",
+            )
         wanted = [name.strip() for name in names]
         if not all(wanted):
             raise WorkloadError(

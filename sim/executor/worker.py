@@ -243,7 +243,8 @@ class WorkerPool:
                     f"worker processes must start (the last one {cause})",
                     field="workers",
                     remedy="run the job in the main process to see the error; a script that "
-                    "starts workers needs 'if __name__ == \"__main__\":'",
+                    "starts workers needs 'if __name__ == \"__main__\":' and a file of its own "
+                    "(standard input is none)",
                 )
         if job is None:
             return None

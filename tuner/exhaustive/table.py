@@ -19,6 +19,7 @@ import gzip
 import io
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from tilewright import __version__
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.exhaustive.exhaust import Landscape
-from tilewright.tuner.search.space import Knob
+from tilewright.tuner.search.space import Knob, SpaceError
 
 FORMAT: Final = "tilewright-table"
 VERSION: Final = 1
@@ -58,7 +59,13 @@ class Table:
 
     @property
     def optimum(self) -> int:
-        """The fewest cycles of any point: proven, because every point was measured."""
+        """The fewest cycles of any point: proven, because every point was measured.
+
+        Raises:
+            StoreError: no point is legal.
+        """
+        if not len(self.cycles):
+            raise StoreError("a table without a legal point has no optimum", field="legal", value=0)
         return int(self.cycles.min())
 
     def lookup(self, positions: Sequence[int]) -> int | None:
@@ -161,7 +168,7 @@ def read_table(path: Path) -> Table:
             first = text.readline()
             about = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else {}
             rows = list(csv.reader(text))
-    except (OSError, EOFError, ValueError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise StoreError(f"the table cannot be read ({error})", field=str(path)) from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise StoreError(
@@ -171,15 +178,24 @@ def read_table(path: Path) -> Table:
         raise StoreError(
             f"must be a table of version {VERSION}", field=str(path), value=about.get("version")
         )
-    knobs = tuple(
-        Knob(name=k["name"], values=tuple(k["values"]), ordered=k["ordered"])
-        for k in about["knobs"]
-    )
+    try:
+        knobs = tuple(
+            Knob(name=k["name"], values=tuple(k["values"]), ordered=bool(k["ordered"]))
+            for k in about["knobs"]
+        )
+        legal, points = int(about["legal"]), int(about["points"])
+    except (KeyError, TypeError, ValueError, SpaceError) as error:
+        raise StoreError(
+            "must have knobs with name, values and ordered, and two numbers of points, in its "
+            f"header ({type(error).__name__}: {error})",
+            field=str(path),
+            remedy="export it again",
+        ) from error
     if not rows or rows[0] != [*(knob.name for knob in knobs), CYCLES]:
         raise StoreError("must have a column for each knob and one of cycles", field=str(path))
-    if len(rows) - 1 != about["legal"] or math.prod(map(len, knobs)) != about["points"]:
+    if len(rows) - 1 != legal or math.prod(map(len, knobs)) != points:
         raise StoreError(
-            f"must have {about['legal']:,} rows, as its header says",
+            f"must have {legal:,} rows, as its header says",
             field=str(path),
             value=len(rows) - 1,
             remedy="export it again",
@@ -197,6 +213,12 @@ def read_table(path: Path) -> Table:
         ) from error
     flats = np.asarray(np.ravel_multi_index(tuple(positions.T), tuple(map(len, knobs))), np.int64)
     order = np.argsort(flats)
+    if np.any(np.diff(flats[order]) == 0) or np.any(cycles < 1):
+        raise StoreError(
+            "must have each point once, with at least 1 cycle",
+            field=str(path),
+            remedy="export it again",
+        )
     return Table(about=about, knobs=knobs, flats=flats[order], cycles=cycles[order])
 
 

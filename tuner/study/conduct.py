@@ -26,7 +26,7 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.confirmation import screening_name
 from tilewright.tuner.study.session import Listener, StudyError
-from tilewright.tuner.study.settings import StudySettings
+from tilewright.tuner.study.settings import SettingsError, StudySettings
 from tilewright.tuner.study.study import run_study
 from tilewright.tuner.study.warm_start import WarmStart, read_warm_start
 
@@ -69,11 +69,17 @@ def conduct(
         The name of the study that holds the result: that of a stopped screening is its own.
 
     Raises:
+        SettingsError: a number of workers or seconds that makes no sense.
         StudyError: the name cannot be used, or see `run_study`.
         TwinDisagreesError: the twin does not stand for the user's RTL.
         ToolError: Verilator or the C++ compiler is missing.
         StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
     """
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise SettingsError("must be an integer of at least 1", field="workers", value=workers)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and seconds >= 0):
+        raise SettingsError("must be a number of at least 0", field="seconds", value=seconds)
     name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
     if fidelity != Fidelity.TWIN and not cluster:  # a search of an hour must not end here
         find_verilator()
@@ -109,7 +115,7 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
     Raises:
         StudyError: it cannot be the name of a report's file.
     """
-    if not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+    if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(
             f"must be printable text of at most {LONGEST_NAME} bytes", field="name", value=name
         )

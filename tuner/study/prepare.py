@@ -94,6 +94,10 @@ def prepare_settings(
             value=configs,
             remedy="leave one of both out; base names where a choice of hardware starts",
         )
+    if isinstance(without, str):
+        raise SettingsError(
+            "must be a list of parts", field="without", value=without, remedy=f"give [{without!r}]"
+        )
     target = board if isinstance(board, Board) else load_board(board)
     named = base if hw is None else hw
     start = named if isinstance(named, HwConfig) else load_hwconfig(named)

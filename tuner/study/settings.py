@@ -148,6 +148,12 @@ class StudySettings:
                 value=self.screen,
                 remedy=choices(self.screen, SCREENS),
             )
+        for name, low in (("seed", 0), ("configs", 1), ("batch", 1), ("budget", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < low:
+                raise SettingsError(
+                    f"must be an integer of at least {low}", field=name, value=value
+                )
         for part in self.without:
             parts = TUNERS.load(self.tuner).ablations
             if part not in parts:
@@ -157,11 +163,6 @@ class StudySettings:
                     value=part,
                     remedy=choices(part, parts, "its parts") if parts else "leave --without out",
                 )
-        if self.seed < 0:
-            raise SettingsError("must be at least 0", field="seed", value=self.seed)
-        for name in ("configs", "batch"):
-            if getattr(self, name) < 1:
-                raise SettingsError("must be at least 1", field=name, value=getattr(self, name))
         if self.budget < len(self.tasks):
             raise SettingsError(
                 f"must be at least one measurement for each of the {len(self.tasks)} tasks",

@@ -146,9 +146,12 @@ def sim(
         json.write([_row(workload.name, result, bound_cycles, wrong)], conditions)
     _tell_recording(waves, trace, config, timing, lowered.program, result.counters)
     if wrong:
+        blame = "this is a defect of Tilewright: please report it with this command"
+        if rtl is not None:
+            blame = f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
         print(  # noqa: T201  (output)
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
-            "golden model; this is a defect of Tilewright: please report it with this command",
+            f"golden model; {blame}",
             file=sys.stderr,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import Workload
+from tilewright.interface.simulate import require_workload
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.registry import TUNERS
@@ -35,6 +37,7 @@ def schedule_space(
     Raises:
         ConfigError: no such configuration.
         SpaceError: no such kind.
+        WorkloadError: the workload is none.
 
     Example:
         >>> import tilewright as tw
@@ -46,6 +49,7 @@ def schedule_space(
         True
     """
     config = hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
+    require_workload(workload)
     return ScheduleSpace(workload, config, host_rules(), kind)
 
 
@@ -96,7 +100,13 @@ def make_tuner(
             )
         timing = memory if isinstance(memory, MemoryModel) else load_memory(memory)
         prior = host_rules().prior(space.hw, space.workload, timing)
-    kind = TUNERS.load(tuner) if isinstance(tuner, str) else tuner
+    if not isinstance(space, Space):
+        raise TunerError(
+            "must be a space", field="space", value=space, remedy="make one with schedule_space"
+        )
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
+        raise TunerError("must be an integer of at least 0", field="seed", value=seed)
+    kind = TUNERS.load(tuner) if isinstance(tuner, str) else TUNERS.accept(tuner)
     if Offer.PRIOR in kind.takes:
         options[Offer.PRIOR] = prior
     with TUNERS.running(kind):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.errors import DeviceError, ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import MemoryModel, load_memory
@@ -99,7 +99,8 @@ def simulate(
         max_cycles: the run is stopped after so many.
 
     Raises:
-        ScheduleError: the schedule is not `legal` here.
+        ScheduleError: the schedule is not `legal` here, or none.
+        WorkloadError: the workload is none.
         ConfigError: no such configuration, memory or fidelity.
         DeviceTimeoutError: ``max_cycles`` went by.
         WrongOutputError: the output is not bit-exact: a defect of Tilewright.
@@ -118,6 +119,14 @@ def simulate(
     """
     config = _config(hw)
     timing = _memory(memory)
+    require_workload(workload)
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise ScheduleError(
+            "must be a Schedule, or None for the untuned one",
+            field="schedule",
+            value=schedule,
+            remedy="make one with Schedule(...) or schedule_space",
+        )
     chosen = default_schedule(config, workload) if schedule is None else schedule
     request = Request(
         hw=config, workload=workload, schedule=chosen, memory=timing, max_cycles=max_cycles
@@ -180,6 +189,22 @@ def open_device(
         327
     """
     return open_simulated(fidelity, _config(hw), _memory(memory))
+
+
+def require_workload(workload: object) -> None:
+    """Refuse what is no layer, such as the name of one.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if not isinstance(workload, Workload):
+        raise WorkloadError(
+            "must be a Workload",
+            field="workload",
+            value=workload,
+            remedy="make one with conv2d, dense, depthwise or maxpool, or take a layer of "
+            "load_network(...)",
+        )
 
 
 def _config(hw: HwConfig | str | Path) -> HwConfig:

@@ -179,7 +179,7 @@ def tune(
     screen: bool = True,
     seed: int = 0,
     seconds: float | None = None,
-    warm_start: str = "",
+    warm_start: str | Path = "",
     workers: int | None = None,
     runs: str | Path = "runs",
     store: str | Path = "",
@@ -278,7 +278,7 @@ def tune(
             listener=listener,
             workers=workers,
             seconds=seconds,
-            warm_start=warm_start,
+            warm_start=str(warm_start),
         )
 
     if progress:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tilewright.cli import app
 from tilewright.host.network import golden
 from tilewright.sim.executor import ray_executor
+from tilewright.sim.verilator.rtl_variant import STOCK
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
@@ -179,6 +180,16 @@ def test_sim_exits_1_when_the_output_is_wrong(monkeypatch: pytest.MonkeyPatch) -
     result = call(["sim", "C10", "--device", "reference"])
     assert result.exit_code == 1
     assert "WRONG RESULT: 25088 of 25088" in result.stderr
+    assert "defect of Tilewright" in result.stderr
+
+
+def test_a_users_rtl_that_computes_wrong_is_told_to_its_owner(monkeypatch) -> None:
+    honest = golden.conv2d_int8
+    monkeypatch.setattr(golden, "conv2d_int8", lambda *a: honest(*a) ^ 1)
+    result = call(["sim", "C10", "--hw", "tiny-4x4", "--rtl", str(STOCK)])
+    assert result.exit_code == 1
+    assert f"mend the RTL of {STOCK}" in result.stderr
+    assert "defect of Tilewright" not in result.stderr
 
 
 def test_sim_on_the_rtl_prints_cycles_bound_and_units() -> None:

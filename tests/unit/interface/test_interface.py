@@ -115,6 +115,30 @@ def test_a_wrong_output_is_an_error_and_never_a_cycle_count(monkeypatch):
         tw.simulate(SMALL, hw="tiny-4x4")
 
 
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda: tw.load_hwconfig(5), "hw"),
+        (lambda: tw.load_board(None), "board"),
+        (lambda: tw.simulate("C10", hw="tiny-4x4"), "workload"),
+        (lambda: tw.simulate(LAYER, "default", hw="tiny-4x4"), "schedule"),
+        (lambda: tw.simulate(LAYER, hw="tiny-4x4", memory=5), "memory"),
+        (lambda: tw.schedule_space("C10", "tiny-4x4"), "workload"),
+        (lambda: tw.make_tuner("random", None), "space"),
+        (lambda: tw.make_tuner(int, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
+        (lambda: tw.make_tuner(tw.Tuner, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
+        (lambda: tw.make_tuner(None, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
+        (lambda: tw.make_tuner("random", tw.schedule_space(SMALL, "tiny-4x4"), seed="x"), "seed"),
+        (lambda: tw.make_tuner("random", tw.schedule_space(SMALL, "tiny-4x4"), seed=-1), "seed"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_told_by_its_argument(call, field):
+    with pytest.raises(tw.TilewrightError) as caught:
+        call()
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
 # -- search -------------------------------------------------------------------------------------
 
 
@@ -220,7 +244,14 @@ def test_a_tuner_that_cannot_be_found_again_is_refused(tmp_path):
         ({"tuner": "nobody"}, "tuner"), ({"layers": ["C9"]}, "layer"), ({"budget": 0}, "budget"),
         ({"configs": 3}, "configs"), ({"board": "pynq"}, "board"), ({"mode": "both"}, "mode"),
         ({"objective": "joy"}, "objective"), ({"fidelity": "fast"}, "fidelity"),
-        ({"name": "a\nb"}, "name"),
+        ({"name": "a\nb"}, "name"), ({"name": 5}, "name"), ({"budget": 8.5}, "budget"),
+        ({"budget": "8"}, "budget"), ({"seed": 1.5}, "seed"), ({"seed": -1}, "seed"),
+        ({"layers": "C10"}, "layers"), ({"layers": [10]}, "layers"), ({"tuner": 5}, "tuner"),
+        ({"without": "prior"}, "without"), ({"allocator": tw.Allocator}, "allocator"),
+        ({"objective": None}, "objective"), ({"energy": 5}, "energy model"),
+        ({"workers": 0}, "workers"), ({"workers": "a"}, "workers"), ({"seconds": -1}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"), ({"seconds": "x"}, "seconds"),
+        ({"hw": 5}, "hw"), ({"board": None}, "board"), ({"memory": 5}, "memory"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused_by_name(tmp_path, words, field):

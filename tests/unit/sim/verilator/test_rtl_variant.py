@@ -134,3 +134,11 @@ def test_a_layer_runs_on_a_variant_and_a_study_refuses_the_twin_for_it(variant, 
     assert not os.environ.get("TILEWRIGHT_RTL"), "the command leaves nothing behind"
     ran = CliRunner().invoke(app, ["sim", *words, "--device", "twin"])
     assert ran.exit_code == 2
+
+
+def test_the_reference_refuses_a_variant_because_it_runs_no_rtl(variant) -> None:
+    done = CliRunner().invoke(
+        app, ["sim", "C10", "--hw", "tiny-4x4", "--device", "reference", "--rtl", str(variant[0])]
+    )
+    assert done.exit_code == 2, done.output
+    assert "--rtl: the reference runs no RTL" in done.output

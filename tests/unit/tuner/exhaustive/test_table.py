@@ -85,6 +85,13 @@ def test_optuna_searches_the_table_and_illegal_points_prune_their_trials(path) -
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "rows, as its header says"),
         (lambda text: text.replace(",cycles\n", ",time\n"), "a column for each knob"),
         (lambda text: text.rsplit(",", 1)[0] + ",many\n", "value that its header"),
+        (lambda text: text.rsplit(",", 1)[0] + ",0\n", "at least 1 cycle"),
+        (lambda text: text.replace('"knobs": [', '"knobs": ["x", ', 1), "must have knobs"),
+        (lambda text: text.replace('"values"', '"worth"'), "must have knobs"),
+        (
+            lambda text: "".join([*text.splitlines(keepends=True)[:-1], text.splitlines()[-2]]),
+            "each point once",
+        ),
     ],
 )
 def test_a_damaged_table_is_refused(path, change, wrong) -> None:
@@ -100,6 +107,14 @@ def test_a_file_that_is_cut_off_is_refused(path, tmp_path) -> None:
         read_table(path)
     with pytest.raises(StoreError, match="cannot be read"):
         read_table(tmp_path / "none.csv.gz")
+
+
+def test_a_file_with_other_bytes_inside_is_refused(path) -> None:
+    data = path.read_bytes()
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] + bytes(byte ^ 255 for byte in data[middle:-20]) + data[-20:])
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_table(path)
 
 
 def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
