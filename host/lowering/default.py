@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.geometry import Geometry, geometry
-from tilewright.host.lowering.layer import legal
+from tilewright.host.lowering.layer import legal, require_layer
 from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.plan import make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
@@ -64,6 +64,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
         >>> tw.legal(hw, layer, schedule).ok
         True
     """
+    require_layer(hw, workload)
     if workload.kind is Kind.MAXPOOL:
         return default_pool_schedule(hw, workload)
     shape = geometry(hw, workload)

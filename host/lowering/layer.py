@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ProgramError, ScheduleError
+from tilewright.host.common.errors import ProgramError, ScheduleError, require_type
 from tilewright.host.lowering.emit import Emitted, OperandPlacement, emit
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.legality import LEGAL, Legality
@@ -218,7 +218,19 @@ def append_layer(
     return _emit(builder, plan, _checked_clip(clip), placement)
 
 
+def require_layer(hw: object, workload: object) -> None:
+    """Refuse names in place of what they stand for.
+
+    Raises:
+        TilewrightError: no configuration, or no workload.
+    """
+    require_type(hw, HwConfig, "hw", remedy="load it with load_hwconfig")
+    require_type(workload, Workload, "workload", remedy="load it with load_network(...)[name]")
+
+
 def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan | Legality:
+    require_layer(hw, workload)
+    require_type(schedule, Schedule, "schedule", remedy="make one with Schedule(...)")
     if workload.kind is Kind.MAXPOOL:
         return make_pool_plan(hw, workload, schedule)
     return make_plan(hw, workload, schedule)
