@@ -151,5 +151,5 @@ def test_a_stopped_screening_is_confirmed_in_a_study_of_its_own(tmp_path, clock)
 
 
 def test_a_screening_without_time_has_nothing_to_confirm(tmp_path, clock) -> None:
-    with pytest.raises(StudyError, match="--seconds"):
+    with pytest.raises(StudyError, match="raise the budget or the seconds"):
         run(tmp_path, screen="twin", seconds=0)
