@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tilewright.sim.verilator.build import read_manifest
+
+WALL_SECONDS: Final = 120
+"""Of a simulation: a unit's bench takes seconds, and a mutant that hangs is found."""
 
 
 def pytest_configure(config: Any) -> None:
@@ -18,3 +22,4 @@ def pytest_configure(config: Any) -> None:
     builds = __import__("builds")
     builds.read_manifest = lambda: read_manifest(work / "rtl" / "tilewright.f")
     builds.CACHE = work / "cocotb"
+    builds.run_bench = functools.partial(builds.run_bench, wall_seconds=WALL_SECONDS)
