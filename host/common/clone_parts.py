@@ -21,21 +21,23 @@ def clone_part(path: str, name: str) -> ModuleType:
     Raises:
         ToolError: this is no clone of the repository.
     """
+    place = ROOT / path
+    if not place.exists():
+        raise ToolError(
+            f"needs {path}, which an installed package does not hold",
+            field="tilewright",
+            remedy="run it in a clone of the repository, after `make setup`",
+        )
     if name in sys.modules:
         return sys.modules[name]
-    place = ROOT / path
     package = place.is_dir()
     spec = importlib.util.spec_from_file_location(
         name,
         place / "__init__.py" if package else place,
         submodule_search_locations=[str(place)] if package else None,
     )
-    if not place.exists() or spec is None or spec.loader is None:
-        raise ToolError(
-            f"needs {path}, which an installed package does not hold",
-            field="tilewright",
-            remedy="run it in a clone of the repository, after `make setup`",
-        )
+    if spec is None or spec.loader is None:
+        raise ToolError(f"{path} is no Python module", field="tilewright")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

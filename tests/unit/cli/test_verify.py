@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import ModuleType
 
 import pytest
 from support.command_line import call, rows
@@ -140,6 +142,8 @@ def test_netlist_exits_with_whether_every_program_ended_as_on_the_reference(monk
 
 def test_mutation_outside_a_clone_says_so_in_a_line(monkeypatch, tmp_path):
     monkeypatch.setattr(clone_parts, "ROOT", tmp_path)
+    # Also where another test has imported it.
+    monkeypatch.setitem(sys.modules, "mutation.mutate", ModuleType("mutation.mutate"))
     result = call("verify", "mutate")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: tilewright: needs tests/mutation/mutate.py")
