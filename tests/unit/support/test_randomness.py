@@ -38,14 +38,14 @@ RECORDED = {"mutation/mutate.py", "rtl/builds.py"}
 
 
 def drawn(folder: Path, seed: int) -> list[str]:
-    """What the tests `DRAWS` draw in a process of its own."""
+    """What the tests `DRAWS` draw in a process of its own, as in continuous integration."""
     folder.mkdir()
     (folder / "test_draws.py").write_text(DRAWS)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-q",
          "--rootdir", ".", "test_draws.py"],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "TILEWRIGHT_SEED": str(seed)},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "TILEWRIGHT_SEED": str(seed), "CI": "true"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if "DREW" in line]
