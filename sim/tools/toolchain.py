@@ -29,7 +29,6 @@ _PROBE_SECONDS: Final = 60.0
 _INSTALL_SYSTEM: Final = "install it (Debian, Ubuntu: apt install {package})"
 
 _REQUIRED_PACKAGES: Final = (
-    "alembic",
     "numpy",
     "onnx",
     "platformdirs",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where trials are kept: opening, checking, creating and migrating a SQLite or PostgreSQL database.
+"""Where trials are kept: opening, checking and creating a SQLite or PostgreSQL database.
 
 Nothing is written to a database before it has proved to be a trial store that this Tilewright can
 use: a SQLite file is first read through a read-only connection.
@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.extras import install_line
-from tilewright.tuner.store.schema import METADATA, OLD_VERSION, REVISION, REVISIONS
+from tilewright.tuner.store.schema import METADATA, REVISION, REVISIONS
 
 BUSY_SECONDS: Final = 5
 """How long SQLite itself waits for other writers, before `Database` says so and tries again."""
@@ -52,15 +52,10 @@ T = TypeVar("T")
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _SQLITE_HEADER: Final = 100
 _LOCK: Final = 0x5457_4C54
-"""PostgreSQL advisory lock of whoever creates or migrates the tables."""
+"""PostgreSQL advisory lock of whoever creates the tables."""
 
 _OTHER_FOLDER: Final = "name another store with --store or another folder with --runs"
-_MIGRATIONS: Final = Path(__file__).resolve().parent / "migrations"
 _READ: Final = "tilewright_read"
-
-
-class OldStoreError(StoreError):
-    """A store must be brought up to date, and may not be written."""
 
 
 class Database:
@@ -77,7 +72,7 @@ class Database:
         patience_s: how long it may; opening waits for locks alone, not for a server.
 
     Raises:
-        StoreError: it cannot be reached, is none of ours, damaged, or of a newer version; in
+        StoreError: it cannot be reached, is none of ours, damaged, or of another version; in
             every case it is left as it was.
     """
 
@@ -280,22 +275,15 @@ class Database:
         engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path, alone))
         try:
             with self.errors(), engine.connect() as connection:
-                self._needs(connection, check=path.stat().st_size <= _CHECKED_BYTES)
+                self._is_empty(connection, check=path.stat().st_size <= _CHECKED_BYTES)
         finally:
             engine.dispose()
 
     def _open(self, *, must_exist: bool, read_only: bool) -> None:
         with self._engine.connect() as connection:
-            needs = self._needs(connection.execution_options(**{_READ: True}))
-        if not needs:
-            return
-        if read_only and self.path is not None:
-            raise OldStoreError(
-                "a trial store of an older version cannot be read before it is brought up to date",
-                field=self.name,
-                remedy="copy it to a writable folder and name that with --store",
-            )
-        if must_exist and needs == "tables" and self.path is None:
+            if not self._is_empty(connection.execution_options(**{_READ: True})):
+                return
+        if must_exist or read_only:
             raise StoreError(
                 "the database holds no trial store",
                 field=self.name,
@@ -306,52 +294,44 @@ class Database:
         with self._engine.begin() as connection:
             if self.dialect == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-            needs = self._needs(connection)
-            if needs == "tables":
+            if self._is_empty(connection):
                 METADATA.create_all(connection)
                 REVISIONS.create(connection)
                 connection.execute(REVISIONS.insert().values(version_num=REVISION))
-            elif needs:
-                _migrate(connection, stamp=needs == "stamp")
 
-    def _needs(self, connection: sa.Connection, *, check: bool = False) -> str:
-        """What must be done: nothing, ``tables``, ``stamp`` (first stores) or ``migration``.
+    def _is_empty(self, connection: sa.Connection, *, check: bool = False) -> bool:
+        """Whether the tables must be created; otherwise they are those of a usable store.
 
         Raises:
-            StoreError: nothing may be done, because this is no store, newer, or damaged.
+            StoreError: this is no store, one of another version, or damaged.
         """
         present = set(sa.inspect(connection).get_table_names())
         if not present:
-            return "tables"
-        if REVISIONS.name in present and present & METADATA.tables.keys():
-            found = connection.execute(sa.select(REVISIONS.c.version_num)).scalar()
-        elif OLD_VERSION.name in present:
-            version = connection.execute(sa.select(OLD_VERSION.c.version)).scalar()
-            found = f"{version:04}" if isinstance(version, int) else str(version)
-        else:
+            return True
+        if not present & METADATA.tables.keys():
             raise StoreError(
                 "this is a database, but not a trial store",
                 field=self.name,
                 value=f"tables {', '.join(sorted(present)[:3])}",
                 remedy=_OTHER_FOLDER,
             )
-        if found is None or not found.isdecimal() or found > REVISION:
+        found = None
+        if REVISIONS.name in present:
+            found = connection.execute(sa.select(REVISIONS.c.version_num)).scalar()
+        if found != REVISION:
             raise StoreError(
-                f"this Tilewright uses trial stores up to version {REVISION}",
+                f"this Tilewright uses trial stores of version {REVISION}",
                 field=self.name,
                 value=found,
                 remedy=f"use the Tilewright that wrote it, or {_OTHER_FOLDER}",
             )
-        missing = METADATA.tables.keys() - present
-        if found == REVISION and missing:
+        if missing := METADATA.tables.keys() - present:
             raise self._damaged(f"no table {', '.join(sorted(missing))}")
         if check:
             verdict = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
             if verdict != "ok":
                 raise self._damaged(str(verdict))
-        if found == REVISION:
-            return ""
-        return "migration" if REVISIONS.name in present else "stamp"
+        return False
 
     def _damaged(self, how: str) -> StoreError:
         return StoreError(
@@ -485,16 +465,3 @@ def _begin(connection: sa.Connection) -> None:
     """Writers queue at the start, where SQLite waits; an upgrade later would fail at once."""
     reads = connection.get_execution_options().get(_READ)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-
-def _migrate(connection: sa.Connection, *, stamp: bool) -> None:
-    # Imported here: only an old store pays for it.
-    from alembic import command  # noqa: PLC0415  (takes time: loaded to migrate only)
-    from alembic.config import Config  # noqa: PLC0415  (takes time: loaded to migrate only)
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    if stamp:
-        command.stamp(config, "0001")
-    command.upgrade(config, REVISION)

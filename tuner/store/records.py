@@ -7,23 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.tuner.measure.energy import EnergyModel, load_energy
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.schema import trial_key
-
-ENVIRONMENT_FAILURES: Final = (
-    "build of %",
-    "BuildError: %",
-    "ToolError: %",
-    "error: MemoryError%",
-    "error: OSError%",
-    "error: FileNotFoundError%",
-    "error: PermissionError%",
-)
-"""How (SQL's LIKE) failures read that older versions stored although no trial had caused them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the trial store, alike on SQLite and PostgreSQL; `migrations` leads here."""
+"""Tables of the trial store, alike on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 
 REVISION: Final = "0003"
-"""Migration that the tables below are the result of; a store of a later one is refused."""
+"""Version of the tables below; a store of another one is refused."""
 
 METADATA: Final = sa.MetaData()
 
@@ -88,18 +88,13 @@ CLAIMS: Final = sa.Table(
     sa.Column("expires", sa.BigInteger, nullable=False),
 )
 
-_VERSION_METADATA: Final = sa.MetaData()
-
 REVISIONS: Final = sa.Table(
     "alembic_version",
-    _VERSION_METADATA,
+    sa.MetaData(),
     sa.Column("version_num", sa.String(32), nullable=False),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""Alembic's own table, so that opening a current store does not import Alembic."""
-
-OLD_VERSION: Final = sa.Table("schema_version", sa.MetaData(), sa.Column("version", sa.Integer))
-"""Where stores kept their version before there were migrations; revision 0001 is version 1."""
+"""Holds `REVISION`, under the name that tools for migrations look for."""
 
 
 def trial_key(

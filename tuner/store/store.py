@@ -35,7 +35,6 @@ from tilewright.tuner.store.records import (
 )
 from tilewright.tuner.store.schema import CLAIMS, CONFIGS, REVISION, STUDIES, TRIALS
 from tilewright.tuner.store.summary import (
-    COUNTED,
     TrialSummary,
     failures,
     front,
@@ -52,9 +51,6 @@ __all__ = [
     "StoredTrial",
 ]
 
-
-ASIDE: Final = "/aside-"
-"""In the name of a study that holds what `Store.set_aside` has moved."""
 
 _INSERT_TRIAL: Final = TRIALS.insert()
 _END_CLAIM: Final = CLAIMS.delete().where(
@@ -77,7 +73,7 @@ class Store:
         patience_s: how long it may.
 
     Raises:
-        StoreError: the store is missing, foreign, damaged, of a newer version or out of reach.
+        StoreError: the store is missing, foreign, damaged, of another version or out of reach.
     """
 
     def __init__(
@@ -192,44 +188,6 @@ class Store:
             remedy=choices(name, [study.name for study in self.studies()]),
         )
 
-    def set_aside(self, study_id: int) -> int:
-        """Take back failures that the machine had caused, so that their study can go on.
-
-        Older versions stored a failed build as failed trials. Later trials of the study followed
-        from them: they move to a study of their own, ``NAME/aside-ID``, where their measurements
-        still serve.
-
-        Returns:
-            How many failures were taken back.
-        """
-        of_study = TRIALS.c.study_id == study_id
-
-        def repair(connection: sa.Connection) -> int:
-            first = connection.execute(
-                sa.select(sa.func.min(TRIALS.c.sequence)).where(of_study, ~COUNTED)
-            ).scalar()
-            if first is None:
-                return 0
-            taken = connection.execute(TRIALS.delete().where(of_study, ~COUNTED)).rowcount
-            later = of_study & (TRIALS.c.sequence > first)
-            if connection.execute(sa.select(TRIALS.c.id).where(later).limit(1)).first():
-                study = connection.execute(sa.select(STUDIES).where(STUDIES.c.id == study_id)).one()
-                row = {k: v for k, v in study._mapping.items() if k != "id"}
-                row |= {"name": f"{study.name}{ASIDE}{first}", "status": "set aside"}
-                copy = self._insert(STUDIES).values(row)
-                aside = connection.execute(
-                    copy.on_conflict_do_update(
-                        index_elements=[STUDIES.c.name], set_={"status": "set aside"}
-                    ).returning(STUDIES.c.id)
-                ).scalar_one()
-                # An earlier repair at the same trial may have left equal rows there.
-                held = sa.select(TRIALS.c.sequence).where(TRIALS.c.study_id == aside)
-                connection.execute(TRIALS.delete().where(later, TRIALS.c.sequence.in_(held)))
-                connection.execute(TRIALS.update().where(later).values(study_id=aside))
-            return int(taken)
-
-        return self._database.write(repair)
-
     def set_status(self, study_id: int, status: str) -> None:
         """Record whether a study runs, was interrupted or is complete."""
         self._execute(STUDIES.update().where(STUDIES.c.id == study_id).values(status=status))
@@ -298,8 +256,8 @@ class Store:
         self._database.write(add)
 
     def trials(self, study_id: int) -> list[StoredTrial]:
-        """The trials of a study in proposal order, without failures of the machine."""
-        mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id, COUNTED)
+        """The trials of a study in proposal order."""
+        mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id)
         query = mine.order_by(TRIALS.c.sequence)
         return [trial_of(row) for row in self._rows(query)]
 
@@ -333,7 +291,7 @@ class Store:
     def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
         """Sequence number of each trial of a study, by task, configuration and schedule's text."""
         columns = (TRIALS.c.task, TRIALS.c.config_hash, TRIALS.c.schedule, TRIALS.c.sequence)
-        mine = sa.select(*columns).where(TRIALS.c.study_id == study_id, COUNTED)
+        mine = sa.select(*columns).where(TRIALS.c.study_id == study_id)
         rows: Sequence[Any] = self._rows(mine)
         return {(task, key, text): number for task, key, text, number in rows}
 

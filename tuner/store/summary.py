@@ -14,14 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from tilewright.tuner.measure.measurement import Status
-from tilewright.tuner.store.records import ENVIRONMENT_FAILURES
 from tilewright.tuner.store.schema import TRIALS
-
-COUNTED: Final = ~(
-    (TRIALS.c.status == Status.FAILED.value)
-    & sa.or_(*(TRIALS.c.failure.like(text) for text in ENVIRONMENT_FAILURES))
-)
-"""Trials, without what is none: failures of the machine that older versions stored."""
 
 Arm = tuple[str, str]
 """Configuration and task."""
@@ -108,7 +101,7 @@ def failures(
         wanted = TRIALS.c.status == status.value
     numbers = (
         sa.select(TRIALS.c.id)
-        .where(TRIALS.c.study_id == study_id, TRIALS.c.valid == sa.false(), wanted, COUNTED)
+        .where(TRIALS.c.study_id == study_id, TRIALS.c.valid == sa.false(), wanted)
         .order_by(TRIALS.c.sequence)
         .limit(limit)
     )
@@ -144,7 +137,7 @@ _COUNTS: Final = (
         sa.func.sum(sa.cast(TRIALS.c.cached, sa.Integer)).label("cached"),
         sa.func.max(TRIALS.c.sequence).label("last"),
     )
-    .where(_MINE, COUNTED)
+    .where(_MINE)
     .group_by(TRIALS.c.valid, *_ARM, TRIALS.c.status)
 )
 

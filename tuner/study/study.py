@@ -181,11 +181,6 @@ def _run(
 ) -> StoredStudy:
     """Open a study's row, let ``body`` spend its session, and close it."""
     study = store.open_study(name, identity, software_versions())
-    if taken := store.set_aside(study.id):
-        listener.note(
-            f"{taken} failures of {name} were the machine's (a build that failed, for example): "
-            "they do not count, and the search goes on from before them"
-        )
     session = Session(
         settings,
         store=store,

@@ -14,11 +14,10 @@ import typer
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
 from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption
 from tilewright.cli.json_output import JsonOption, JsonTarget
-from tilewright.host.common.errors import StoreError
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tilewright.tuner.store.store import Store as StoreType
 
@@ -52,35 +51,21 @@ def report(
                 field=opened.name,
                 remedy="run `tilewright tune` first",
             )
-        show_report(opened, run or _latest(names), output, runs, json=json)
+        show_report(opened, run or names[-1], output, runs, json=json)
 
 
 def open_to_read(location: Path | str) -> StoreType:
-    """A store that is left as it is; one of an older version is brought up to date first.
+    """A store that is left as it is.
 
     Raises:
         StoreError: it cannot be read.
     """
-    from tilewright.tuner.store.database import OldStoreError
     from tilewright.tuner.store.store import Store
 
     def waiting(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201  (progress)
 
-    try:
-        return Store(location, must_exist=True, read_only=True, waiting=waiting)
-    except OldStoreError as error:
-        try:
-            return Store(location, must_exist=True, waiting=waiting)
-        except StoreError:
-            raise error from None
-
-
-def _latest(names: Sequence[str]) -> str:
-    """The study that was started last, whatever was set aside from an older one since."""
-    from tilewright.tuner.store.store import ASIDE
-
-    return next((name for name in reversed(names) if ASIDE not in name), names[-1])
+    return Store(location, must_exist=True, read_only=True, waiting=waiting)
 
 
 def show_report(

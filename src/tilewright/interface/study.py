@@ -23,7 +23,7 @@ from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.search.tuner import Tuner
 from tilewright.tuner.store.location import store_location
-from tilewright.tuner.store.store import ASIDE, Store
+from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.best_network import chosen_by_objective, hw_of
 from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.objective import ObjectiveName
@@ -318,7 +318,7 @@ def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path =
         True
     """
     with Store(store_location(store, Path(runs)), must_exist=True, read_only=True) as opened:
-        names = [study.name for study in opened.studies() if ASIDE not in study.name]
+        names = [study.name for study in opened.studies()]
         if not names:
             raise StoreError(
                 "the trial store holds no study", field=opened.name, remedy="tune first"

@@ -1,49 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old stores are migrated, and what is no store of ours is refused and left as it was."""
+"""What is no store of ours, or of another version, is refused and left as it was."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from support.postgres import new_database
 from support.randomness import generator
 from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
 from tilewright.host.common.errors import StoreError
-from tilewright.host.machine import hwconfig
-from tilewright.tuner.store import migrations as store_migrations
-from tilewright.tuner.store.records import request_key
-from tilewright.tuner.store.schema import METADATA, REVISION
+from tilewright.tuner.store.schema import REVISION
 from tilewright.tuner.store.store import Store
-
-MIGRATIONS = Path(store_migrations.__file__).parent
-VERSION_1 = Path(__file__).resolve().parents[3] / "support" / "store_v1.sql"
-
-
-def config() -> Config:
-    found = Config()
-    found.set_main_option("script_location", str(MIGRATIONS))
-    return found
-
-
-def write_version_1(path: Path) -> Path:
-    with sqlite3.connect(path) as raw:
-        raw.executescript(VERSION_1.read_text(encoding="utf-8"))
-    raw.close()
-    return path
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -69,97 +40,6 @@ def engine_of(location: Path | str) -> sa.Engine:
     return sa.create_engine(text)
 
 
-# -- schema -----------------------------------------------------------------------------------
-
-
-def test_the_tables_are_those_of_the_last_migration() -> None:
-    assert ScriptDirectory.from_config(config()).get_current_head() == REVISION
-
-
-@pytest.mark.parametrize("how", ["created", "migrated"])
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_created_and_migrated_stores_have_the_same_tables(
-    tmp_path: Path, dialect: str, how: str
-) -> None:
-    location = tmp_path / "s.sqlite" if dialect == "sqlite" else new_database()
-    if how == "created":
-        Store(location).close()
-    engine = engine_of(location)
-    with engine.begin() as connection:
-        if how == "migrated":
-            settings = config()
-            settings.attributes["connection"] = connection
-            command.upgrade(settings, "head")
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
-        assert context.get_current_revision() == REVISION
-    engine.dispose()
-    with Store(location, must_exist=True) as store:
-        study = store.open_study("a", SETTINGS, {})
-        add(store, study.id, 0, request(), measured())
-
-
-def test_a_store_of_version_1_is_migrated_with_all_it_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hwconfig, "ISA_VERSION", 1)  # the one of the file's configurations
-    path = write_version_1(tmp_path / "s.sqlite")
-    with Store(path, must_exist=True) as store:
-        first, second = store.studies()
-        assert (first.name, first.status, second.name) == ("first", "complete", "second")
-        assert first.settings == SETTINGS
-        trials = store.trials(first.id)
-        assert [t.measurement.cycles for t in trials] == [500, None]
-        assert trials[1].measurement.failure == "more than 1000 cycles; it's late"
-        assert [c.bounds for c in store.configs(first.id)] == [{"S": 7}]
-        keys = [request_key(request(n), "oracle-1") for n in (1, 2, 3)]
-        assert sorted(store.measured(keys)) == sorted(keys)
-        add(store, second.id, 1, request(9), measured())
-        with pytest.raises(StoreError, match="already holds"):
-            add(store, second.id, 1, request(10), measured())
-    with Store(path) as store:
-        assert len(store.trials(second.id)) == 2
-
-
-MIGRATE = (
-    "import os, signal, sys\nfrom pathlib import Path\nimport sqlalchemy as sa\n"
-    "from tilewright.tuner.store.store import Store\n"
-    "made = []\n"
-    "def stop(conn, cursor, statement, *_):\n"
-    "    made.append(not statement.startswith(('PRAGMA', 'SELECT')))\n"
-    "    if sum(made) == int(sys.argv[2]):\n"
-    "        os.kill(os.getpid(), signal.SIGKILL)\n"
-    "sa.event.listen(sa.engine.Engine, 'after_cursor_execute', stop)\n"
-    "Store(Path(sys.argv[1])).close()\n"
-    "print(sum(made))\n"
-)
-
-
-def migrate(path: Path, statement: int) -> subprocess.CompletedProcess[str]:
-    """Migrate in a process of its own that kills itself after a statement."""
-    return subprocess.run(
-        [sys.executable, "-c", MIGRATE, str(path), str(statement)],
-        check=False,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_a_kill_in_the_middle_of_a_migration_loses_nothing(tmp_path: Path) -> None:
-    whole = migrate(write_version_1(tmp_path / "whole.sqlite"), -1)
-    assert whole.returncode == 0, whole.stderr
-    statements = int(whole.stdout)
-    assert statements > 10
-    rng = generator("kill a migration")
-    for statement in map(int, rng.choice(np.arange(1, statements + 1), 4, replace=False)):
-        path = write_version_1(tmp_path / f"{statement}.sqlite")
-        assert migrate(path, statement).returncode == -signal.SIGKILL
-        with Store(path) as store:
-            assert [len(store.trials(s.id)) for s in store.studies()] == [2, 1]
-
-
 # -- refusals ---------------------------------------------------------------------------------
 
 
@@ -169,9 +49,11 @@ def test_a_missing_store_is_refused_when_it_must_exist(tmp_path: Path) -> None:
     assert not (tmp_path / "none.sqlite").exists()
 
 
-@pytest.mark.parametrize("version", ["0004", "0042", "1a2b3c4d"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0004", "1a2b3c4d"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_newer_store_is_refused_untouched(tmp_path: Path, dialect: str, version: str) -> None:
+def test_a_store_of_another_version_is_refused_untouched(
+    tmp_path: Path, dialect: str, version: str
+) -> None:
     location = new_location(dialect, tmp_path)
     with Store(location) as store:
         study = store.open_study("a", SETTINGS, {})
@@ -181,18 +63,18 @@ def test_a_newer_store_is_refused_untouched(tmp_path: Path, dialect: str, versio
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{version}'"))
     engine.dispose()
     if isinstance(location, Path):
-        refused(location, f"up to version {REVISION}", version)
+        refused(location, f"of version {REVISION}", version)
     else:
-        with pytest.raises(StoreError, match=f"up to version {REVISION}, not '{version}'"):
+        with pytest.raises(StoreError, match=f"of version {REVISION}, not '{version}'"):
             Store(location)
 
 
-def test_a_store_of_a_later_version_of_the_old_kind_is_refused(tmp_path: Path) -> None:
-    path = write_version_1(tmp_path / "s.sqlite")
+def test_a_store_without_a_version_is_refused(tmp_path: Path) -> None:
+    path = filled(tmp_path / "s.sqlite", 1)
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE schema_version SET version = 7")
+        raw.execute("DROP TABLE alembic_version")
     raw.close()
-    refused(path, "0007")
+    refused(path, f"of version {REVISION}")
 
 
 @pytest.mark.parametrize("content", [b"this is text, no database" * 100, b"S", b"SQLite format 3"])
@@ -270,9 +152,16 @@ def test_a_missing_table_is_damage(tmp_path: Path) -> None:
     refused(path, "damaged", "trials")
 
 
-def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+def refused_only_when_it_must_exist(path: Path) -> None:
+    for options in ({"must_exist": True}, {"read_only": True}):
+        with pytest.raises(StoreError, match="holds no trial store"):
+            Store(path, **options)
+
+
+def test_an_empty_file_becomes_a_store_unless_one_must_exist(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     path.touch()
+    refused_only_when_it_must_exist(path)
     with Store(path) as store:
         assert store.studies() == []
 

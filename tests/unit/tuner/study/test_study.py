@@ -351,40 +351,6 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], field: s
     assert caught.value.field == field
 
 
-def test_failures_of_the_machine_that_an_older_version_stored_do_not_count(tmp_path) -> None:
-    """A build that failed was stored as failed trials, and spoilt its study for good."""
-    whole = run(tmp_path, study="whole")
-    with Store(tmp_path / "old.sqlite") as store:
-
-        class Broken(AnalyticOracle):
-            def measure(self, requests):
-                for position, answer in super().measure(requests):
-                    bad = len(self.measured) % 7 == 3
-                    text = f"build of {requests[position].hw.name}: no Verilator"
-                    none = {"cycles": None, "counters": {}, "output_checked": False}
-                    yield position, (
-                        replace(answer, status=Status.FAILED, failure=text, **none)
-                        if bad else answer
-                    )  # fmt: skip
-
-        def again(oracle):
-            listener = Silent()
-            run_study("s", make(), store=store, oracle=oracle, rules=RULES, listener=listener)
-            return listener
-
-        again(Broken())
-        poisoned = load_result(store, "s")
-        assert 40 < len(poisoned.trials) < 60
-        assert not any("build of" in t.measurement.failure for t in poisoned.trials)
-        oracle = AnalyticOracle()
-        assert any("do not count" in note for note in again(oracle).notes)
-        assert course(load_result(store, "s")) == course(whole)
-        assert 0 < len(oracle.measured) < 60  # what was measured after the failures still serves
-        oracle = AnalyticOracle()
-        again(oracle)
-        assert not oracle.measured
-
-
 def test_a_fault_of_the_machine_stores_nothing_and_the_study_goes_on_later(tmp_path) -> None:
     class Faulty(AnalyticOracle):
         def measure(self, requests):
