@@ -8,6 +8,7 @@ a layer are lowered.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -118,6 +119,10 @@ class NativeLowering:
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process makes its own: buffers and library are this one's."""
+        return functools.partial(type(self), clip=self.clip), (self.hw, self.workload)
 
     def lower(self, schedule: Schedule) -> LoweredLayer:
         """What `host.lowering.lower` returns, byte for byte.

@@ -74,6 +74,27 @@ class Rules:
         return lambda schedule: self.predicted_cycles(hw, workload, schedule, memory)
 
 
+def channel_blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
+    """See `Rules.channel_blocks`."""
+    shape = geometry(hw, workload)
+    return shape.reduce_blocks, shape.out_blocks
+
+
+def tile_ci_unit(hw: HwConfig, workload: Workload) -> int:
+    """See `Rules.tile_ci_unit`."""
+    return geometry(hw, workload).tile_ci_unit
+
+
+def predicted_cycles(
+    hw: HwConfig, workload: Workload, schedule: Schedule, memory: MemoryModel
+) -> float:
+    """See `Rules.predicted_cycles`."""
+    steps = tile_steps(hw, workload, schedule, channel_blocks)
+    if steps > PREDICTED_STEPS:
+        return workload.macs * (steps / PREDICTED_STEPS)
+    return float(Estimator(hw, memory).cycles(lower(hw, workload, schedule).program))
+
+
 def tile_steps(
     hw: HwConfig,
     workload: Workload,
@@ -88,22 +109,6 @@ def tile_steps(
 
 def host_rules() -> Rules:
     """The judgements of this Tilewright's own host modules."""
-
-    def channel_blocks(hw: HwConfig, workload: Workload) -> tuple[int, int]:
-        shape = geometry(hw, workload)
-        return shape.reduce_blocks, shape.out_blocks
-
-    def tile_ci_unit(hw: HwConfig, workload: Workload) -> int:
-        return geometry(hw, workload).tile_ci_unit
-
-    def predicted_cycles(
-        hw: HwConfig, workload: Workload, schedule: Schedule, memory: MemoryModel
-    ) -> float:
-        steps = tile_steps(hw, workload, schedule, channel_blocks)
-        if steps > PREDICTED_STEPS:
-            return workload.macs * (steps / PREDICTED_STEPS)
-        return float(Estimator(hw, memory).cycles(lower(hw, workload, schedule).program))
-
     return Rules(
         legal=legal,
         default_schedule=default_schedule,

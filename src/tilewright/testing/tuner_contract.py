@@ -8,6 +8,7 @@ once a class, and once more wherever a test is about making it again.
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -193,6 +194,13 @@ class TunerContract:
 
         assert drive(self.make(space), resumed, batches=COURSE) == course, f"cut {cut}"
         assert measured == [index for index, _ in course[done:]]
+
+    def test_a_pickle_goes_on_as_the_tuner_does(self, course: Log) -> None:
+        tuner = self.make(full_space())
+        done = drive(tuner, schedule_cost, batches=COURSE[:4])
+        copy = pickle.loads(pickle.dumps(tuner))  # noqa: S301  (of our own making)
+        more = drive(copy, schedule_cost, batches=COURSE[4:5])
+        assert done + more == course[: len(done + more)]
 
     def test_searches_hardware_and_schedule_together(self) -> None:
         hardware = HardwareChoice([BASE, BASE.with_(name="wide", block_in=8, block_out=32)])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from support.randomness import fresh_rng
 import tilewright as tw
 from tilewright.interface import simulate as simulate_module
 from tilewright.tuner.measure import oracle
+from tilewright.tuner.search.registry import TUNERS
 from tilewright.tuner.search.space import Knob
 
 LAYER = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
@@ -177,6 +179,17 @@ def test_a_memory_for_another_space_is_refused():
     assert len(tw.make_tuner("random", space).ask(9)) == 3
     with pytest.raises(tw.TilewrightError, match="schedule spaces alone"):
         tw.make_tuner("tilewright", space, memory="ideal")
+
+
+@pytest.mark.parametrize("name", TUNERS)
+def test_a_tuner_of_a_real_layer_travels_to_another_process(name):
+    layer = tw.load_network("vta-resnet18")["C8"]
+    space = tw.schedule_space(layer, "pynq-16x16")
+    tuner = tw.make_tuner(name, space, seed=1, memory="pynq-z2")
+    for candidate in tuner.ask(2):
+        tuner.tell([tw.Result(index=candidate.index, value=1e5)])
+    copy = pickle.loads(pickle.dumps(tuner))
+    assert copy.ask(1) == tuner.ask(1)
 
 
 # -- studies ------------------------------------------------------------------------------------

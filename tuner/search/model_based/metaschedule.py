@@ -13,11 +13,11 @@ them. How a space becomes a task of TVM is in `metaschedule_task`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -41,7 +41,7 @@ from tilewright.tuner.search.model_based.metaschedule_task import (
 )
 from tilewright.tuner.search.model_based.random_share import RandomShare
 from tilewright.tuner.search.space import Index, Space
-from tilewright.tuner.search.tuner import Result, Tuner, TunerError
+from tilewright.tuner.search.tuner import Candidate, Result, Tuner, TunerError
 
 P = TypeVar("P")
 
@@ -94,6 +94,11 @@ class MetaScheduleTuner(Tuner[P]):
         for name, value in (("plan", plan), ("population", population), ("warm_up", warm_up)):
             if value < 1:
                 raise TunerError("must be at least 1", field=name, value=value)
+        self._settings: Final = {
+            "seed": seed, "initial": tuple(initial),
+            "plan": plan, "population": population, "warm_up": warm_up,
+        }  # fmt: skip
+        self._calls: list[tuple[str, Any]] = []
         self._module: Final = task_module()
         self._points: Final = Points(space, self._module)
         self._arguments: Final = ArgInfo.from_entry_func(self._module)
@@ -120,6 +125,25 @@ class MetaScheduleTuner(Tuner[P]):
         self._candidates: dict[Index, Any] = {}
         self._told: list[Result] = []
         self._ended = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """TVM's objects cannot be pickled: the calls are, and another process repeats them."""
+        return _repeated, (type(self), self.space, self._settings, self._calls)
+
+    def ask(self, n: int) -> list[Candidate[P]]:
+        """See `Tuner.ask`."""
+        self._calls.append(("ask", n))
+        return super().ask(n)
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """See `Tuner.tell`."""
+        self._calls.append(("tell", list(results)))
+        super().tell(results)
+
+    def suggest(self, index: Index) -> bool:
+        """See `Tuner.suggest`."""
+        self._calls.append(("suggest", index))
+        return super().suggest(index)
 
     def _propose(self) -> Index | None:
         while True:
@@ -208,7 +232,7 @@ class MetaScheduleTuner(Tuner[P]):
         """A seed as TVM takes them: 1 to 2**31 - 1."""
         return int(self.rng.integers(1, 2**31 - 1))
 
-    @contextmanager
+    @contextlib.contextmanager
     def _numpy_seeded(self) -> Iterator[None]:
         """Inside, NumPy's global generator, which TVM's cost model draws from, is this tuner's."""
         state = np.random.get_state()
@@ -219,7 +243,21 @@ class MetaScheduleTuner(Tuner[P]):
             np.random.set_state(state)
 
 
-@contextmanager
+def _repeated(
+    kind: type[MetaScheduleTuner[Any]],
+    space: Space[Any],
+    settings: Mapping[str, Any],
+    calls: Sequence[tuple[str, Any]],
+) -> MetaScheduleTuner[Any]:
+    """A tuner that is in the state of the one that was called so."""
+    tuner = kind(space, **settings)
+    for method, argument in calls:
+        with contextlib.suppress(TunerError):  # what was refused then is refused now
+            getattr(tuner, method)(argument)
+    return tuner
+
+
+@contextlib.contextmanager
 def interrupts_later() -> Iterator[None]:
     """Inside, an interrupt waits: TVM would turn it into a `RuntimeError` without a text."""
     if threading.current_thread() is not threading.main_thread():
