@@ -92,18 +92,6 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def require_type(value: object, kind: type, field: str, *, remedy: str) -> None:
-    """Refuse a value of another class, such as the name of what it should be.
-
-    Raises:
-        TilewrightError: it is of another class.
-    """
-    if not isinstance(value, kind):
-        raise TilewrightError(
-            f"must be of class {kind.__name__}", field=field, value=value, remedy=remedy
-        )
-
-
 class ConfigError(TilewrightError):
     """A HwConfig, Board or memory-model description is malformed or illegal."""
 

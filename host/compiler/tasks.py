@@ -21,13 +21,14 @@ from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
 
 
-def load_network(model: str | Path) -> NetworkTable:
+def load_network(model: str | Path | NetworkTable) -> NetworkTable:
     """The layers of a network that the accelerator can run, each with its count.
 
     Args:
         model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path
             of an ONNX file, of a compiled network (``.tw``) or of a table of layers
-            (``.yaml``). An ONNX file is read by shape inference: it needs no extra.
+            (``.yaml``). An ONNX file is read by shape inference: it needs no extra. A network
+            that is loaded stays as it is.
 
     Raises:
         WorkloadError: there is no such network or file, it has no layer for the accelerator, or
@@ -39,6 +40,16 @@ def load_network(model: str | Path) -> NetworkTable:
         >>> layer.input_shape, layer.output_shape, layer.count
         ((1, 256, 14, 14), (1, 256, 14, 14), 3)
     """
+    if isinstance(model, NetworkTable):
+        return model
+    if not isinstance(model, str | Path):
+        raise WorkloadError(
+            "must be the name of a network or the path of a file",
+            field="model",
+            value=model,
+            remedy="give a name (`tilewright networks` lists them), or hand a model in memory to "
+            "compile",
+        )
     name = str(model)
     if is_torch_file(Path(name)):
         raise WorkloadError(

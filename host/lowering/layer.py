@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ProgramError, ScheduleError, require_type
+from tilewright.host.common.errors import ProgramError, ScheduleError
 from tilewright.host.lowering.emit import Emitted, OperandPlacement, emit
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.legality import LEGAL, Legality
@@ -129,19 +129,6 @@ def legal(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
         hw: the configuration to lower for.
         workload: what to compute.
         schedule: how.
-
-    Returns:
-        A verdict: ``ok``, and if not, the ``rule`` that is broken and a ``detail`` with figures.
-
-    Example:
-        >>> import tilewright as tw
-        >>> hw = tw.load_hwconfig("tiny-4x4")
-        >>> layer = tw.conv2d("example", 56, 64, 64, kernel=3, pad=1, stride=1)
-        >>> verdict = tw.legal(hw, layer, tw.Schedule(tile_h=56, tile_w=56, tile_ci=16, tile_co=16))
-        >>> verdict.ok
-        False
-        >>> verdict.detail != ""
-        True
     """
     found = _plan(hw, workload, schedule)
     return found if isinstance(found, Legality) else LEGAL
@@ -158,20 +145,9 @@ def lower(
         schedule: how.
         clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
 
-    Returns:
-        The program, ready to run, and what it moves.
-
     Raises:
         ScheduleError: the schedule is not legal; the text is that of `legal`.
         ProgramError: a clip that is not int8 or not in order.
-
-    Example:
-        >>> import tilewright as tw
-        >>> hw = tw.load_hwconfig("tiny-4x4")
-        >>> layer = tw.dense("fc", rows=1, features_in=64, features_out=16)
-        >>> lowered = tw.lower(hw, layer, tw.default_schedule(hw, layer))
-        >>> lowered.macs_tiles, lowered.bytes_written
-        (64, 16)
     """
     plan = _legal_plan(hw, workload, schedule)
     bounds = _checked_clip(clip_bounds(workload) if clip is None else clip)
@@ -218,19 +194,7 @@ def append_layer(
     return _emit(builder, plan, _checked_clip(clip), placement)
 
 
-def require_layer(hw: object, workload: object) -> None:
-    """Refuse names in place of what they stand for.
-
-    Raises:
-        TilewrightError: no configuration, or no workload.
-    """
-    require_type(hw, HwConfig, "hw", remedy="load it with load_hwconfig")
-    require_type(workload, Workload, "workload", remedy="load it with load_network(...)[name]")
-
-
 def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan | Legality:
-    require_layer(hw, workload)
-    require_type(schedule, Schedule, "schedule", remedy="make one with Schedule(...)")
     if workload.kind is Kind.MAXPOOL:
         return make_pool_plan(hw, workload, schedule)
     return make_plan(hw, workload, schedule)

@@ -16,6 +16,12 @@ from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 BOARD_DIR: Final = CONSTRAINTS_DIR / "boards"
 MEMORY_DIR: Final = CONSTRAINTS_DIR / "memory"
 
+DEFAULT_BOARD: Final = "pynq-z2"
+"""The board unless another one is named."""
+
+THE_BOARDS: Final = "board"
+"""Name of the memory of the board that is given: the default wherever a memory is chosen."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryModel:
@@ -206,8 +212,8 @@ def named_boards() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in BOARD_DIR.glob("*.yaml")))
 
 
-def load_board(name_or_path: str | Path) -> Board:
-    """Load a named board (``pynq-z2``) or a YAML file.
+def load_board(name_or_path: str | Path | Board) -> Board:
+    """Load a named board (``pynq-z2``) or a YAML file; a loaded one stays as it is.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
@@ -218,6 +224,8 @@ def load_board(name_or_path: str | Path) -> Board:
         >>> board.lut, board.memory.name
         (53200, 'pynq-z2')
     """
+    if isinstance(name_or_path, Board):
+        return name_or_path
     path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
     data = read_yaml_mapping(path, "a board")
     memory = data.get("memory")
@@ -238,15 +246,25 @@ def load_board(name_or_path: str | Path) -> Board:
     return board
 
 
-def load_memory(name_or_path: str | Path) -> MemoryModel:
-    """Load a memory model: ``ideal``, a board's name, or the YAML file of a memory or board.
+def load_memory(
+    name_or_path: str | Path | MemoryModel | Board, board: str | Path | Board = DEFAULT_BOARD
+) -> MemoryModel:
+    """Load a memory model; one that is loaded stays as it is, and a board stands for its memory.
+
+    Args:
+        name_or_path: ``board``, ``ideal``, a board's name, or the YAML file of a memory or board.
+        board: whose memory ``board`` means.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
     """
-    if str(name_or_path) in named_boards():
+    if isinstance(name_or_path, MemoryModel):
+        return name_or_path
+    if name_or_path == THE_BOARDS:
+        return load_board(board).memory
+    if isinstance(name_or_path, Board) or str(name_or_path) in named_boards():
         return load_board(name_or_path).memory
-    names = [*sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
+    names = [THE_BOARDS, *sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
     path = named_file(name_or_path, MEMORY_DIR, "memory model", "memory", names)
     data = read_yaml_mapping(path, "a memory model")
     if isinstance(data.get("memory"), dict):  # a board's file stands for its memory

@@ -417,8 +417,8 @@ def named_configs() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in CONFIG_DIR.glob("*.yaml")))
 
 
-def load_hwconfig(name_or_path: str | Path) -> HwConfig:
-    """Load a named configuration (``pynq-16x16``) or a YAML file.
+def load_hwconfig(name_or_path: str | Path | HwConfig) -> HwConfig:
+    """Load a named configuration (``pynq-16x16``) or a YAML file; a loaded one stays as it is.
 
     Raises:
         ConfigError: unknown name, unreadable file, or an illegal configuration.
@@ -429,6 +429,8 @@ def load_hwconfig(name_or_path: str | Path) -> HwConfig:
         >>> hw.batch, hw.block_in, hw.block_out
         (1, 16, 16)
     """
+    if isinstance(name_or_path, HwConfig):
+        return name_or_path
     path = named_file(name_or_path, CONFIG_DIR, "configuration", "hw", named_configs())
     data = read_yaml_mapping(path, "a hardware configuration")
     data.setdefault("name", path.stem)

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 
 from tilewright.host.common.errors import ScheduleError
 from tilewright.host.common.names import choices
+from tilewright.host.common.yaml_files import read_yaml_mapping
 
 
 class LoopOrder(StrEnum):
@@ -122,3 +124,20 @@ class Schedule:
             return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
         except (TypeError, ValueError) as error:
             raise ScheduleError(str(error), field="schedule") from error
+
+
+def load_schedule(schedule: str | Path | Schedule) -> Schedule:
+    """Load the YAML file of a schedule; one that is loaded stays as it is.
+
+    Raises:
+        ScheduleError: unknown or missing keys, or bad values.
+        ConfigError: the file cannot be read.
+    """
+    if isinstance(schedule, Schedule):
+        return schedule
+    try:
+        return Schedule.from_mapping(read_yaml_mapping(Path(schedule), "a schedule"))
+    except ScheduleError as error:
+        raise ScheduleError(
+            error.rule, field=f"{schedule}: {error.field}", value=error.value, remedy=error.remedy
+        ) from error

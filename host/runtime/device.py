@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,7 @@ class RunResult:
     host_seconds: float
 
 
+@runtime_checkable
 class Device(Protocol):
     """Anything that runs a `Program`."""
 

@@ -95,7 +95,7 @@ def record(
         raise ConfigError("must be xc7 or ecp5", field="family", value=family)
     known = load_results(path) if path.exists() else Results(tool="", family="", rows=())
     rows = {row.hw.name: row for row in known.rows}
-    configs = [name if isinstance(name, HwConfig) else load_hwconfig(name) for name in names] or [
+    configs = [load_hwconfig(name) for name in names] or [
         load_hwconfig(row.hw.name) if row.hw.name in named_configs() else row.hw
         for row in rows.values()
     ]

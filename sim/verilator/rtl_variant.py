@@ -34,7 +34,7 @@ def rtl_manifest() -> Path:
 
 
 @contextlib.contextmanager
-def rtl_variant(manifest: Path | None) -> Iterator[None]:
+def rtl_variant(manifest: str | Path | None) -> Iterator[None]:
     """Build a variant in place of Tilewright's RTL; None: leave it as it is.
 
     Raises:
@@ -43,9 +43,10 @@ def rtl_variant(manifest: Path | None) -> Iterator[None]:
     if manifest is None:
         yield
         return
-    read_manifest(manifest)
+    path = Path(manifest)
+    read_manifest(path)
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = str(manifest.resolve())
+    os.environ[VARIABLE] = str(path.resolve())
     try:
         yield
     finally:

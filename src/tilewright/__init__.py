@@ -22,25 +22,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.host.common.errors import TilewrightError
     from tilewright.host.compiler.tasks import load_network
-    from tilewright.host.lowering import default_schedule, legal, lower
     from tilewright.host.machine.board import Board, load_board
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+    from tilewright.interface.layers import default_schedule, legal, lower
     from tilewright.interface.networks import compile, run
     from tilewright.interface.search import make_tuner, schedule_space
-    from tilewright.interface.simulate import SimulatedLayer, open_device, simulate
+    from tilewright.interface.simulate import (
+        SimulatedLayer,
+        connect_device,
+        open_device,
+        simulate,
+    )
     from tilewright.interface.study import Study, load_study, tune
     from tilewright.tuner.allocate import Allocator
-    from tilewright.tuner.search.space import Space
+    from tilewright.tuner.exhaustive.table import read_table
+    from tilewright.tuner.measure.energy import EnergyModel
+    from tilewright.tuner.search.experience import Experience
+    from tilewright.tuner.search.space import Knob, Space
     from tilewright.tuner.search.tuner import Result, Tuner
+    from tilewright.tuner.study.goals import Goal
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Allocator",
     "Board",
+    "EnergyModel",
+    "Experience",
+    "Goal",
     "HwConfig",
+    "Knob",
     "Result",
     "Schedule",
     "SimulatedLayer",
@@ -50,6 +63,7 @@ __all__ = [
     "Tuner",
     "Workload",
     "compile",
+    "connect_device",
     "conv2d",
     "default_schedule",
     "dense",
@@ -63,6 +77,7 @@ __all__ = [
     "make_tuner",
     "maxpool",
     "open_device",
+    "read_table",
     "run",
     "schedule_space",
     "simulate",
@@ -72,7 +87,11 @@ __all__ = [
 _HOMES = {
     "Allocator": "tuner.allocate",
     "Board": "host.machine.board",
+    "EnergyModel": "tuner.measure.energy",
+    "Experience": "tuner.search.experience",
+    "Goal": "tuner.study.goals",
     "HwConfig": "host.machine.hwconfig",
+    "Knob": "tuner.search.space",
     "Result": "tuner.search.tuner",
     "Schedule": "host.network.schedule",
     "SimulatedLayer": "interface.simulate",
@@ -82,19 +101,21 @@ _HOMES = {
     "Tuner": "tuner.search.tuner",
     "Workload": "host.network.workload",
     "compile": "interface.networks",
+    "connect_device": "interface.simulate",
     "conv2d": "host.network.workload",
-    "default_schedule": "host.lowering",
+    "default_schedule": "interface.layers",
     "dense": "host.network.workload",
     "depthwise": "host.network.workload",
-    "legal": "host.lowering",
+    "legal": "interface.layers",
     "load_board": "host.machine.board",
     "load_hwconfig": "host.machine.hwconfig",
     "load_network": "host.compiler.tasks",
     "load_study": "interface.study",
-    "lower": "host.lowering",
+    "lower": "interface.layers",
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
     "open_device": "interface.simulate",
+    "read_table": "tuner.exhaustive.table",
     "run": "interface.networks",
     "schedule_space": "interface.search",
     "simulate": "interface.simulate",

@@ -157,19 +157,35 @@ def write_table(landscape: Landscape, path: Path, header: Mapping[str, Any]) -> 
     return path
 
 
-def read_table(path: Path) -> Table:
-    """Read a table and check that it is whole.
+def read_table(path: str | Path) -> Table:
+    """Read a table of `tilewright export-table` and check that it is whole.
+
+    Returns:
+        ``about`` (the header), ``knobs``, ``cycles``, ``optimum``, ``lookup(index)`` (the cycles of
+        a point, None if it is illegal) and ``objective()`` for Optuna.
 
     Raises:
         StoreError: it is no table, of another version, or damaged.
+
+    Example:
+        >>> import tilewright as tw
+        >>> try:
+        ...     table = tw.read_table("no-such-table.csv.gz")
+        ... except tw.TilewrightError as error:
+        ...     print(error.field)
+        no-such-table.csv.gz
     """
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
+        with gzip.open(Path(path), "rt", encoding="utf-8", newline="") as text:
             first = text.readline()
             about = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else {}
             rows = list(csv.reader(text))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise StoreError(f"the table cannot be read ({error})", field=str(path)) from error
+    except (OSError, EOFError, TypeError, ValueError, zlib.error) as error:
+        raise StoreError(
+            f"the table cannot be read ({error})",
+            field=str(path),
+            remedy="give the path of a file of `tilewright export-table`",
+        ) from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise StoreError(
             "is no table of `tilewright export-table`", field=str(path), remedy="check the file"

@@ -89,6 +89,17 @@ class EnergyModel(ABC):
 
     Attributes:
         static_cycle_pj: picojoules that every cycle takes at least, whatever happens in it.
+
+    Example:
+        >>> import tilewright as tw
+        >>> class Bus(tw.EnergyModel):
+        ...     def energy_pj(self, hw, counters):
+        ...         return 150.0 * (counters["bytes_read"] + counters["bytes_written"])
+        ...     def least_energy_pj(self, task):
+        ...         return 1.0
+        >>> measured = tw.simulate("C8", fidelity="twin")
+        >>> Bus().energy_pj(measured.hw, measured.counters) > 0
+        True
     """
 
     static_cycle_pj: ClassVar[float] = 0.0

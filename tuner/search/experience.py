@@ -32,6 +32,15 @@ class Experience:
         names: of the features.
         features: shape (points, len(names)).
         costs: shape (points,), infinite where a trial failed.
+
+    Example:
+        >>> import tilewright as tw
+        >>> space = tw.schedule_space("C8", kind="vta")
+        >>> results = [tw.Result(index=i, value=1e5) for i in list(space.enumerate())[:3]]
+        >>> past = tw.Experience.of("C8 on pynq-16x16", space, results)
+        >>> tuner = tw.make_tuner("autotvm", tw.schedule_space("C9"), experience=[past])
+        >>> past.costs.shape
+        (3,)
     """
 
     task: str

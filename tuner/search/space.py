@@ -40,6 +40,12 @@ class Knob:
         name: as the literature names it.
         values: the legal values, ascending when ``ordered``.
         ordered: neighbours are adjacent values; otherwise every other value is a neighbour.
+
+    Example:
+        >>> import tilewright as tw
+        >>> knob = tw.Knob(name="order", values=("rows", "columns"), ordered=False)
+        >>> len(knob), knob.position("columns")
+        (2, 1)
     """
 
     name: str

@@ -27,6 +27,15 @@ class Goal(ABC):
 
     Attributes:
         unit: what a value is called in reports.
+
+    Example:
+        >>> import tilewright as tw
+        >>> class Hasty(tw.Goal):
+        ...     unit = "cycles^2 x energy"
+        ...     def value(self, cycles, energy, area):
+        ...         return cycles**2 * energy
+        >>> Hasty().value(10.0, 2.0, 1.0)
+        200.0
     """
 
     unit: ClassVar[str] = "units"

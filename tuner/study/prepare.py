@@ -37,7 +37,7 @@ def prepare_settings(
     model: str | Path | NetworkTable | Workload,
     *,
     board: str | Path | Board = "pynq-z2",
-    memory: str | Path | MemoryModel = "board",
+    memory: str | Path | MemoryModel | Board = "board",
     layers: Sequence[str] = (),
     compiled: bool = False,
     trust_model: bool = False,
@@ -98,9 +98,8 @@ def prepare_settings(
         raise SettingsError(
             "must be a list of parts", field="without", value=without, remedy=f"give [{without!r}]"
         )
-    target = board if isinstance(board, Board) else load_board(board)
-    named = base if hw is None else hw
-    start = named if isinstance(named, HwConfig) else load_hwconfig(named)
+    target = load_board(board)
+    start = load_hwconfig(base if hw is None else hw)
     table = _table(model, start, target, compiled=compiled, trust_model=trust_model)
     return StudySettings(
         model=table.name,
@@ -108,7 +107,7 @@ def prepare_settings(
         cpu_operators=table.cpu_operators,
         cpu_macs=table.cpu_macs,
         board=target,
-        memory=memory_of(target, memory),
+        memory=load_memory(memory, target),
         mode=_member(Mode, mode, "mode"),
         tuner=tuner,
         allocator=allocator,
@@ -122,17 +121,6 @@ def prepare_settings(
         screen=Fidelity.TWIN.value if screen and fidelity != Fidelity.TWIN else "none",
         without=tuple(without),
     )
-
-
-def memory_of(board: Board, memory: str | Path | MemoryModel) -> MemoryModel:
-    """A memory by name, ``board``: that of the board.
-
-    Raises:
-        ConfigError: there is no such memory.
-    """
-    if isinstance(memory, MemoryModel):
-        return memory
-    return board.memory if str(memory) == "board" else load_memory(memory)
 
 
 def _member(kind: type[E], name: str, field: str) -> E:
@@ -158,10 +146,8 @@ def _table(
     compiled: bool,
     trust_model: bool,
 ) -> NetworkTable:
-    if isinstance(model, NetworkTable):
-        return model
     if isinstance(model, Workload):
         return NetworkTable(name=model.name, workloads=(model,))
-    if compiled:
+    if compiled and not isinstance(model, NetworkTable):
         return load_compiled_graph(model, hw, board, trust_model=trust_model)
     return load_network(model)

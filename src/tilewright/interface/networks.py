@@ -11,37 +11,36 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ConfigError, WorkloadError, fields_named
+from tilewright.host.common.errors import ConfigError, fields_named
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, Method, QuantiseOptions
 from tilewright.host.compiler.run.runtime import NetworkRun, differing_elements, run_network
-from tilewright.host.machine.board import Board, MemoryModel, load_board
+from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_board, load_memory
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.runtime.device import Device
 from tilewright.interface.simulate import WrongOutputError
+from tilewright.interface.typed import typed
 from tilewright.sim.devices import CXXRTL, REFERENCE, open_simulated
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.prepare import memory_of
 from tilewright.tuner.study.schedule_lookup import SEARCH_BUDGET, ScheduleLookup
 
 Array = npt.NDArray[Any]
-
-Data = str | Path | Array | Mapping[str, Array] | int
-"""Inputs of a network: a path, one array, arrays by name, or so many batches of seeded noise."""
 
 COMPUTING: Final = (Fidelity.RTL, Fidelity.DPI, CXXRTL, REFERENCE)
 """Devices that a network runs on: those that move data."""
 
 
+@typed
 def compile(
     model: Any,
     *,
     hw: HwConfig | str | Path = "pynq-16x16",
     board: Board | str | Path = "pynq-z2",
-    calibration: Data | None = None,
+    calibration: str | Path | Array | Mapping[str, Array] | int | None = None,
     mean: Sequence[float] = (0.0,),
     std: Sequence[float] = (1.0,),
     asymmetric: bool = False,
@@ -102,8 +101,7 @@ def compile(
         >>> [(port.shape, port.dtype) for port in network.inputs]
         [((1, 1, 8, 8), 'float32')]
     """
-    config = hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
-    target = board if isinstance(board, Board) else load_board(board)
+    config, target = load_hwconfig(hw), load_board(board)
     with ExitStack() as stack:
         trials = None
         if str(store):
@@ -136,15 +134,16 @@ def compile(
         ).network
 
 
+@typed
 def run(
     network: CompiledNetwork | str | Path,
-    inputs: Data = 1,
+    inputs: str | Path | Array | Mapping[str, Array] | int = 1,
     *,
     mean: Sequence[float] = (0.0,),
     std: Sequence[float] = (1.0,),
-    device: str = Fidelity.RTL,
+    device: str | Device = Fidelity.RTL,
     board: Board | str | Path | None = None,
-    memory: MemoryModel | str | Path = "board",
+    memory: MemoryModel | Board | str | Path = THE_BOARDS,
     check: bool = True,
     trusted: bool = False,
 ) -> NetworkRun:
@@ -157,7 +156,8 @@ def run(
         mean: of image channels in 0..1.
         std: of image channels.
         device: ``rtl`` (the RTL in Verilator), ``dpi`` (its control, data in C++), ``cxxrtl``, or
-            ``reference`` (NumPy, which counts no cycles).
+            ``reference`` (NumPy, which counts no cycles); or an open device, such as the board of
+            `connect_device`, which stays open.
         board: whose memory is simulated; None: the board that the network was compiled for.
         memory: ``board``, or as in `simulate`.
         check: run the reference, too, and compare every output.
@@ -182,21 +182,18 @@ def run(
         >>> [array.shape for array in done.outputs.values()], done.cycles > 0
         ([(1, 10)], True)
     """
-    if device not in COMPUTING:
+    if isinstance(device, str) and device not in COMPUTING:
         raise ConfigError(
             "must move data",
             field="device",
-            value=str(device),
+            value=device,
             remedy=f"use one of {', '.join(COMPUTING)}; simulate counts a layer's cycles on others",
         )
     compiled = network if isinstance(network, CompiledNetwork) else load(Path(network))
     with fields_named({"calibration": "inputs"}):
         given = next(_data(inputs, mean, std).batches(compiled.inputs))
-    if board is None:
-        target = compiled.target_board()
-    else:
-        target = board if isinstance(board, Board) else load_board(board)
-    timing = memory_of(target, memory)
+    target = compiled.target_board() if board is None else load_board(board)
+    timing = load_memory(memory, target)
     done = _on(device, compiled, timing, given, trusted=trusted)
     if check and device != REFERENCE:
         expected = _on(REFERENCE, compiled, timing, given, trusted=trusted)
@@ -212,39 +209,37 @@ def run(
 
 
 def _on(
-    device: str,
+    device: str | Device,
     network: CompiledNetwork,
     memory: MemoryModel,
     inputs: Mapping[str, Array],
     *,
     trusted: bool,
 ) -> NetworkRun:
+    if not isinstance(device, str):
+        return run_network(network, device, inputs, trusted=trusted)
     with closing(open_simulated(device, network.hw, memory)) as opened:
         return run_network(network, opened, inputs, trusted=trusted)
 
 
-def _data(source: Data, mean: Sequence[float], std: Sequence[float]) -> Calibration:
+def _data(
+    source: str | Path | Array | Mapping[str, Array] | int,
+    mean: Sequence[float],
+    std: Sequence[float],
+) -> Calibration:
     """What a user gives as data for a network's inputs."""
     path: Path | None = None
     arrays: Mapping[str, Array] | None = None
     samples: int | None = None
     match source:
-        case bool():
-            raise WorkloadError("must be data or a number", field="calibration", value=source)
-        case int():
-            samples = source
+        case int() | np.integer():
+            samples = int(source)
         case str() | Path():
             path = Path(source)
         case np.ndarray():
             arrays = {"": source}
-        case Mapping():
-            arrays = source
         case _:
-            raise WorkloadError(
-                "must be a path, an array, arrays by name or a number",
-                field="calibration",
-                value=type(source).__name__,
-            )
+            arrays = source
     return Calibration(
         path=path, arrays=arrays, random_samples=samples, mean=tuple(mean), std=tuple(std)
     )

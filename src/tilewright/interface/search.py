@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.board import Board, MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import Workload
-from tilewright.interface.simulate import require_workload
+from tilewright.interface.layers import load_layer
+from tilewright.interface.typed import typed
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.registry import TUNERS
@@ -20,8 +20,9 @@ from tilewright.tuner.search.tuner import Offer, Tuner, TunerError
 P = TypeVar("P")
 
 
+@typed
 def schedule_space(
-    workload: Workload, hw: HwConfig | str | Path = "pynq-16x16", *, kind: str = "full"
+    workload: Workload | str, hw: HwConfig | str | Path = "pynq-16x16", *, kind: str = "full"
 ) -> ScheduleSpace:
     """The legal schedules of a layer on a configuration, as the space that a tuner searches.
 
@@ -30,14 +31,14 @@ def schedule_space(
     ``space.valid(index)`` whether it is legal, ``space.enumerate()`` all legal indices.
 
     Args:
-        workload: the layer.
+        workload: the layer, or its name (see `simulate`).
         hw: configuration, or the name or YAML file of one.
         kind: ``full``: any tile sizes, loop orders and fusions; ``vta``: VTA's divisor tiles.
 
     Raises:
         ConfigError: no such configuration.
         SpaceError: no such kind.
-        WorkloadError: the workload is none.
+        WorkloadError: there is no such layer.
 
     Example:
         >>> import tilewright as tw
@@ -48,17 +49,16 @@ def schedule_space(
         >>> space.valid(space.encode(tw.default_schedule(space.hw, layer)))
         True
     """
-    config = hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
-    require_workload(workload)
-    return ScheduleSpace(workload, config, host_rules(), kind)
+    return ScheduleSpace(load_layer(workload), load_hwconfig(hw), host_rules(), kind)
 
 
+@typed
 def make_tuner(
     tuner: str | type[Tuner[Any]],
     space: Space[P],
     *,
     seed: int = 0,
-    memory: MemoryModel | str | Path | None = None,
+    memory: MemoryModel | Board | str | Path | None = None,
     **options: Any,
 ) -> Tuner[P]:
     """A tuner over a space: ``ask(n)`` proposes, ``tell(results)`` teaches.
@@ -98,14 +98,11 @@ def make_tuner(
                 field="memory",
                 remedy="leave memory out, or hand your own function over as prior",
             )
-        timing = memory if isinstance(memory, MemoryModel) else load_memory(memory)
-        prior = host_rules().prior(space.hw, space.workload, timing)
-    if not isinstance(space, Space):
+        prior = host_rules().prior(space.hw, space.workload, load_memory(memory))
+    if seed < 0:
         raise TunerError(
-            "must be a space", field="space", value=space, remedy="make one with schedule_space"
+            "must be at least 0", field="seed", value=seed, remedy="give another integer"
         )
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-        raise TunerError("must be an integer of at least 0", field="seed", value=seed)
     kind = TUNERS.load(tuner) if isinstance(tuner, str) else TUNERS.accept(tuner)
     if Offer.PRIOR in kind.takes:
         options[Offer.PRIOR] = prior

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.errors import DeviceError, ScheduleError, WorkloadError
-from tilewright.host.lowering import default_schedule
+from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_memory
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.host.runtime.agent.authentication import read_token
+from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.device import Device
+from tilewright.interface.layers import resolved
+from tilewright.interface.typed import typed
 from tilewright.sim.devices import open_simulated
+from tilewright.sim.verilator.rtl_variant import rtl_variant
 from tilewright.tuner.measure.backends import backend_of
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.measure.oracle import measure_once
@@ -73,14 +77,16 @@ class SimulatedLayer:
         return self.bound_cycles / self.cycles
 
 
+@typed
 def simulate(
-    workload: Workload,
-    schedule: Schedule | None = None,
+    workload: Workload | str,
+    schedule: Schedule | str | Path | None = None,
     *,
     hw: HwConfig | str | Path = "pynq-16x16",
-    memory: MemoryModel | str | Path = "pynq-z2",
+    memory: MemoryModel | Board | str | Path = THE_BOARDS,
     fidelity: str = Fidelity.RTL,
     max_cycles: int = NO_LIMIT,
+    rtl: str | Path | None = None,
 ) -> SimulatedLayer:
     """Run one layer on seeded random operands, check its output, and count cycles.
 
@@ -88,19 +94,22 @@ def simulate(
     The build is kept on disk, and the simulated device stays open for the next call.
 
     Args:
-        workload: the layer.
-        schedule: how to lower it; None: `default_schedule`, which is untuned.
+        workload: the layer, or its name: ``C8`` of the built-in ``vta-resnet18``, or
+            ``NETWORK:LAYER``, where the network is built-in or a file.
+        schedule: how to lower it, or the YAML file of it; None: `default_schedule`, which is
+            untuned.
         hw: configuration, or the name or YAML file of one.
-        memory: DRAM timing: the name of a board (its memory), ``ideal``, a YAML file, or a
-            `Board`'s ``memory``.
+        memory: DRAM timing: ``board`` (that of ``pynq-z2``), ``ideal``, a `Board` or the name of
+            one (its memory), or a YAML file.
         fidelity: ``rtl`` (the whole design), ``dpi`` (its control, data in C++), ``timing``
             (its control, no data) or ``twin`` (a cycle-exact model, the fastest). All of them count
             the same cycles.
         max_cycles: the run is stopped after so many.
+        rtl: manifest of your RTL, which is built in place of ours; see `tune`.
 
     Raises:
         ScheduleError: the schedule is not `legal` here, or none.
-        WorkloadError: the workload is none.
+        WorkloadError: there is no such layer.
         ConfigError: no such configuration, memory or fidelity.
         DeviceTimeoutError: ``max_cycles`` went by.
         WrongOutputError: the output is not bit-exact: a defect of Tilewright.
@@ -117,45 +126,38 @@ def simulate(
         >>> twin.counters == measured.counters
         True
     """
-    config = _config(hw)
-    timing = _memory(memory)
-    require_workload(workload)
-    if schedule is not None and not isinstance(schedule, Schedule):
-        raise ScheduleError(
-            "must be a Schedule, or None for the untuned one",
-            field="schedule",
-            value=schedule,
-            remedy="make one with Schedule(...) or schedule_space",
-        )
-    chosen = default_schedule(config, workload) if schedule is None else schedule
+    config, layer, chosen = resolved(hw, workload, schedule)
+    timing = load_memory(memory)
     request = Request(
-        hw=config, workload=workload, schedule=chosen, memory=timing, max_cycles=max_cycles
+        hw=config, workload=layer, schedule=chosen, memory=timing, max_cycles=max_cycles
     )
-    backend_of(fidelity).prepare(config)
-    measured = measure_once(fidelity, request)
+    with rtl_variant(rtl):
+        backend_of(fidelity).prepare(config)
+        measured = measure_once(fidelity, request)
     if measured.status is Status.MISMATCH or measured.cycles is None:
         raise WrongOutputError(
             measured.failure,
-            field=f"{workload.name} on {config.name}",
+            field=f"{layer.name} on {config.name}",
             remedy="this is a defect of Tilewright: please report it with workload and schedule",
         )
     return SimulatedLayer(
-        workload=workload,
+        workload=layer,
         schedule=chosen,
         hw=config,
         memory=timing,
         fidelity=measured.fidelity,
         cycles=measured.cycles,
-        bound_cycles=bound(config, workload, timing).cycles,
+        bound_cycles=bound(config, layer, timing).cycles,
         counters=measured.counters,
         output_checked=measured.output_checked,
         host_seconds=measured.host_seconds,
     )
 
 
+@typed
 def open_device(
     hw: HwConfig | str | Path = "pynq-16x16",
-    memory: MemoryModel | str | Path = "pynq-z2",
+    memory: MemoryModel | Board | str | Path = THE_BOARDS,
     *,
     fidelity: str = Fidelity.RTL,
 ) -> Device:
@@ -180,36 +182,42 @@ def open_device(
     Example:
         >>> from contextlib import closing
         >>> import tilewright as tw
-        >>> hw = tw.load_hwconfig("tiny-4x4")
         >>> layer = tw.dense("fc", rows=1, features_in=64, features_out=16)
-        >>> program = tw.lower(hw, layer, tw.default_schedule(hw, layer)).program
-        >>> with closing(tw.open_device(hw, "ideal")) as device:
+        >>> program = tw.lower("tiny-4x4", layer).program
+        >>> with closing(tw.open_device("tiny-4x4", "ideal")) as device:
         ...     result = device.run(program, program.image())
         >>> result.counters.cycles
         327
     """
-    return open_simulated(fidelity, _config(hw), _memory(memory))
+    return open_simulated(fidelity, load_hwconfig(hw), load_memory(memory))
 
 
-def require_workload(workload: object) -> None:
-    """Refuse what is no layer, such as the name of one.
+@typed
+def connect_device(
+    agent: str, token_file: str | Path, *, wait_seconds: float = 0.0, plain: bool = False
+) -> Device:
+    """Lease the board of an agent (`tilewright agent`); close the device in the end.
+
+    Args:
+        agent: its address, ``HOST:PORT``.
+        token_file: file with the secret that the agent knows, too.
+        wait_seconds: how long to wait while another client has the board.
+        plain: do without TLS, as the agent does; only for an address of this machine.
+
+    Returns:
+        A device as `open_device` returns it; `run` takes it.
 
     Raises:
-        WorkloadError: it is none.
+        ConfigError: no such address or file, or one of another machine without TLS.
+        DeviceError: nobody listens there, the board is leased, or a side does not know the secret.
+
+    Example:
+        >>> import tilewright as tw
+        >>> try:
+        ...     device = tw.connect_device("127.0.0.1:7425", "no-such-file")
+        ... except tw.TilewrightError as error:
+        ...     print(error.field)
+        no-such-file
     """
-    if not isinstance(workload, Workload):
-        raise WorkloadError(
-            "must be a Workload",
-            field="workload",
-            value=workload,
-            remedy="make one with conv2d, dense, depthwise or maxpool, or take a layer of "
-            "load_network(...)",
-        )
-
-
-def _config(hw: HwConfig | str | Path) -> HwConfig:
-    return hw if isinstance(hw, HwConfig) else load_hwconfig(hw)
-
-
-def _memory(memory: MemoryModel | str | Path) -> MemoryModel:
-    return memory if isinstance(memory, MemoryModel) else load_memory(memory)
+    token = read_token(Path(token_file))
+    return RemoteDevice(agent, token, wait_seconds=wait_seconds, plain=plain)

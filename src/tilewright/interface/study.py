@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import StoreError
-from tilewright.host.machine.board import Board, MemoryModel
+from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.interface.search import tuner_name
+from tilewright.interface.typed import typed
+from tilewright.sim.verilator.rtl_variant import rtl_variant
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.report.files import report_path
@@ -29,7 +32,7 @@ from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.prepare import DEFAULT_BASE, prepare_settings
 from tilewright.tuner.study.results import StudyResult, TaskResult, load_result
-from tilewright.tuner.study.session import Proposal, StudyError
+from tilewright.tuner.study.session import Listener, Proposal, StudyError
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_BUDGET, DEFAULT_TUNER, Mode
 
 
@@ -158,6 +161,7 @@ class Study:
         return self._result.settings
 
 
+@typed
 def tune(
     model: str | Path | NetworkTable | Workload,
     *,
@@ -168,7 +172,9 @@ def tune(
     base: str | Path | HwConfig = DEFAULT_BASE,
     configs: int | None = None,
     layers: Sequence[str] = (),
-    memory: str | Path | MemoryModel = "board",
+    compiled: bool = False,
+    trust_model: bool = False,
+    memory: str | Path | MemoryModel | Board = THE_BOARDS,
     mode: str = Mode.SHARED,
     objective: str = ObjectiveName.LATENCY,
     energy: str = DEFAULT_ENERGY,
@@ -181,6 +187,8 @@ def tune(
     seconds: float | None = None,
     warm_start: str | Path = "",
     workers: int | None = None,
+    ray: str = "",
+    rtl: str | Path | None = None,
     runs: str | Path = "runs",
     store: str | Path = "",
     name: str = "",
@@ -204,6 +212,9 @@ def tune(
         base: configuration that such a search starts from.
         configs: configurations that it measures at most; None: 4.
         layers: names of the layers to tune; none: all.
+        compiled: compile an ONNX or ``.pt2`` model first and tune its fused layers (needs the extra
+            ``network``).
+        trust_model: as in `compile`; needs ``compiled``.
         memory: ``board``: the board's; or as in `simulate`.
         mode: ``shared``: one configuration for the network; ``per-layer``: one for each layer.
         objective: ``latency`` (cycles), ``edp`` (cycles x energy), ``area`` (cycles x area), or
@@ -220,6 +231,10 @@ def tune(
         seconds: start no new trial of the search after so long.
         warm_start: STORE[:STUDY] whose schedules the study begins with.
         workers: worker processes; None: one per core.
+        ray: address of a Ray cluster that measures: ``auto``, ``host:port``, or ``local`` to start
+            one here. Empty: this machine.
+        rtl: manifest of your RTL, which is built in place of ours: a text file that names the
+            sources, one per line, relative to itself.
         runs: folder of the store and of the report ``<name>.html``.
         store: SQLite file or ``postgresql://`` URL; empty: ``studies.sqlite`` in ``runs``.
         name: of the study; empty: made from the settings.
@@ -246,56 +261,57 @@ def tune(
         >>> tw.legal(study.hw, layer, study.schedules["example"]).ok
         True
     """
-    settings = prepare_settings(
-        model,
-        board=board,
-        memory=memory,
-        layers=layers,
-        hw=hw,
-        base=base,
-        configs=configs,
-        mode=mode,
-        tuner=tuner_name(tuner),
-        allocator=allocator,
-        objective=objective,
-        energy=energy,
-        space=space,
-        budget=budget,
-        seed=seed,
-        screen=screen,
-        fidelity=fidelity,
-        without=without,
-    )
     folder = Path(runs)
     location = store_location(store, folder)
+    with ExitStack() as stack:
+        stack.enter_context(rtl_variant(rtl))
+        settings = prepare_settings(
+            model,
+            board=board,
+            memory=memory,
+            layers=layers,
+            compiled=compiled,
+            trust_model=trust_model,
+            hw=hw,
+            base=base,
+            configs=configs,
+            mode=mode,
+            tuner=tuner_name(tuner),
+            allocator=allocator,
+            objective=objective,
+            energy=energy,
+            space=space,
+            budget=budget,
+            seed=seed,
+            screen=screen,
+            fidelity=fidelity,
+            without=without,
+        )
+        listener: Listener = _Silent()
+        if progress:
+            from rich.console import Console  # noqa: PLC0415  (only for a display)
 
-    def conducted(listener: Any) -> str:
-        return conduct(
+            from tilewright.tuner.report.progress import ProgressDisplay  # noqa: PLC0415
+
+            listener = stack.enter_context(ProgressDisplay(settings, Console()))
+        found = conduct(
             settings,
             name,
             location,
             fidelity=fidelity,
             listener=listener,
             workers=workers,
+            cluster=ray,
             seconds=seconds,
             warm_start=str(warm_start),
         )
-
-    if progress:
-        from rich.console import Console  # noqa: PLC0415  (only for a display)
-
-        from tilewright.tuner.report.progress import ProgressDisplay  # noqa: PLC0415  (see above)
-
-        with ProgressDisplay(settings, Console()) as display:
-            found = conducted(display)
-    else:
-        found = conducted(_Silent())
     with Store(location, must_exist=True, read_only=True) as opened:
         result = chosen_by_objective(load_result(opened, found))
     report = write_html(result, pareto(result.search), report_path(found, folder))
     return Study(result, report)
 
 
+@typed
 def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path = "") -> Study:
     """Read what a study found from its store.
 

@@ -198,7 +198,7 @@ class TunerContract:
     def test_a_pickle_goes_on_as_the_tuner_does(self, course: Log) -> None:
         tuner = self.make(full_space())
         done = drive(tuner, schedule_cost, batches=COURSE[:4])
-        copy = pickle.loads(pickle.dumps(tuner))  # noqa: S301  (of our own making)
+        copy = pickle.loads(pickle.dumps(tuner))
         more = drive(copy, schedule_cost, batches=COURSE[4:5])
         assert done + more == course[: len(done + more)]
 

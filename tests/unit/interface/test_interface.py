@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import pickle
 from collections import Counter
 from typing import ClassVar
@@ -12,10 +14,12 @@ import pytest
 from support.randomness import fresh_rng
 
 import tilewright as tw
+from tilewright.cli.tune import tune as tune_command
+from tilewright.interface import networks as networks_module
 from tilewright.interface import simulate as simulate_module
 from tilewright.tuner.measure import oracle
 from tilewright.tuner.search.registry import TUNERS
-from tilewright.tuner.search.space import Knob
+from tilewright.tuner.study import conduct as conduct_module
 
 LAYER = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
 SMALL = tw.dense("fc", rows=4, features_in=64, features_out=16)
@@ -122,20 +126,13 @@ def test_a_wrong_output_is_an_error_and_never_a_cycle_count(monkeypatch):
     [
         (lambda: tw.load_hwconfig(5), "hw"),
         (lambda: tw.load_board(None), "board"),
-        (lambda: tw.simulate("C10", hw="tiny-4x4"), "workload"),
-        (lambda: tw.simulate(LAYER, "default", hw="tiny-4x4"), "schedule"),
-        (lambda: tw.simulate(LAYER, hw="tiny-4x4", memory=5), "memory"),
-        (lambda: tw.schedule_space("C10", "tiny-4x4"), "workload"),
-        (lambda: tw.legal("tiny-4x4", LAYER, None), "hw"),
-        (lambda: tw.legal(tw.load_hwconfig("tiny-4x4"), LAYER, None), "schedule"),
-        (lambda: tw.lower(tw.load_hwconfig("tiny-4x4"), "C10", None), "workload"),
-        (lambda: tw.default_schedule("tiny-4x4", LAYER), "hw"),
-        (lambda: tw.default_schedule(tw.load_hwconfig("tiny-4x4"), "C10"), "workload"),
-        (lambda: tw.make_tuner("random", None), "space"),
+        (lambda: tw.load_network(None), "model"),
+        (lambda: tw.run(None), "network"),
+        (lambda: tw.run("x.tw", {"a": 5}), "inputs"),
+        (lambda: tw.compile("x.onnx", calibration=[np.zeros(3)]), "calibration"),
+        (lambda: tw.compile("x.onnx", mean=["a"]), "mean"),
         (lambda: tw.make_tuner(int, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
         (lambda: tw.make_tuner(tw.Tuner, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
-        (lambda: tw.make_tuner(None, tw.schedule_space(SMALL, "tiny-4x4")), "tuner"),
-        (lambda: tw.make_tuner("random", tw.schedule_space(SMALL, "tiny-4x4"), seed="x"), "seed"),
         (lambda: tw.make_tuner("random", tw.schedule_space(SMALL, "tiny-4x4"), seed=-1), "seed"),
     ],
 )
@@ -144,6 +141,85 @@ def test_a_value_of_a_wrong_type_is_told_by_its_argument(call, field):
         call()
     assert caught.value.field == field
     assert "\n" not in str(caught.value)
+
+
+WRONG = (None, 5, -1.5, True, float("nan"), "no such", "", b"x", [], [None], {}, {"a": 5}, object())
+"""Values of which few fit any one argument."""
+
+CALLS = {
+    "simulate": {"workload": SMALL, "hw": "tiny-4x4", "fidelity": "twin"},
+    "legal": {"hw": "tiny-4x4", "workload": SMALL, "schedule": None},
+    "lower": {"hw": "tiny-4x4", "workload": SMALL},
+    "default_schedule": {"hw": "tiny-4x4", "workload": SMALL},
+    "schedule_space": {"workload": SMALL, "hw": "tiny-4x4"},
+    "make_tuner": {"tuner": "random", "space": tw.schedule_space(SMALL, "tiny-4x4")},
+    "open_device": {"hw": "tiny-4x4", "fidelity": "reference"},
+    "connect_device": {"agent": "127.0.0.1:7425", "token_file": "no such"},
+    "compile": {"model": "examples/digits/digits.onnx"},
+    "run": {"network": "no such"},
+    "tune": {"model": SMALL, "fidelity": "twin"},
+    "load_study": {"runs": "no such"},
+    "load_board": {"name_or_path": "pynq-z2"},
+    "load_hwconfig": {"name_or_path": "tiny-4x4"},
+    "load_network": {"model": "vta-resnet18"},
+    "read_table": {"path": "no such"},
+    "conv2d": {"name": "c", "size": 4, "channels_in": 4, "channels_out": 4, "kernel": 1, "pad": 0,
+               "stride": 1},
+    "dense": {"name": "d", "rows": 1, "features_in": 4, "features_out": 4},
+    "depthwise": {"name": "w", "size": 4, "channels": 4, "kernel": 1, "pad": 0, "stride": 1},
+    "maxpool": {"name": "m", "size": 4, "channels": 4, "kernel": 2, "pad": 0, "stride": 2},
+}  # fmt: skip
+"""Every public function with arguments that work, or fail at the last moment."""
+
+
+def test_every_public_function_is_called_with_wrong_values():
+    functions = {name for name in tw.__all__ if inspect.isfunction(getattr(tw, name))}
+    assert functions == set(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_public_function_ends_in_an_error_of_ours_or_in_none(name, monkeypatch, tmp_path):
+    def stop(*args, **kwargs):
+        raise tw.TilewrightError("as far as this test goes")
+
+    monkeypatch.chdir(tmp_path)  # some values are names of files to write
+    monkeypatch.setattr(conduct_module, "run_study", stop)
+    monkeypatch.setattr(networks_module, "compile_model", stop)
+    function = getattr(tw, name)
+    names = [
+        p.name for p in inspect.signature(function).parameters.values() if p.kind != p.VAR_KEYWORD
+    ]
+    for argument in names:
+        for value in WRONG:
+            with contextlib.suppress(tw.TilewrightError):
+                function(**{**CALLS[name], argument: value})
+
+
+def test_a_layer_a_schedule_and_a_memory_are_taken_by_name_as_objects_and_from_files(tmp_path):
+    schedule = tw.default_schedule("pynq-16x16", "C8")
+    file = tmp_path / "schedule.yaml"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in schedule.to_mapping().items()))
+    board = tw.load_board("pynq-z2")
+    layer = tw.load_network("vta-resnet18")["C8"]
+    runs = [
+        tw.simulate("C8", fidelity="twin"),
+        tw.simulate("vta-resnet18:C8", str(file), memory="board", fidelity="twin"),
+        tw.simulate(layer, file, memory=board, hw=tw.load_hwconfig("pynq-16x16"), fidelity="twin"),
+        tw.simulate(layer, schedule, memory=board.memory, fidelity="twin"),
+    ]
+    assert len({run.cycles for run in runs}) == 1
+    assert tw.legal("pynq-16x16", "C8", file).ok
+    assert tw.lower("pynq-16x16", "C8", file).schedule == schedule
+    assert tw.schedule_space("C8").encode(schedule)
+    with pytest.raises(tw.TilewrightError, match="did you mean") as caught:
+        tw.simulate("C88")
+    assert caught.value.field == "layer"
+
+
+def test_tune_has_what_the_command_has():
+    arguments = set(inspect.signature(tw.tune).parameters)
+    options = set(inspect.signature(tune_command).parameters) - {"json"}
+    assert arguments - {"progress"} == options
 
 
 # -- search -------------------------------------------------------------------------------------
@@ -175,7 +251,7 @@ def test_a_memory_for_another_space_is_refused():
         def _refusal(self, index):
             return ""
 
-    space = Numbers([Knob(name="n", values=(0, 1, 2))])
+    space = Numbers([tw.Knob(name="n", values=(0, 1, 2))])
     assert len(tw.make_tuner("random", space).ask(9)) == 3
     with pytest.raises(tw.TilewrightError, match="schedule spaces alone"):
         tw.make_tuner("tilewright", space, memory="ideal")
@@ -266,7 +342,7 @@ def test_a_tuner_that_cannot_be_found_again_is_refused(tmp_path):
         ({"budget": "8"}, "budget"), ({"seed": 1.5}, "seed"), ({"seed": -1}, "seed"),
         ({"layers": "C10"}, "layers"), ({"layers": [10]}, "layers"), ({"tuner": 5}, "tuner"),
         ({"without": "prior"}, "without"), ({"allocator": tw.Allocator}, "allocator"),
-        ({"objective": None}, "objective"), ({"energy": 5}, "energy model"),
+        ({"objective": None}, "objective"), ({"energy": 5}, "energy"),
         ({"workers": 0}, "workers"), ({"workers": "a"}, "workers"), ({"seconds": -1}, "seconds"),
         ({"seconds": float("nan")}, "seconds"), ({"seconds": "x"}, "seconds"),
         ({"hw": 5}, "hw"), ({"board": None}, "board"), ({"memory": 5}, "memory"),
@@ -294,8 +370,3 @@ def test_a_network_is_refused_on_a_device_without_data():
     with pytest.raises(tw.TilewrightError, match="must move data") as caught:
         tw.run("x.tw", device="twin")
     assert caught.value.field == "device"
-
-
-def test_data_of_another_kind_are_refused():
-    with pytest.raises(tw.TilewrightError, match="arrays by name"):
-        tw.compile("examples/digits/digits.onnx", calibration=[np.zeros(3)])  # type: ignore[arg-type]

@@ -7,8 +7,10 @@ import ast
 import doctest
 import inspect
 import json
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -87,19 +89,44 @@ def test_a_name_loads_what_it_needs_and_no_more():
     assert not {"numpy", "onnx", "sqlalchemy", "tilewright.tuner"} & loaded
 
 
-def deeper_imports(path):
-    """Modules of Tilewright that a script imports besides the public one."""
+def deeper_imports(source):
+    """Modules of Tilewright that Python code imports besides the public ones."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names if a.name.startswith("tilewright.")}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tilewright"):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if not name.startswith("tilewright.testing.")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tilewright."):
+            found.add(node.module)
+    return found - {"tilewright.testing"}
+
+
+def shown_code(page):
+    """The Python blocks of a page, without the prompts of a session."""
+    return "\n".join(
+        re.sub(r"^(>>> |\.\.\. )", "", textwrap.dedent(block), flags=re.MULTILINE)
+        for block in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```$", page, flags=re.M | re.S)
+    )
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_the_reader_of_pages_finds_a_deep_import():
+    page = "text\n```python title='x'\nfrom tilewright.tuner.search import Space\n```\n"
+    assert deeper_imports(shown_code(page)) == {"tilewright.tuner.search"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_use_the_public_interface_alone(path):
+    code = shown_code(path.read_text(encoding="utf-8"))
+    assert deeper_imports(code) == set()
+    names = {node.attr for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute)
+             and isinstance(node.value, ast.Name) and node.value.id == "tw"}  # fmt: skip
+    assert names <= {*tw.__all__, "__version__"}
 
 
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.name
 )
 def test_examples_use_the_public_interface_alone(path):
-    assert deeper_imports(path) == set()
+    assert deeper_imports(path.read_text(encoding="utf-8")) == set()

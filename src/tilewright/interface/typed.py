@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`typed`: a value of a wrong type is refused by its argument, not by an error deep inside."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from tilewright.host.common.errors import TilewrightError
+
+A = ParamSpec("A")
+R = TypeVar("R")
+
+_PLAIN: Final[Mapping[Any, tuple[type, ...]]] = {
+    bool: (bool, np.bool_),
+    int: (Integral,),
+    float: (Real,),
+}
+
+
+def typed(function: Callable[A, R]) -> Callable[A, R]:
+    """Hold the arguments of a public function to its annotations.
+
+    Raises:
+        TilewrightError: (the function does) an argument is of another type.
+    """
+    signature = inspect.signature(function)
+    hints = functools.cache(lambda: get_type_hints(function))
+
+    @functools.wraps(function)
+    def checked(*args: A.args, **kwargs: A.kwargs) -> R:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            parameter = signature.parameters[name]
+            if parameter.kind is not parameter.VAR_KEYWORD and not _is(value, hints()[name]):
+                raise TilewrightError(
+                    f"must be {parameter.annotation}",
+                    field=name,
+                    value=value,
+                    remedy=f"see help(tilewright.{function.__name__})",
+                )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _is(value: object, hint: Any) -> bool:
+    """Whether a value is what an annotation says; what cannot be told is."""
+    kind, inside = get_origin(hint), get_args(hint)
+    if kind in (Union, types.UnionType):
+        return any(_is(value, each) for each in inside)
+    if kind in (Sequence, Iterable):
+        return (
+            isinstance(value, kind)
+            and not isinstance(value, str | bytes)
+            and all(_is(each, inside[0]) for each in (value if kind is Sequence else ()))
+        )
+    if kind is Mapping:
+        return isinstance(value, Mapping) and all(
+            _is(each, of) for item in value.items() for each, of in zip(item, inside, strict=True)
+        )
+    if hint in _PLAIN:
+        return isinstance(value, _PLAIN[hint]) and (hint is bool or not isinstance(value, bool))
+    if kind is type:
+        return isinstance(value, type)
+    wanted = kind or hint
+    return wanted is Any or not isinstance(wanted, type) or isinstance(value, wanted)
