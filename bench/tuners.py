@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Text
 
 from tilewright.bench.arena.confirm import confirm
 from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.prices import PRICES
 from tilewright.bench.arena.records import Record, records_of
 from tilewright.bench.arena.replay import ARMS, BATCH, INITIAL, Trial
@@ -34,6 +34,7 @@ from tilewright.bench.arena.runner import (
     run_plan,
     sources_of,
 )
+from tilewright.bench.arena.summary import headline
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.arena.tasks import (
     BOARD,
@@ -217,23 +218,6 @@ def run(options: Options, tables: dict[str, Table]) -> tuple[list[Record], dict[
     return records, {"failures": list(outcome.failures), "runs_missing": outcome.missing}
 
 
-def show(summary: dict[str, Any]) -> None:
-    """Print the headline."""
-    text = Text(title=f"{summary['headline_tasks']} tasks, masked, no noise")
-    for name in ("tuner", "to 1 %", "to 5 %", "core-s / 100"):
-        text.add_column(name, justify="left" if name == "tuner" else "right")
-    order = summary["trials_to_1pct"]
-    for tuner in sorted(order, key=lambda t: (order[t] is None, order[t] or 0)):
-        to_1, to_5 = (summary[f"trials_to_{t}"][tuner] for t in ("1pct", "5pct"))
-        text.add_row(
-            tuner,
-            "more" if to_1 is None else f"{to_1:.0f}",
-            "more" if to_5 is None else f"{to_5:.0f}",
-            f"{summary['overhead_seconds_per_100'][tuner]:.3f}",
-        )
-    CONSOLE.print(text)
-
-
 def study(options: Options) -> tuple[BenchResult, dict[str, Any]]:
     """Run the tuners that have not run, and collect what is there.
 
@@ -305,7 +289,7 @@ def study(options: Options) -> tuple[BenchResult, dict[str, Any]]:
         **outcome,
     }
     merged = merge([{"rows": records, "conditions": conditions}])
-    show(merged["summary"])
+    print(measurements(merged["summary"], headline(exact_runs(merged))[0]).markdown())
     different = any(r["what"] == "confirmation" and not r["equal"] for r in records)
     result = BenchResult(
         rows=records, summary=merged["summary"], conditions=conditions, passed=not different

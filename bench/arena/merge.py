@@ -47,14 +47,14 @@ def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Returns:
         ``records`` without repetition (of two runs of one tuner, task, seed, arm and noise the one
         of the larger budget), ``summary`` (`summarise`), and ``conditions``: what all share,
-        ``networks`` of all, and ``parts``, the conditions of each.
+        ``networks`` of all, and ``parts``, conditions and command line of each.
 
     Raises:
         ConfigError: no parts, or parts that differ in what they must share.
     """
     if not parts:
         raise ConfigError("a study needs a part", field="parts", value=0)
-    conditions = [part["conditions"] for part in parts]
+    conditions = [{**part["conditions"], "command": part.get("command", "")} for part in parts]
     for name in SHARED:
         for other in conditions[1:]:
             if other.get(name) != conditions[0].get(name):

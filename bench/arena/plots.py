@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The charts of a study of tuners, with their figures in tables, in one HTML file."""
+"""The charts and the tables of a study of tuners in one HTML file."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.arena.markdown import median_interval, percent_interval
+from tilewright.bench.arena.page_tables import (
+    Regrets,
+    by_regret,
+    exact_runs,
+    of_kind,
+    percent_interval,
+    study_tables,
+)
 from tilewright.bench.arena.records import Record, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
 from tilewright.bench.arena.statistics import clustered_mean
-from tilewright.bench.arena.summary import common, headline, longest_runs
-from tilewright.host.common.errors import StoreError
+from tilewright.bench.arena.summary import by_key, common, headline, longest_runs
+from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.page import (
     HALF,
@@ -30,7 +36,6 @@ from tilewright.tuner.report.drawing.page import (
 )
 from tilewright.tuner.report.drawing.palette import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
 CURVE_POINTS: Final = 40
@@ -72,15 +77,9 @@ def write_plots(study: Mapping[str, Any], path: Path) -> Path:
         path: HTML file.
 
     Raises:
-        StoreError: the file cannot be written.
+        OSError: the file cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(study), encoding="utf-8")
-    except OSError as error:
-        raise StoreError(
-            f"the plots cannot be written ({error.strerror})", field=str(path)
-        ) from error
+    write_whole(path, page(study))
     return path
 
 
@@ -88,23 +87,25 @@ def page(study: Mapping[str, Any]) -> str:
     """The page of a study as HTML; ``study`` as of `write_plots`."""
     conditions, summary = study["conditions"], study["summary"]
     track = conditions["track"]
-    exact = [
-        r
-        for r in study["records"]
-        if r["what"] == "run" and r["arm"] == "masked" and not r["noise"] and r["track"] == track
-    ]
+    exact = exact_runs(study)
     main = headline(exact)[0]
-    parts = _search_sections("main", "", main, summary, summary["log_regret"])
+    parts = _search_sections("main", "", main, summary["log_regret"])
     if long := longest_runs(main):
         suffix = f" (the runs of {long[0]['budget']:,} measurements alone)"
-        parts += _search_sections("long", suffix, long, None, summary["longest"]["log_regret"])
+        parts += _search_sections("long", suffix, long, summary["longest"]["log_regret"])
     if summary["common"] is not None:
         suffix = " (every tuner, on the tasks that all were run on)"
-        found = summary["common"]
-        parts += _search_sections("common", suffix, common(exact), found, found["log_regret"])
-    if selections := [r for r in study["records"] if r["what"] == "selection"]:
-        parts.append(_selection_section(selections))
-    if samplings := [r for r in study["records"] if r["what"] == "sampling"]:
+        found = summary["common"]["log_regret"]
+        parts += _search_sections("common", suffix, common(exact), found)
+    if selections := of_kind(study, "selection"):
+        parts.append(
+            section(
+                "Confidence sampling, before and after",
+                paragraph(_SELECTION_NOTE, "note"),
+                figure(selection_boxes(selections), "selection"),
+            )
+        )
+    if samplings := of_kind(study, "sampling"):
         parts.append(
             section(
                 "Configurations over time, before and after confidence sampling",
@@ -120,27 +121,20 @@ def page(study: Mapping[str, Any]) -> str:
         heading("Tuners, judged by the exhaustive optimum", f"track {track}"),
         paragraph(outcome, "lead"),
         *parts,
+        *(table.html() for table in study_tables(study)),
         section("Conditions", preformatted(json.dumps(conditions, indent=1), "conditions")),
     )
 
 
-def _search_sections(
-    key: str,
-    suffix: str,
-    runs: Sequence[Record],
-    figures: Mapping[str, Any] | None,
-    regrets: Mapping[str, Any],
-) -> list[str]:
-    """The charts of some runs with their tables.
+def _search_sections(key: str, suffix: str, runs: Sequence[Record], regrets: Regrets) -> list[str]:
+    """The charts of some runs.
 
     Args:
         key: not used twice on a page.
         suffix: of the titles.
         runs: what is drawn.
-        figures: of `summary`, of the same runs; None: without the table of measurements.
         regrets: ``log_regret`` of the same runs.
     """
-    needed = "" if figures is None else trials_table(runs, figures)
     return [
         section(
             f"Best so far{suffix}",
@@ -151,13 +145,11 @@ def _search_sections(
             f"Runs within 1 % of the optimum{suffix}",
             paragraph(_REACHED_NOTE, "note"),
             figure(reached(runs), f"{key}-reached"),
-            needed,
         ),
         section(
             f"Log-regret at fixed budgets{suffix}",
             paragraph(_REGRET_NOTE, "note"),
             figure(regret_bars(regrets), f"{key}-regret"),
-            regret_table(regrets),
         ),
     ]
 
@@ -165,16 +157,16 @@ def _search_sections(
 def curves(records: Sequence[Record]) -> XYChart:
     """Best-so-far curves with intervals, one per tuner, as far as all of its runs go."""
     series = []
-    for number, (tuner, rows) in enumerate(_tuners(records)):
+    for number, (tuner, rows) in enumerate(by_key(records, "tuner").items()):
         budget = min(r["budget"] for r in rows)
         places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int))
         intervals = []
         for place in places:
-            strata: dict[str, list[float]] = {}
-            for r in rows:
-                ratio = incumbent_at(r["curve"], int(place)) / r["optimum"]
-                strata.setdefault(r["task"], []).append(ratio)
-            intervals.append(clustered_mean(list(strata.values()), resamples=CURVE_RESAMPLES))
+            strata = [
+                [incumbent_at(r["curve"], int(place)) / r["optimum"] for r in task]
+                for task in by_key(rows, "task").values()
+            ]
+            intervals.append(clustered_mean(strata, resamples=CURVE_RESAMPLES))
         series.append(
             Series(
                 name=tuner, x=[int(place) for place in places], y=[i.value for i in intervals],
@@ -195,7 +187,7 @@ def curves(records: Sequence[Record]) -> XYChart:
 def reached(records: Sequence[Record]) -> XYChart:
     """Share of runs within 1 % against measurements, as far as all runs of a tuner go."""
     series = []
-    for number, (tuner, rows) in enumerate(_tuners(records)):
+    for number, (tuner, rows) in enumerate(by_key(records, "tuner").items()):
         budget = min(r["budget"] for r in rows)
         found = [r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None]
         hits = sorted(trials for trials in found if trials <= budget)
@@ -215,9 +207,9 @@ def reached(records: Sequence[Record]) -> XYChart:
     )
 
 
-def regret_bars(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> BarChart:
+def regret_bars(regrets: Regrets) -> BarChart:
     """Log-regret by budget and tuner with intervals."""
-    tuners = _by_regret(regrets)
+    tuners = by_regret(regrets)
     bars = []
     for number, (budget, figures) in enumerate(regrets.items()):
         found = [figures.get(tuner) for tuner in tuners]
@@ -243,108 +235,15 @@ def regret_bars(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Bar
     )
 
 
-def regret_table(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """What `regret_bars` shows, in percent."""
-    columns = [Column(title="tuner")]
-    columns += [Column(title=f"{budget} measurements, %", number=True) for budget in regrets]
-    rows = [
-        Row(
-            cells=(
-                tuner,
-                *(
-                    Cell(
-                        text=percent_interval(figures.get(tuner)),
-                        value=figures[tuner]["value"] if tuner in figures else math.inf,
-                    )
-                    for figures in regrets.values()
-                ),
-            )
-        )
-        for tuner in _by_regret(regrets)
-    ]
-    return table("Log-regret at fixed budgets, with 95 % intervals", columns, rows)
-
-
-def trials_table(runs: Sequence[Record], figures: Mapping[str, Any]) -> str:
-    """Median measurements to the targets with intervals, the fewest first."""
-    one = figures["trials_to_1pct"]
-    budgets = {tuner: min(r["budget"] for r in rows) for tuner, rows in _tuners(runs)}
-    columns = [
-        Column(title="tuner"),
-        Column(title="runs", number=True),
-        Column(title="budget", number=True),
-        Column(
-            title="to 1 %", number=True,
-            explained="median measurements to a point within 1 % of the optimum, 95 % interval",
-        ),
-        Column(title="to 5 %", number=True),
-    ]  # fmt: skip
-    rows = []
-    for tuner in sorted(one, key=lambda t: math.inf if one[t] is None else one[t]):
-        cells = [
-            Cell(
-                text=median_interval(
-                    figures[f"trials_to_{target}"][tuner],
-                    figures[f"interval_to_{target}"][tuner],
-                    budgets[tuner],
-                ),
-                value=figures[f"trials_to_{target}"][tuner] or math.inf,
-            )
-            for target in ("1pct", "5pct")
-        ]
-        count = sum(r["tuner"] == tuner for r in runs)
-        rows.append(Row(cells=(tuner, str(count), str(budgets[tuner]), *cells)))
-    return table("Measurements to the targets", columns, rows)
-
-
-def _by_regret(regrets: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
-    """Tuners, the least regret after the most measurements first."""
-    everybody = dict.fromkeys(tuner for tuners in regrets.values() for tuner in tuners)
-    return sorted(
-        everybody,
-        key=lambda t: [
-            b[t]["value"] if t in b else math.inf for b in reversed(list(regrets.values()))
-        ],
-    )
-
-
-def _selection_section(rows: Sequence[Mapping[str, Any]]) -> str:
-    quantiles = selection_quantiles(rows)
-    columns = [Column(title="selection")]
-    columns += [
-        Column(title=name, number=True) for name in ("5 %", "25 %", "median", "75 %", "95 %")
-    ]
-    found = [
-        Row(cells=(name, *(f"{value:.3f}" for value in values)))
-        for name, values in quantiles.items()
-    ]
-    return section(
-        "Confidence sampling, before and after",
-        paragraph(_SELECTION_NOTE, "note"),
-        figure(selection_boxes(rows), "selection"),
-        table("Cycles over optimum by selection", columns, found),
-    )
-
-
-def selection_quantiles(
-    rows: Sequence[Mapping[str, Any]],
-) -> dict[str, tuple[float, float, float, float, float]]:
-    """Quantiles of the candidates' cycles over optimum, by selection.
+def selection_boxes(rows: Sequence[Record]) -> BarChart:
+    """Quality of the candidates and of what each selection takes from them.
 
     Quantiles instead of every point: candidates number tens of thousands.
     """
-    ratios: dict[str, list[float]] = {}
-    for row in rows:
-        ratios.setdefault(row["selection"], []).extend(row["ratios"])
-    return {
-        name: tuple(np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist())
-        for name, values in ratios.items()
-    }
-
-
-def selection_boxes(rows: Sequence[Mapping[str, Any]]) -> BarChart:
-    """Quality of the candidates and of what each selection takes from them."""
-    quantiles = selection_quantiles(rows)
+    quantiles = {}
+    for name, own in by_key(rows, "selection").items():
+        ratios = [ratio for row in own for ratio in row["ratios"]]
+        quantiles[name] = tuple(np.quantile(ratios, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist())
     return BarChart(
         alt="Cycles over optimum of candidates, by selection",
         rows=list(quantiles),
@@ -356,15 +255,15 @@ def selection_boxes(rows: Sequence[Mapping[str, Any]]) -> BarChart:
     )
 
 
-def sampling_course(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, XYChart]]:
+def sampling_course(rows: Sequence[Record]) -> list[tuple[str, XYChart]]:
     """Configurations over time, before and after confidence sampling: two charts per task.
 
     Args:
         rows: of `sampling.trace_sampling`, of one seed per task.
     """
     charts = []
-    for task in dict.fromkeys(r["task"] for r in rows):
-        own = sorted((r for r in rows if r["task"] == task), key=lambda r: r["trial"])
+    for of_task in by_key(rows, "task").values():
+        own = sorted(of_task, key=lambda r: r["trial"])
         counts, quality = [], []
         for side, colour in (("before", "c5"), ("after", "c4")):
             name = f"{side} the sampling"
@@ -417,13 +316,6 @@ def _evenly(ratios: Sequence[float]) -> list[float]:
         return list(ratios)
     places = np.linspace(0, len(ratios) - 1, SAMPLING_POINTS).round().astype(int)
     return [ratios[place] for place in places]
-
-
-def _tuners(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    groups: dict[str, list[Record]] = {}
-    for r in records:
-        groups.setdefault(r["tuner"], []).append(r)
-    return list(groups.items())
 
 
 def _measurements_axis(series: Sequence[Series]) -> Axis:

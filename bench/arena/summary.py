@@ -29,10 +29,7 @@ REFERENCE: Final = "autotvm"
 
 BASELINE: Final = "random"
 
-OWN, OWN_BLACK_BOX = "tilewright", "tilewright:no-prior"
-"""The default tuner, and without the prior that other tuners lack."""
-
-COMPARED: Final = (OWN, OWN_BLACK_BOX, "dcoc")
+COMPARED: Final = ("tilewright", "tilewright:no-prior", "dcoc")
 """Tuners whose ratios and tests against all others are told, as far as they took part."""
 
 READ: Final = ("dcoc", REFERENCE)
@@ -133,7 +130,7 @@ def network_budgets(records: Iterable[Record]) -> list[int]:
     return sorted(
         {
             min(r["budget"] for r in rows)
-            for tuner, rows in _by(records, "tuner").items()
+            for tuner, rows in by_key(records, "tuner").items()
             if tuner.partition(":")[0] not in SMALL_BUDGETS
         }
     )
@@ -150,7 +147,7 @@ def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     hard = [r for r in records if r["hard"]] or list(records)
     complete = _balanced(_complete(hard))
     present = {r["tuner"] for r in complete}
-    return complete, [tuner for tuner in _by(hard, "tuner") if tuner not in present]
+    return complete, [tuner for tuner in by_key(hard, "tuner") if tuner not in present]
 
 
 def common(records: Sequence[Record]) -> list[Record]:
@@ -160,7 +157,7 @@ def common(records: Sequence[Record]) -> list[Record]:
     """
     hard = [r for r in records if r["hard"]] or list(records)
     tasks = (
-        set.intersection(*({r["task"] for r in own} for own in _by(hard, "tuner").values()))
+        set.intersection(*({r["task"] for r in own} for own in by_key(hard, "tuner").values()))
         if hard
         else set()
     )
@@ -177,16 +174,16 @@ def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]
             ],
             [r[f"trials_to_{target}"] is not None for r in rows],
         )
-        for tuner, rows in _by(records, "tuner").items()
+        for tuner, rows in by_key(records, "tuner").items()
     }
 
 
 def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]:
     """Log-regret by budget and tuner: interquartile mean with its interval, clustered by task."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for tuner, rows in _by(records, "tuner").items():
+    for tuner, rows in by_key(records, "tuner").items():
         for budget in sorted(set.intersection(*(set(r["regret"]) for r in rows)), key=int):
-            strata = [[r["regret"][budget] for r in task] for task in _by(rows, "task").values()]
+            strata = [[r["regret"][budget] for r in task] for task in by_key(rows, "task").values()]
             found.setdefault(budget, {})[tuner] = asdict(clustered_mean(strata))
     return {budget: found[budget] for budget in sorted(found, key=int)}
 
@@ -229,7 +226,7 @@ def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, flo
     """
     return {
         tuner: asdict(clustered_median(_needed(rows, target, min(r["budget"] for r in rows))))
-        for tuner, rows in _by(records, "tuner").items()
+        for tuner, rows in by_key(records, "tuner").items()
     }
 
 
@@ -244,7 +241,7 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         one more than the budget; ``bound`` says that the other's is, so that the ratio is a lower
         bound.
     """
-    runs = {tuner: _by_run(rows) for tuner, rows in _by(records, "tuner").items()}
+    runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for own, other in itertools.permutations(runs, 2):
         keys = [key for key in runs[own] if key in runs[other]]
@@ -270,7 +267,7 @@ def _needed(records: Sequence[Record], target: str, budget: int) -> list[list[fl
     """Measurements to a target by task; a run that misses it counts as one more than the budget."""
     return [
         [min(budget + 1, r[f"trials_to_{target}"] or budget + 1) for r in rows]
-        for rows in _by(records, "task").values()
+        for rows in by_key(records, "task").values()
     ]
 
 
@@ -282,7 +279,7 @@ def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
     that does not reach the target counts as one more than the smaller budget of the two. Names are
     ``first < second``: ``better`` says that the first needs fewer.
     """
-    tuners = _by(records, "tuner")
+    tuners = by_key(records, "tuner")
     pairs, medians = {}, {}
     for first, second in itertools.combinations(tuners, 2):
         ours, theirs = (_by_run(tuners[name]) for name in (first, second))
@@ -307,7 +304,7 @@ def overheads(records: Iterable[Record]) -> dict[str, float]:
     """Core-seconds inside the tuner for 100 measurements, median of the runs."""
     return {
         tuner: plain.median(100 * r["tuner_seconds"] / max(1, r["trials"]) for r in rows)
-        for tuner, rows in _by(records, "tuner").items()
+        for tuner, rows in by_key(records, "tuner").items()
     }
 
 
@@ -317,7 +314,7 @@ def break_evens(records: Iterable[Record]) -> dict[str, dict[str, float | None]]
     Of mean measurements and mean core-seconds to the target over the tasks and seeds that both
     have, runs that miss it with the smaller budget; `prices.break_even` defines 0 and None.
     """
-    runs = {tuner: _by_run(rows) for tuner, rows in _by(records, "tuner").items()}
+    runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, float | None]] = {}
     for tuner, own in runs.items():
         found[tuner] = {}
@@ -453,7 +450,7 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
     if len(groups) < 2:
         return {"conditions": [], "tuners": {}}
     tuners: dict[str, Any] = {}
-    by_tuner = {name: _by(rows, "tuner") for name, rows in groups.items()}
+    by_tuner = {name: by_key(rows, "tuner") for name, rows in groups.items()}
     for tuner in dict.fromkeys(t for owners in by_tuner.values() for t in owners):
         runs = {n: _by_run(owners[tuner]) for n, owners in by_tuner.items() if tuner in owners}
         keys = set.intersection(*(set(own) for own in runs.values()))
@@ -482,8 +479,8 @@ def _over_reference(
 ) -> dict[str, dict[str, list[float]]]:
     """A figure of a whole network against the reference's, in percent, seed by seed."""
     tuners = {
-        tuner: {seed: {r["task"]: r for r in own} for seed, own in _by(rows, "seed").items()}
-        for tuner, rows in _by(records, "tuner").items()
+        tuner: {seed: {r["task"]: r for r in own} for seed, own in by_key(rows, "seed").items()}
+        for tuner, rows in by_key(records, "tuner").items()
     }
     tasks = {task for seeds in tuners.values() for rows in seeds.values() for task in rows}
     found: dict[str, dict[str, list[float]]] = {}
@@ -512,7 +509,7 @@ def _with_budget(records: Sequence[Record], budget: int) -> list[Record]:
     """Records of the tuners whose runs all have a budget, or more."""
     return [
         r
-        for rows in _by(records, "tuner").values()
+        for rows in by_key(records, "tuner").values()
         if all(r["budget"] >= budget for r in rows)
         for r in rows
     ]
@@ -553,7 +550,7 @@ def _complete(records: Sequence[Record]) -> list[Record]:
     tasks = {r["task"] for r in records}
     return [
         r
-        for rows in _by(records, "tuner").values()
+        for rows in by_key(records, "tuner").values()
         if {r["task"] for r in rows} == tasks
         for r in rows
     ]
@@ -562,14 +559,15 @@ def _complete(records: Sequence[Record]) -> list[Record]:
 def _balanced(records: Sequence[Record]) -> list[Record]:
     """Of every tuner the records of the seeds that it ran on all of its tasks."""
     kept: list[Record] = []
-    for rows in _by(records, "tuner").values():
-        seeds = [{r["seed"] for r in task} for task in _by(rows, "task").values()]
+    for rows in by_key(records, "tuner").values():
+        seeds = [{r["seed"] for r in task} for task in by_key(rows, "task").values()]
         shared = set.intersection(*seeds)
         kept += [r for r in rows if r["seed"] in shared]
     return kept
 
 
-def _by(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
+def by_key(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
+    """Records by one of their members, in order of first appearance."""
     groups: dict[Any, list[Record]] = {}
     for record in records:
         groups.setdefault(record[key], []).append(record)

@@ -31,13 +31,19 @@ from tilewright.bench.arena.tasks import KIND, Task, enumeration_work
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.twin.native_lowering import NativeLowering
 from tilewright.tuner.exhaustive.bounded_landscape import BoundedLandscape
-from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, Cycles, Progress, exhaust
+from tilewright.tuner.exhaustive.exhaust import (
+    ILLEGAL,
+    NOT_YET,
+    Cycles,
+    Progress,
+    exhaust,
+    points_of,
+)
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import timing_class
-from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.space import Index, SpaceError
 
@@ -285,10 +291,8 @@ def _schedule_space(task: Task, hw: HwConfig) -> ScheduleSpace:
 
 def _legal(space: ScheduleSpace) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which points of a space are legal; bool of shape (points,), in index order."""
-    sizes = [len(knob) for knob in space.knobs]
-    positions = np.stack(np.unravel_index(np.arange(space.raw_size), sizes), axis=1)
     lowering = NativeLowering(space.hw, space.workload)
     legal: np.ndarray[Any, np.dtype[np.bool_]] = (
-        lowering.rules(schedule_points(space.knobs, positions)) == 0
+        lowering.rules(points_of(space, 0, space.raw_size)) == 0
     )
     return legal

@@ -53,7 +53,7 @@ def draw(theme: str) -> str:
 
 def main() -> None:
     """Keep what the picture needs of a record of the bench."""
-    records = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["records"]
+    records = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["rows"]
     rows = [{key: r[key] for key in KEPT} for r in records if r["memory"] == MEMORY]
     lines = ",\n".join(json.dumps(row) for row in rows)
     DATA.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

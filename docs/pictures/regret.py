@@ -68,7 +68,7 @@ def draw(theme: str) -> str:
 def main() -> None:
     """Keep what the picture needs of a record of the bench."""
     study = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    runs = [r for r in study["records"] if "curve" in r]
+    runs = [r for r in study["rows"] if "curve" in r]
     curves: dict[str, list[list[float]]] = {}
     for run in runs:
         values, best = [], float("inf")

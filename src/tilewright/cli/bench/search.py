@@ -18,12 +18,13 @@ from tilewright.cli.arguments import (
     MemoryOption,
     QuickOption,
     SpaceName,
+    SpaceOption,
+    WorkersOption,
     require_readable,
 )
 from tilewright.cli.bench.application import (
     SEARCH,
     HtmlOption,
-    WorkersOption,
     bench_app,
     finish,
     keeper,
@@ -43,9 +44,7 @@ def default_tuner(
     board: BoardOption = "pynq-z2",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.VTA,
+    space: SpaceOption = SpaceName.VTA,
     seeds: Annotated[int, typer.Option(min=1, help="Runs per variant of the tuner.")] = 10,
     budget: Annotated[int, typer.Option(min=1, help="Measurements per run.")] = 128,
     ranked: Annotated[
@@ -195,14 +194,15 @@ def tuners_page(
     html: HtmlOption = None,
 ) -> None:
     """Write the page of a study of tuners from its JSON files."""
-    from tilewright.bench.arena.document import write_document
+    from tilewright.bench.arena.document import document
     from tilewright.bench.arena.merge import merge
     from tilewright.bench.arena.plots import write_plots
+    from tilewright.host.common.whole_file import write_whole
 
     for path in studies:
         require_readable(path, "JSON")
     study = merge([read_document(path) for path in studies])
-    write_document(study, output)
+    write_whole(output, document(study))
     if html is not None:
         write_plots(study, html)
 
@@ -219,9 +219,7 @@ def allocate(
     ] = "",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.FULL,
+    space: SpaceOption = SpaceName.FULL,
     regime: Annotated[str, typer.Option(help="How searches are run: study or paper.")] = "study",
     tuner: Annotated[
         str, typer.Option(help="Search tuner of every task; default: the regime's.")
