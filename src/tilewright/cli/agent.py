@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tilewright.cli.application import BOARDS, UsageError, app
-from tilewright.cli.arguments import read_board, read_memory
+from tilewright.cli.arguments import HwOption, read_board, read_memory
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def agent(
     token_file: Annotated[
         Path, typer.Option(help="File with the shared secret, readable by its owner alone.")
     ],
-    hw: Annotated[
-        str, typer.Option("--hw", help="Named configuration or YAML file.")
-    ] = "pynq-16x16",
+    hw: HwOption = "pynq-16x16",
     bitstream: Annotated[
         Path | None,
         typer.Option(help="On a board: bitstream to load, with its .hwh file beside it."),

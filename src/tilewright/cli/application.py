@@ -23,7 +23,7 @@ from tilewright.host.common.names import choices, nearest
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from tilewright.cli.console import PrintableConsole
 
 EXIT_USER_ERROR: Final = 2
 EXIT_CHECK_FAILED: Final = 1
@@ -239,7 +239,7 @@ def root(
     del version
 
 
-def open_console() -> Console:
+def open_console() -> PrintableConsole:
     """Standard output: as wide as the terminal, or `LOG_WIDTH` columns into a file."""
     from tilewright.cli.console import PrintableConsole
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.host.network.zoo import NetworkTable
 
 DEFAULT_RUNS: Final = Path("runs")
+DEFAULT_LANDSCAPES: Final = DEFAULT_RUNS / "landscapes"
 
 MODEL_FIELDS: Final = {
     "model": "MODEL",
@@ -56,6 +57,18 @@ FreshSeedOption = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="Seed of every random choice; default: a new one."),
 ]
+MemoryBoardOption = Annotated[
+    str, typer.Option("--board", help="Board whose memory '--memory board' means.")
+]
+LayersOption = Annotated[
+    str, typer.Option("--layers", help="Only these layers, separated by commas.")
+]
+SpaceOption = Annotated[
+    SpaceName, typer.Option("--space", help="full: any tile sizes; vta: VTA's divisor tiles.")
+]
+ThreadsOption = Annotated[int, typer.Option("--workers", min=1, help="Threads.")]
+WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")]
+LandscapesOption = Annotated[Path, typer.Option("--folder", help="Folder of the measured cycles.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller run, in minutes.")]
 
 RunsOption = Annotated[

@@ -12,7 +12,11 @@ import typer
 from tilewright.cli.application import MEASURE, app
 from tilewright.cli.arguments import (
     MODEL_FIELDS,
+    BoardOption,
+    LayersOption,
+    MemoryOption,
     SpaceName,
+    SpaceOption,
     read_board,
     read_memory,
     read_network,
@@ -33,17 +37,13 @@ def certify(
     network: Annotated[
         str, typer.Argument(help="Built-in network, ONNX file or YAML table of layers.")
     ],
-    board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
+    board: BoardOption = "pynq-z2",
     base: Annotated[
         str, typer.Option(help="Configuration around which others are tried.")
     ] = "pynq-16x16",
-    memory: Annotated[
-        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
-    ] = "board",
-    layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.VTA,
+    memory: MemoryOption = "board",
+    layers: LayersOption = "",
+    space: SpaceOption = SpaceName.VTA,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="Look only for networks with fewer cycles than this."),

@@ -14,11 +14,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.application import NETWORKS, UsageError, app, open_console
-from tilewright.cli.arguments import (
-    TrustModelOption,
-    read_board,
-    require_readable,
-)
+from tilewright.cli.arguments import HwOption, TrustModelOption, read_board, require_readable
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, print_placements, table_conditions
@@ -38,9 +34,7 @@ class CalibrationMethod(StrEnum):
 @app.command("compile", rich_help_panel=NETWORKS)
 def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
-    hw: Annotated[
-        str, typer.Option("--hw", help="Named configuration or YAML file.")
-    ] = "pynq-16x16",
+    hw: HwOption = "pynq-16x16",
     board: Annotated[
         str, typer.Option(help="Board or YAML file: clock, memory and CPU.")
     ] = "pynq-z2",
@@ -180,16 +174,9 @@ def compile_command(
     console = open_console()
     seconds = compilation.imported.seconds
     stages = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
-    console.print(f"import: {stages}", highlight=False, soft_wrap=True)
-    console.print(
-        f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s", highlight=False
-    )
-    console.print(
-        f"saved {path} ({path.stat().st_size:,} bytes)",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    console.say(f"import: {stages}")
+    console.say(f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s")
+    console.say(f"saved {path} ({path.stat().st_size:,} bytes)")
     if json is not None:
         json.write(
             rows,

@@ -16,6 +16,10 @@ from tilewright.host.common.printable import printable
 class PrintableConsole(Console):
     """A console on which only its own styles and cursor movements are more than text."""
 
+    def say(self, text: str) -> None:
+        """Print a line as it is: no markup, no highlights, and the terminal breaks it."""
+        self.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def render_str(self, text: str, **options: Any) -> Text:
         """A text with visible escapes, before tables measure it."""
         return super().render_str(_lines(text), **options)

@@ -30,9 +30,9 @@ def doctor(json: JsonOption = None) -> None:
             mark = "[yellow]absent[/] "
         # Escaped: the brackets of 'tilewright[network]' are no markup.
         text = escape(f"{check.name}: {check.detail}")
-        console.print(f"{mark} {text}", highlight=False, soft_wrap=True)
+        console.say(f"{mark} {text}")
         if not check.ok and check.remedy:
-            console.print(f"        {escape(check.remedy)}", highlight=False, soft_wrap=True)
+            console.say(f"        {escape(check.remedy)}")
     if json is not None:
         json.write([asdict(check) for check in checks], {})
     if failed:

@@ -5,13 +5,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tilewright.cli.application import MEASURE, app, open_console
-from tilewright.cli.arguments import SpaceName, read_memory, read_network
+from tilewright.cli.arguments import (
+    DEFAULT_LANDSCAPES,
+    HwOption,
+    LandscapesOption,
+    MemoryBoardOption,
+    MemoryOption,
+    NetworkOption,
+    SpaceName,
+    SpaceOption,
+    ThreadsOption,
+    read_memory,
+    read_network,
+)
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 
@@ -21,21 +32,11 @@ def exhaust(
     layers: Annotated[
         list[str] | None, typer.Argument(help="Layers of the network; default: all of them.")
     ] = None,
-    network: Annotated[
-        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
-    ] = "vta-resnet18",
-    hw: Annotated[
-        str, typer.Option("--hw", help="Named configuration or YAML file.")
-    ] = "pynq-16x16",
-    memory: Annotated[
-        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
-    ] = "ideal",
-    board: Annotated[
-        str, typer.Option(help="Board whose memory '--memory board' means.")
-    ] = "pynq-z2",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.VTA,
+    network: NetworkOption = "vta-resnet18",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    board: MemoryBoardOption = "pynq-z2",
+    space: SpaceOption = SpaceName.VTA,
     confirm: Annotated[
         int,
         typer.Option(
@@ -46,10 +47,8 @@ def exhaust(
         int, typer.Option(min=1, help="Do not confirm schedules with more cycles than this.")
     ] = 5_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random confirmations.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
-    folder: Annotated[Path, typer.Option(help="Folder of the measured cycles.")] = Path(
-        "runs/landscapes"
-    ),
+    workers: ThreadsOption = 2,
+    folder: LandscapesOption = DEFAULT_LANDSCAPES,
     json: JsonOption = None,
 ) -> None:
     """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""

@@ -13,10 +13,18 @@ import typer
 
 from tilewright.cli.application import MEASURE, TUNE, UsageError, app, open_console
 from tilewright.cli.arguments import (
+    DEFAULT_LANDSCAPES,
     DEFAULT_RUNS,
+    HwOption,
+    LandscapesOption,
+    MemoryBoardOption,
+    MemoryOption,
+    NetworkOption,
     RunsOption,
     SpaceName,
+    SpaceOption,
     StoreOption,
+    ThreadsOption,
     read_memory,
     read_network,
 )
@@ -30,28 +38,16 @@ SUFFIX: Final = ".csv.gz"
 @app.command("export-table", rich_help_panel=MEASURE)
 def export_table(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C10.")],
-    network: Annotated[
-        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
-    ] = "vta-resnet18",
-    hw: Annotated[
-        str, typer.Option("--hw", help="Named configuration or YAML file.")
-    ] = "pynq-16x16",
-    memory: Annotated[
-        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
-    ] = "ideal",
-    board: Annotated[
-        str, typer.Option(help="Board whose memory '--memory board' means.")
-    ] = "pynq-z2",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.VTA,
+    network: NetworkOption = "vta-resnet18",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    board: MemoryBoardOption = "pynq-z2",
+    space: SpaceOption = SpaceName.VTA,
     output: Annotated[
         Path | None, typer.Option(help=f"File ({SUFFIX}); default: <layer>-<space>{SUFFIX}.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads.")] = 2,
-    folder: Annotated[Path, typer.Option(help="Folder of the measured cycles.")] = Path(
-        "runs/landscapes"
-    ),
+    workers: ThreadsOption = 2,
+    folder: LandscapesOption = DEFAULT_LANDSCAPES,
 ) -> None:
     """Write the cycles of every legal schedule of a layer to a file that others can read.
 
@@ -87,12 +83,9 @@ def export_table(
         bound=rules.bound(config, workload, timing).cycles,
     )
     write_table(landscape, path, header)
-    console.print(
+    console.say(
         f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, optimum "
-        f"{header.get('optimum_cycles', 0):,} cycles, {path.stat().st_size:,} bytes",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+        f"{header.get('optimum_cycles', 0):,} cycles, {path.stat().st_size:,} bytes"
     )
 
 
@@ -115,10 +108,7 @@ def export(
     with open_to_read(store_location(store, runs)) as opened:
         row = opened.study(study)
         names = export_to_optuna(study, opened.trials(row.id), optuna)
-    console.print(
+    console.say(
         f"{optuna}: {len(names)} studies, one for each layer; see them with "
-        f"`optuna-dashboard sqlite:///{optuna}`",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+        f"`optuna-dashboard sqlite:///{optuna}`"
     )

@@ -131,6 +131,6 @@ def _print_registry(
     console = open_console()
     print_table(table, console)
     for line in registry.hidden():
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.say(line)
     if json is not None:
         json.write(rows, {})

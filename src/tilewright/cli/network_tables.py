@@ -52,36 +52,29 @@ def print_layers(
             layer.limiter,
         )
     print_table(table, console)
-    console.print(
+    console.say(
         f"{timing.cycles:,} cycles on the twin, memory {memory.name}: "
         f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; "
-        f"{100 * timing.utilisation:.1f} % of the sum of bounds",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+        f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
     alone = 0
     if book is not None:
         alone = sum(book.entry(layer.workload).cycles or 0 for layer in timing.layers)
     if alone:
-        console.print(
+        console.say(
             f"sum of the layers measured alone: {alone:,}; chained they take "
-            f"{100 * (timing.cycles / alone - 1):+.2f} %",
-            highlight=False,
+            f"{100 * (timing.cycles / alone - 1):+.2f} %"
         )
     for program in compiled.programs:
         sizes = {name: region.nbytes for name, region in program.program.regions.items()}
-        console.print(
+        console.say(
             f"{program.name}: {program.program.instruction_count:,} instructions, activations "
             f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
-            f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}"
         )
     if book is not None:
         origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
-        console.print(f"schedules: {origins}", highlight=False)
+        console.say(f"schedules: {origins}")
     return [
         {
             "layer": layer.name,
@@ -114,9 +107,7 @@ def print_placements(compiled: CompiledNetwork) -> None:
     console = open_console()
     placed = compiled.placements
     taken = sum(p.where == "accelerator" for p in placed)
-    console.print(f"{taken} of {len(placed)} operators on the accelerator", highlight=False)
+    console.say(f"{taken} of {len(placed)} operators on the accelerator")
     reasons = Counter((p.kind, p.reason) for p in placed if p.where != "accelerator")
     for (kind, reason), count in reasons.items():
-        console.print(
-            f"  CPU: {count} x {kind}: {reason}", highlight=False, markup=False, soft_wrap=True
-        )
+        console.say(f"  CPU: {count} x {kind}: {reason}")

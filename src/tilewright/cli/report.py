@@ -96,12 +96,12 @@ def show_report(
     archive = pareto(result.search)
     print_summary(result, console)
     for line in pareto_lines(archive):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.say(line)
     path = write_html(result, archive, output or report_path(name, runs))
-    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    console.say(f"report: {path}")
     if result.chosen is not None:
         saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))
-        console.print(f"configuration: {saved}", highlight=False, markup=False, soft_wrap=True)
+        console.say(f"configuration: {saved}")
     if json is not None:
         json.write(
             task_rows(result),
@@ -110,7 +110,7 @@ def show_report(
             pareto=[point.to_mapping() for point in archive],
         )
         if json.path is not None:
-            console.print(f"result: {json.path}", highlight=False, markup=False, soft_wrap=True)
+            console.say(f"result: {json.path}")
     if result.mismatches:
         raise typer.Exit(EXIT_CHECK_FAILED)
     return result.best_network is not None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, UsageError, app, open_console
-from tilewright.cli.arguments import read_board, read_memory, require_readable
+from tilewright.cli.arguments import MemoryOption, read_board, read_memory, require_readable
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, table_conditions
@@ -66,9 +66,7 @@ def run_command(
             "compiled for."
         ),
     ] = "",
-    memory: Annotated[
-        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
-    ] = "board",
+    memory: MemoryOption = "board",
     check: Annotated[
         bool, typer.Option(help="Compare every output with the reference, bit by bit.")
     ] = True,
@@ -165,7 +163,7 @@ def run_command(
     if output is not None:
         with fields_named({"output": "--output"}):
             save_outputs(run.outputs, output)
-        open_console().print(f"saved {output}", highlight=False, markup=False, soft_wrap=True)
+        open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
     if check and device is not NetworkDevice.REFERENCE:
         with (
@@ -221,7 +219,7 @@ def _tell_check(wrong: dict[str, int] | None) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
-    open_console().print("outputs: bit-exact to the reference", highlight=False)
+    open_console().say("outputs: bit-exact to the reference")
 
 
 def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> None:
@@ -239,28 +237,19 @@ def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> No
     if run.cycles:
         milliseconds = run.cycles / (clock_mhz * 1e3)
         seconds = sum(result.host_seconds for result in run.results)
-        console.print(
+        console.say(
             f"{title}: {run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
             f"{clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
-            f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)"
         )
-    console.print(
+    console.say(
         f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; {len(run.results)} "
-        "programs of the accelerator",
-        highlight=False,
+        "programs of the accelerator"
     )
     for name, array in run.outputs.items():
         flat = np.asarray(array).reshape(-1)
         most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat, kind="stable")[:5])
-        console.print(
-            f"{name}: {array.dtype} {list(array.shape)}; largest {most}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        console.say(f"{name}: {array.dtype} {list(array.shape)}; largest {most}")
 
 
 def open_board_device(

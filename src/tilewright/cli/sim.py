@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, UsageError, app, open_console
-from tilewright.cli.arguments import RtlOption, read_memory, read_network
+from tilewright.cli.arguments import (
+    HwOption,
+    MemoryBoardOption,
+    MemoryOption,
+    NetworkOption,
+    RtlOption,
+    read_memory,
+    read_network,
+)
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.printable import printable
@@ -42,18 +50,10 @@ class DeviceKind(StrEnum):
 @app.command(rich_help_panel=MEASURE)
 def sim(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
-    network: Annotated[
-        str, typer.Option(help="Built-in network, ONNX file or YAML table of layers.")
-    ] = "vta-resnet18",
-    hw: Annotated[
-        str, typer.Option("--hw", help="Named configuration or YAML file.")
-    ] = "pynq-16x16",
-    memory: Annotated[
-        str, typer.Option(help="'ideal', 'board', a board's name or a YAML file.")
-    ] = "ideal",
-    board: Annotated[
-        str, typer.Option(help="Board whose memory '--memory board' means.")
-    ] = "pynq-z2",
+    network: NetworkOption = "vta-resnet18",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    board: MemoryBoardOption = "pynq-z2",
     schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
     waves: Annotated[
         Path | None, typer.Option(help="Write the waves of the run to this FST file.")
@@ -242,15 +242,14 @@ def print_run(
     from tilewright.host.machine.registers import UNIT_COUNTER_STATES, UNIT_NAMES
 
     console = open_console()
-    console.print(title, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"schedule {schedule}", highlight=False, markup=False, soft_wrap=True)
+    console.say(title)
+    console.say(f"schedule {schedule}")
     cycles = counters.cycles
     if cycles:
-        console.print(
+        console.say(
             f"{cycles:,} cycles; bound {bound_cycles:,}; {100 * bound_cycles / cycles:.1f} % of "
             f"the bound; simulated in {seconds:.2f} s ({cycles / max(seconds, 1e-9) / 1e6:.2f} "
-            "M cycles/s)",
-            highlight=False,
+            "M cycles/s)"
         )
         units = Table("cycles", *UNIT_NAMES, box=box.SIMPLE, pad_edge=False)
         for column in units.columns:
@@ -264,7 +263,7 @@ def print_run(
             units.add_row(state.replace("token_", "waits for "), *cells)
         print_table(units, console)
     else:
-        console.print("cycles: the reference does not model time", highlight=False)
+        console.say("cycles: the reference does not model time")
     unit_states = {f"{u}_{s}" for u in UNIT_NAMES for s, _ in UNIT_COUNTER_STATES}
     rest = [f"{k} {v:,}" for k, v in counters.values.items() if k not in unit_states]
-    console.print(", ".join(rest), highlight=False, soft_wrap=True)
+    console.say(", ".join(rest))

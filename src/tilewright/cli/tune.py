@@ -15,9 +15,14 @@ from tilewright.cli.application import TUNE, app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     MODEL_FIELDS,
+    BoardOption,
+    LayersOption,
+    MemoryOption,
     RtlOption,
     RunsOption,
+    SeedOption,
     SpaceName,
+    SpaceOption,
     StoreOption,
     TrustModelOption,
     split_layers,
@@ -25,7 +30,6 @@ from tilewright.cli.arguments import (
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.report import open_to_read, show_report
 from tilewright.host.common.errors import fields_named
-from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.tuner.store.location import store_location
 
@@ -61,7 +65,7 @@ def tune(
     model: Annotated[
         str, typer.Argument(help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file.")
     ],
-    board: Annotated[str, typer.Option(help="Board or YAML file.")] = "pynq-z2",
+    board: BoardOption = "pynq-z2",
     mode: Annotated[
         ModeName,
         typer.Option(help="One configuration for the network, or one for each layer."),
@@ -98,9 +102,7 @@ def tune(
             help="Energy model of edp and the report: counters, or a class of your own.",
         ),
     ] = "counters",
-    space: Annotated[
-        SpaceName, typer.Option(help="full: any tile sizes; vta: VTA's divisor tiles.")
-    ] = SpaceName.FULL,
+    space: SpaceOption = SpaceName.FULL,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -134,10 +136,8 @@ def tune(
     base: Annotated[
         str, typer.Option(help="Configuration to start from when --hw is not given.")
     ] = "pynq-16x16",
-    memory: Annotated[
-        str, typer.Option(help="'board', 'ideal', a board's name or a YAML file.")
-    ] = "board",
-    layers: Annotated[str, typer.Option(help="Only these layers, separated by commas.")] = "",
+    memory: MemoryOption = "board",
+    layers: LayersOption = "",
     fidelity: Annotated[
         FidelityName,
         typer.Option(
@@ -167,7 +167,7 @@ def tune(
         ),
     ] = False,
     trust_model: TrustModelOption = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    seed: SeedOption = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; default: one per core.")
     ] = None,
@@ -263,16 +263,13 @@ def run_tune(
 
     console = open_console()
 
-    def say(text: str) -> None:
-        console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
-
     with fields_named({"name": "--name"}):
         name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
     for line in filter(None, share_lines(settings.to_mapping())):
-        say(line)
+        console.say(line)
     screened = settings.screen == "twin"
     how = f"search on twin, confirmed on {fidelity}" if screened else f"every trial on {fidelity}"
-    say(f"tuner {settings.tuner}, allocator {settings.allocator}, {how}")
+    console.say(f"tuner {settings.tuner}, allocator {settings.allocator}, {how}")
     try:
         with ProgressDisplay(settings, console) as display:
             found = conduct(
@@ -285,10 +282,12 @@ def run_tune(
                 cluster=ray,
                 seconds=seconds,
                 warm_start=warm_start,
-                waiting=say,
+                waiting=console.say,
             )
     except KeyboardInterrupt:
-        say(f"stopped; every finished trial is stored. The same command resumes study {name}.")
+        console.say(
+            f"stopped; every finished trial is stored. The same command resumes study {name}."
+        )
         raise
     with open_to_read(location) as store:
         if not show_report(store, found, None, runs, json=json):

@@ -15,11 +15,11 @@ from tilewright.cli.arguments import (
     MemoryOption,
     QuickOption,
     SeedOption,
+    WorkersOption,
     one_of,
 )
 from tilewright.cli.bench.application import (
     HARDWARE,
-    WorkersOption,
     bench_app,
     finish,
     keeper,

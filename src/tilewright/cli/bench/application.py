@@ -30,7 +30,6 @@ app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write the plots to this HTML file.")
 ]
-WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")]
 
 
 def names(text: str, field: str, known: Iterable[str] = ()) -> list[str]:
