@@ -57,8 +57,6 @@ FORMS = {
     "asymmetric": QuantiseOptions(asymmetric=True),
 }
 """How a network is quantised: by ONNX Runtime alone, with one technique each, and with all."""
-TABLE = ("plain", "symmetric", "asymmetric")
-"""Forms of a full run."""
 PACKAGES = (
     "apache-tvm", "facenet-pytorch", "onnxruntime", "pillow", "rapidocr-onnxruntime",
     "scikit-image", "scikit-learn", "torch",

@@ -46,7 +46,6 @@ from tilewright.tuner.store.schema import TRIALS
 from tilewright.tuner.store.store import Store
 
 LIMIT = 100_000_000
-TESTS = Path(__file__).resolve().parents[1] / "tests"
 Record = dict[str, Any]
 
 

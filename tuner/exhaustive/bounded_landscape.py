@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from tilewright.tuner.exhaustive.exhaust import (
     Cycles,
     Progress,
     check_finished,
+    in_threads,
     open_landscape,
     points_of,
 )
@@ -135,14 +135,7 @@ class BoundedLandscape:
             return part, batch.cycles, batch.refusals
 
         parts = [places[first : first + CHUNK] for first in range(0, len(places), CHUNK)]
-        with ThreadPoolExecutor(workers) as pool:
-            futures = [pool.submit(run, part) for part in parts]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
+        yield from in_threads(run, parts, workers)
 
     def _models(self) -> tuple[Twin, NativeLowering]:
         space = self._space

@@ -35,14 +35,13 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
+from tilewright.tuner.exhaustive.exhaust import Cycles, positions_of
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import HardwareSpace, ScheduleSpace
 from tilewright.tuner.search.space import SpaceError
-
-Cycles = npt.NDArray[np.int64]
 
 CHUNK: Final = 128
 """Schedules that a thread measures between two looks at the clock."""
@@ -305,8 +304,7 @@ def _all_points(space: ScheduleSpace) -> tuple[Points, npt.NDArray[np.int64]]:
             value=space.raw_size,
             remedy="certify space vta",
         )
-    shape = tuple(len(knob) for knob in space.knobs)
-    positions = np.stack(np.unravel_index(np.arange(space.raw_size), shape), axis=1)
+    positions = positions_of(space, np.arange(space.raw_size))
     return schedule_points(space.knobs, positions), positions
 
 

@@ -12,11 +12,11 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,15 @@ import numpy.typing as npt
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
 from tilewright.host.machine.board import MemoryModel
-from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.schedule import Schedule
 from tilewright.sim.twin.device import Refusal, Twin
-from tilewright.sim.twin.native_lowering import NativeLowering, Points, encode_schedules
+from tilewright.sim.twin.native_lowering import NativeLowering, Points
+from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.space import SpaceError
+
+P = TypeVar("P")
+T = TypeVar("T")
 
 NOT_YET: Final = 0
 ILLEGAL: Final = -1
@@ -178,45 +182,34 @@ def _measure(
     # Small parts in random order: slow regions of the space are spread over the threads.
     order = np.random.default_rng(0).permutation(len(chunks))
     parts = [[chunks[i] for i in order[k : k + 4]] for k in range(0, len(chunks), 4)]
+    try:
+        for done in in_threads(run, parts, workers):
+            yield from done
+    finally:
+        stopped.set()
+
+
+def in_threads(run: Callable[[P], T], parts: Sequence[P], workers: int) -> Iterator[T]:
+    """What is found of each part, as it is done; whoever stops asking stops the work."""
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(run, part) for part in parts]
         try:
             for future in as_completed(futures):
-                yield from future.result()
+                yield future.result()
         finally:
-            stopped.set()
             for future in futures:
                 future.cancel()
 
 
 def points_of(space: ScheduleSpace, start: int, end: int) -> Points:
     """The points of an index range as the native lowering takes them."""
-    shape = tuple(len(knob) for knob in space.knobs)
-    positions = np.unravel_index(np.arange(start, end), shape)
-    default = encode_schedules([Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)])
-    points = np.repeat(default, end - start, axis=0)
-    for knob, position in zip(space.knobs, positions, strict=True):
-        values = np.array([_NUMBER.get(value, value) for value in knob.values], dtype=np.int32)
-        points[:, _COLUMNS.index(knob.name)] = values[position]
-    return points
+    return schedule_points(space.knobs, positions_of(space, np.arange(start, end)))
 
 
-_COLUMNS: Final = (
-    "tile_b",
-    "tile_h",
-    "tile_w",
-    "tile_ci",
-    "tile_co",
-    "h_threading",
-    "oc_threading",
-    "loop_order",
-    "fusion",
-)
-"""Columns of `native_lowering.Points`."""
-
-_NUMBER: Final[dict[Any, int]] = {
-    member: index for kind in (LoopOrder, Fusion) for index, member in enumerate(kind)
-}
+def positions_of(space: ScheduleSpace, flats: Cycles) -> Cycles:
+    """Positions of points by their places in index order, int64 of shape (points, knobs)."""
+    sizes = tuple(len(knob) for knob in space.knobs)
+    return np.stack(np.unravel_index(flats, sizes), axis=1)
 
 
 def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> None:
@@ -241,8 +234,7 @@ def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> Non
 
 
 def _schedule(space: ScheduleSpace, flat: int) -> Schedule:
-    shape = tuple(len(knob) for knob in space.knobs)
-    return space.decode(tuple(int(position) for position in np.unravel_index(flat, shape)))
+    return space.decode(tuple(positions_of(space, np.array([flat]))[0].tolist()))
 
 
 def _about(space: ScheduleSpace, memory: MemoryModel, identity: str) -> dict[str, Any]:

@@ -142,14 +142,7 @@ def trial_row(
     }
 
 
-def energy_of(hw: str, counters: str) -> float | None:
-    """Picojoules of a run (`energy`) by the texts in its row; None: counters are missing."""
-    return _energy(HwConfig(**json.loads(hw)), json.loads(counters))
-
-
-def _energy(
-    hw: HwConfig, counters: Mapping[str, int], model: EnergyModel | None = None
-) -> float | None:
+def _energy(hw: HwConfig, counters: Mapping[str, int], model: EnergyModel | None) -> float | None:
     try:
         return (model or load_energy()).energy_pj(hw, counters)
     except KeyError:

@@ -11,14 +11,12 @@ that code does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
-from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.learning.adaptive_sampling import KNEE, adaptive_sample
 from tilewright.tuner.search.learning.exploration import AdaptiveExploration
 from tilewright.tuner.search.model_based.cost_model import Objective
-from tilewright.tuner.search.model_based.planned_search import PLAN, Explorer, ModelBasedTuner
+from tilewright.tuner.search.model_based.planned_search import Explorer, ModelBasedTuner
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.tuner import Offer
 
@@ -32,23 +30,9 @@ class ChameleonCodeTuner(ModelBasedTuner[P]):
     SETTLING: ClassVar[bool] = True
 
     def __init__(
-        self,
-        space: Space[P],
-        *,
-        seed: int | tuple[int, ...],
-        initial: Sequence[Index] = (),
-        plan: int = PLAN,
-        objective: Objective = "regression",
-        experience: Sequence[Experience] = (),
+        self, space: Space[P], *, objective: Objective = "regression", **options: Any
     ) -> None:
-        super().__init__(
-            space,
-            seed=seed,
-            initial=initial,
-            plan=plan,
-            objective=objective,
-            experience=experience,
-        )
+        super().__init__(space, objective=objective, **options)
         self._exploration: Final = AdaptiveExploration(space, self.rng, settling=self.SETTLING)
 
     def _explorer(self) -> Explorer:
@@ -64,25 +48,8 @@ class ChameleonTuner(ChameleonCodeTuner[P]):
 
     SETTLING: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        space: Space[P],
-        *,
-        seed: int | tuple[int, ...],
-        initial: Sequence[Index] = (),
-        plan: int = PLAN,
-        objective: Objective = "regression",
-        experience: Sequence[Experience] = (),
-        knee: float = KNEE,
-    ) -> None:
-        super().__init__(
-            space,
-            seed=seed,
-            initial=initial,
-            plan=plan,
-            objective=objective,
-            experience=experience,
-        )
+    def __init__(self, space: Space[P], *, knee: float = KNEE, **options: Any) -> None:
+        super().__init__(space, **options)
         self._knee: Final = knee
 
     def _select(self, points: list[Index]) -> list[Index]:

@@ -15,13 +15,11 @@ names every choice that had to be made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from tilewright.tuner.search.features import Features
-from tilewright.tuner.search.learning.confidence import Selection
 from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings
-from tilewright.tuner.search.learning.planned import BATCH, WARM_UP, PlannedTuner, one_of
+from tilewright.tuner.search.learning.planned import PlannedTuner, one_of
 from tilewright.tuner.search.learning.policy import Agent, Moves, View, divide_knobs
 from tilewright.tuner.search.learning.rollout import Excess, Legality, Walkers, unit_excess
 from tilewright.tuner.search.learning.surrogate import Scores
@@ -47,21 +45,17 @@ class DcocTuner(PlannedTuner[P]):
 
     Args:
         space: where to search.
-        seed: entropy of the generator.
-        initial: points to propose first.
         legality: what agents learn of illegal points from: ``mask``, ``penalty`` or ``both``.
         view: whether agents see the whole ``point`` or only their ``own`` knobs.
-        selection: ``confidence``, ``top``, ``kmeans`` or ``thompson``.
         excess: of an illegal point's resources; 1 for each when left out.
         settings: of MAPPO.
-        warm_up: measurements before the first plan.
-        batch: measurements of a plan.
         walkers: points that move in parallel.
         steps: of a rollout.
         rounds: rollouts of a plan.
+        options: of `PlannedTuner`.
 
     Raises:
-        TunerError: no such legality, view or selection.
+        TunerError: no such legality or view.
     """
 
     independent = False
@@ -71,27 +65,16 @@ class DcocTuner(PlannedTuner[P]):
         self,
         space: Space[P],
         *,
-        seed: int | tuple[int, ...],
-        initial: Sequence[Index] = (),
         legality: Legality | str = Legality.MASK,
         view: View | str = View.OWN,
-        selection: Selection | str = Selection.CONFIDENCE,
         excess: Excess = unit_excess,
         settings: MappoSettings | None = None,
-        warm_up: int = WARM_UP,
-        batch: int = BATCH,
         walkers: int = WALKERS,
         steps: int = STEPS,
         rounds: int = ROUNDS,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            space,
-            seed=seed,
-            initial=initial,
-            selection=selection,
-            warm_up=warm_up,
-            batch=batch,
-        )
+        super().__init__(space, **options)
         self._shape: Final = (walkers, steps, rounds)
         moves = Moves(space.knobs)
         self._walkers: Final = Walkers(

@@ -10,15 +10,13 @@ point is the return; the mean of the walkers is the baseline.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
 
 from tilewright.tuner.search.features import Features
-from tilewright.tuner.search.learning.confidence import Selection
-from tilewright.tuner.search.learning.planned import BATCH, WARM_UP, PlannedTuner
+from tilewright.tuner.search.learning.planned import PlannedTuner
 from tilewright.tuner.search.learning.policy import Moves, Team, single_agent
 from tilewright.tuner.search.learning.rollout import Rollout, Walkers
 from tilewright.tuner.search.learning.surrogate import Scores
@@ -39,31 +37,21 @@ class OneStepTuner(PlannedTuner[P]):
 
     Args:
         space: where to search.
-        seed: entropy of the generator.
-        initial: points to propose first.
-        selection: which of the visited points are measured; ``confidence`` takes the surrogate's
-            score for the confidence, for there is no critic.
-        warm_up: measurements before the first plan.
-        batch: measurements of a plan.
         walkers: episodes in parallel.
         rounds: gradient steps of a plan.
+        options: of `PlannedTuner`; the selection ``confidence`` takes the surrogate's score for
+            the confidence, for there is no critic.
     """
 
     def __init__(
         self,
         space: Space[P],
         *,
-        seed: int | tuple[int, ...],
-        initial: Sequence[Index] = (),
-        selection: Selection | str = Selection.CONFIDENCE,
-        warm_up: int = WARM_UP,
-        batch: int = BATCH,
         walkers: int = WALKERS,
         rounds: int = ROUNDS,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            space, seed=seed, initial=initial, selection=selection, warm_up=warm_up, batch=batch
-        )
+        super().__init__(space, **options)
         self._shape: Final = (walkers, rounds)
         moves = Moves(space.knobs, jump=True)
         self._walkers: Final = Walkers(space, self._encoder, moves)

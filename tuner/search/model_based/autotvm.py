@@ -8,14 +8,11 @@ the features of a loop nest the model sees the knobs (TVM's feature type ``knob`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
-from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.model_based.annealing import SimulatedAnnealing
-from tilewright.tuner.search.model_based.cost_model import Objective
-from tilewright.tuner.search.model_based.planned_search import PLAN, Explorer, ModelBasedTuner
-from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.model_based.planned_search import Explorer, ModelBasedTuner
+from tilewright.tuner.search.space import Space
 from tilewright.tuner.search.tuner import Offer
 
 P = TypeVar("P")
@@ -26,24 +23,8 @@ class AutoTvmTuner(ModelBasedTuner[P]):
 
     takes: ClassVar = frozenset({Offer.EXPERIENCE})
 
-    def __init__(
-        self,
-        space: Space[P],
-        *,
-        seed: int | tuple[int, ...],
-        initial: Sequence[Index] = (),
-        plan: int = PLAN,
-        objective: Objective = "rank",
-        experience: Sequence[Experience] = (),
-    ) -> None:
-        super().__init__(
-            space,
-            seed=seed,
-            initial=initial,
-            plan=plan,
-            objective=objective,
-            experience=experience,
-        )
+    def __init__(self, space: Space[P], **options: Any) -> None:
+        super().__init__(space, **options)
         self._annealing: Final = SimulatedAnnealing(space, self.rng)
 
     def _explorer(self) -> Explorer:

@@ -16,7 +16,12 @@ from tilewright.tuner.search import TUNERS, Offer, Tuner, TunerError, make_tuner
 def test_the_entry_says_what_the_class_takes_and_its_constructor_has_it(name: str) -> None:
     kind = TUNERS.load(name)
     assert TUNERS[name].takes == kind.takes
-    arguments = set(inspect.signature(kind.__init__).parameters)
+    arguments = {
+        argument
+        for base in kind.__mro__
+        if "__init__" in vars(base)
+        for argument in inspect.signature(base.__init__).parameters
+    }
     assert {str(offer) for offer in kind.takes} <= arguments
     assert arguments & set(Offer) == kind.takes, "what it could take, it declares"
     for changes in kind.ablations.values():
