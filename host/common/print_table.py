@@ -5,11 +5,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 _UNLIMITED: Final = 1 << 16
 """Columns of a terminal on which every table fits."""
+
+
+def plain_table(*headings: str, left: int = 1) -> Table:
+    """A table without borders: the first columns to the left, those of numbers to the right."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left else "right")
+    return table
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from contract.executor_contract import ExecutorContract, by_id
+from support.analytic_oracle import Silent
 from support.jobs import node_after, own_pid
 
 from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
@@ -22,7 +23,7 @@ from tilewright.host.network.workload import conv2d
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.ray_executor import RayExecutor
 from tilewright.sim.executor.worker import WorkerPool
-from tilewright.testing.analytic import BOARD, MEMORY, Silent
+from tilewright.testing.analytic import BOARD, MEMORY
 from tilewright.tuner.measure.oracle import DeviceOracle, rtl_identity
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.store.store import Store

@@ -6,10 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.results import Found as StudyResult
 from support.results import load_result
 
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study

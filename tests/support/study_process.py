@@ -11,7 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
+from support.analytic_oracle import AnalyticOracle, Silent
+
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
 from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import StudySettings

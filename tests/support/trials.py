@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.analytic_oracle import counters_of
 from support.postgres import new_database
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import BASE, MEMORY, SMALL, counters_of
+from tilewright.testing.analytic import BASE, MEMORY, SMALL
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.store import Store
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tilewright.host.common.errors import DeviceError
-from tilewright.host.common.print_table import print_table
+from tilewright.host.common.print_table import plain_table, print_table
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
@@ -64,13 +63,11 @@ def print_landscapes(
         DeviceError: the RTL counts other cycles than the twin, or its output is wrong.
     """
     rules, identity = host_rules(), rtl_identity()
-    table = Table(
-        title=Text(f"{hw.name}, memory {memory.name}, space {kind}: every schedule on the twin")
-    )
-    for name in ("layer", "points", "legal", "optimum", "of bound", "median", "worst"):
-        table.add_column(name, justify="left" if name == "layer" else "right")
-    for name in ("within 1 %", "within 5 %", "on the RTL"):
-        table.add_column(name, justify="right")
+    table = plain_table(
+        "layer", "points", "legal", "optimum", "of bound", "median", "worst", "within 1 %",
+        "within 5 %", "on the RTL",
+    )  # fmt: skip
+    table.title = Text(f"{hw.name}, memory {memory.name}, space {kind}: every schedule on the twin")
     device: VerilatorDevice | None = None
     found = []
     for workload in workloads:

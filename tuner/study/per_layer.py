@@ -33,7 +33,7 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
     hardware = HardwareChoice(configs)
     for hw in configs:
         session.record_config(hw, "measured")
-    factory = TunerFactory(session)
+    factory = TunerFactory.of(session)
     searches = []
     for number, task in enumerate(session.settings.tasks):
         space = JointSpace(task, hardware, session.rules, session.settings.space)

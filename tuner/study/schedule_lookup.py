@@ -24,10 +24,10 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.schedule.task_shape import shape_of
-from tilewright.tuner.search import Result, Tuner, make_tuner
-from tilewright.tuner.search.gaussian.residual import ResidualPool
+from tilewright.tuner.search import Result
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import DEFAULT_TUNER
+from tilewright.tuner.study.tuner_factory import TunerFactory
 
 SEARCH_BUDGET: Final = 16
 """Measurements of a workload that nothing is known of."""
@@ -84,7 +84,7 @@ class ScheduleLookup:
             ({}, {}) if store is None else _best_stored(store, hw, memory)
         )
         self._entries: dict[str, Entry] = {}
-        self._pool: Final = ResidualPool()
+        self._tuners: Final = TunerFactory(DEFAULT_TUNER)
         self._oracle: TwinOracle | None = None
 
     def __call__(self, workload: Workload) -> Schedule:
@@ -152,13 +152,7 @@ class ScheduleLookup:
         if self._oracle is None:
             self._oracle = TwinOracle()
         space = ScheduleSpace(workload, self._hw, host_rules(), "full")
-        tuner: Tuner[Any] = make_tuner(
-            DEFAULT_TUNER,
-            space,
-            seed=0,
-            prior=SchedulePrior(self._hw, workload, self._memory),
-            pool=self._pool,
-        )
+        tuner = self._tuners.make(space, prior=SchedulePrior(self._hw, workload, self._memory))
         best: tuple[int, Schedule] | None = None
         while tuner.asked < self._budget:
             candidates = tuner.ask(min(_BATCH, self._budget - tuner.asked))

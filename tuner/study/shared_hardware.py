@@ -75,7 +75,7 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         share = settings.budget
     else:
         share = max(tasks, int(settings.budget * FIRST_RUNG_SHARE) // len(tried))
-    candidates = _first_rung(session, tried, share, TunerFactory(session))
+    candidates = _first_rung(session, tried, share, TunerFactory.of(session))
     while candidates and session.left:
         candidates = _survivors(candidates)
         share = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from tilewright.tuner.measure.measurement import Oracle
@@ -95,31 +96,12 @@ def run_study(
         )
 
     deadline = None if seconds is None else time.monotonic() + seconds
-
-    def run(
-        called: str,
-        stored: Mapping[str, Any],
-        who: Oracle,
-        told: Listener,
-        body: Callable[[Session], None],
-        budget: int,
-        deadline: float | None,
-    ) -> StoredStudy:
-        return _run(
-            called,
-            {**stored, "oracle": who.identity, "fidelity": who.fidelity},
-            replace(settings, budget=budget),
-            body,
-            store=store,
-            oracle=who,
-            rules=rules,
-            listener=told,
-            deadline=deadline,
-        )
-
+    run = partial(_run, store=store, rules=rules)
     mapping = settings.to_mapping()
     if screen is None:
-        return run(name, mapping, oracle, listener, search, settings.budget, deadline)
+        return run(
+            name, mapping, settings, search, oracle=oracle, listener=listener, deadline=deadline
+        )
     screening = screening_name(name)
     # Refused now, not after the search: how many trials will be confirmed is all that is open.
     expected = {"oracle": oracle.identity, "fidelity": oracle.fidelity}
@@ -127,7 +109,9 @@ def run_study(
         name, confirmed_settings(settings, screening, 0) | expected, ignoring=_NOT_KNOWN_YET
     )
     quiet = ScreeningListener(listener, settings)
-    row = run(screening, mapping, screen, quiet, search, settings.budget, deadline)
+    row = run(
+        screening, mapping, settings, search, oracle=screen, listener=quiet, deadline=deadline
+    )
     screened = chosen_by_objective(load_result(store, screening))
     if row.status == STOPPED:
         name = stopped_name(name, screened.summary.count)
@@ -140,11 +124,10 @@ def run_study(
     return run(
         name,
         confirmed_settings(settings, screening, len(chosen)),
-        oracle,
-        listener,
+        replace(settings, budget=max(len(chosen), len(settings.tasks))),
         lambda session: confirm(session, screened, chosen),
-        max(len(chosen), len(settings.tasks)),
-        None,
+        oracle=oracle,
+        listener=listener,
     )
 
 
@@ -169,7 +152,7 @@ def search(session: Session) -> None:
 
 def _run(
     name: str,
-    identity: Mapping[str, Any],
+    stored: Mapping[str, Any],
     settings: StudySettings,
     body: Callable[[Session], None],
     *,
@@ -177,9 +160,10 @@ def _run(
     oracle: Oracle,
     rules: Rules,
     listener: Listener,
-    deadline: float | None,
+    deadline: float | None = None,
 ) -> StoredStudy:
     """Open a study's row, let ``body`` spend its session, and close it."""
+    identity = {**stored, "oracle": oracle.identity, "fidelity": oracle.fidelity}
     study = store.open_study(name, identity, software_versions())
     session = Session(
         settings,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tuner of one search of a study: given what it takes, less what an ablation takes away."""
+"""The tuner of one search: given what it takes, less what an ablation takes away."""
 
 from __future__ import annotations
 
@@ -7,39 +7,60 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tilewright.tuner.search import TUNERS, Offer, Tuner
+from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.study.session import Session
 
 
 class TunerFactory:
-    """Makes the tuners of one study.
+    """Makes tuners that search together.
 
     Args:
-        session: of the study: name, seed, ablations and warm start are its settings.
+        name: of the tuner.
+        seed: of all of them; each adds its own.
+        without: parts that are switched off.
+        experience: gives the trials of earlier studies, if the tuner takes them.
     """
 
-    def __init__(self, session: Session) -> None:
-        settings = session.settings
-        self._kind: Final = TUNERS.load(settings.tuner)
-        self._seed: Final = settings.seed
-        self._without: Final = settings.without
+    def __init__(
+        self,
+        name: str,
+        *,
+        seed: int = 0,
+        without: Sequence[str] = (),
+        experience: Callable[[], Sequence[Experience]] = tuple,
+    ) -> None:
+        self._kind: Final = TUNERS.load(name)
+        self._seed: Final = seed
+        self._without: Final = without
         self._offered: Final[dict[str, Any]] = {}
         if Offer.POOL in self._kind.takes:
             with TUNERS.running(self._kind):
                 self._offered[Offer.POOL] = self._kind.new_pool()
         if Offer.EXPERIENCE in self._kind.takes:
-            warm = settings.warm_start
-            self._offered[Offer.EXPERIENCE] = (
-                [] if warm is None else warm.experience(session.rules, settings.space)
-            )
+            self._offered[Offer.EXPERIENCE] = list(experience())
+
+    @classmethod
+    def of(cls, session: Session) -> TunerFactory:
+        """The factory of a study: tuner, seed, ablations and warm start are its settings."""
+        settings = session.settings
+        warm = settings.warm_start
+        return cls(
+            settings.tuner,
+            seed=settings.seed,
+            without=settings.without,
+            experience=lambda: (
+                () if warm is None else warm.experience(session.rules, settings.space)
+            ),
+        )
 
     def make(
         self,
         space: Space[Any],
         *,
-        seed: tuple[int, ...],
-        initial: Sequence[Index],
+        seed: tuple[int, ...] = (),
+        initial: Sequence[Index] = (),
         prior: SpacePrior | Callable[[Any], float],
     ) -> Tuner[Any]:
         """A tuner; those of one factory share the pool of their class."""

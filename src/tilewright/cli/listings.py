@@ -20,16 +20,11 @@ def configs(json: JsonOption = None) -> None:
     """List the named hardware configurations with their area."""
     from dataclasses import asdict
 
-    from rich import box
-    from rich.table import Table
-
-    from tilewright.host.common.print_table import print_table
+    from tilewright.host.common.print_table import plain_table, print_table
     from tilewright.host.machine.area import estimate
     from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP"):
-        table.add_column(heading, justify="left" if heading == "name" else "right")
+    table = plain_table("name", "geometry", "AXI", "INP/WGT/ACC KiB", "LUT", "FF", "BRAM36", "DSP")
     rows = []
     for name in named_configs():
         hw, area = load_hwconfig(name), estimate(load_hwconfig(name))
@@ -52,15 +47,10 @@ def boards(json: JsonOption = None) -> None:
     """List the known boards with their resources, clock and AXI port."""
     from dataclasses import asdict
 
-    from rich import box
-    from rich.table import Table
-
-    from tilewright.host.common.print_table import print_table
+    from tilewright.host.common.print_table import plain_table, print_table
     from tilewright.host.machine.board import load_board, named_boards
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port"):
-        table.add_column(heading, justify="left" if heading in ("name", "part") else "right")
+    table = plain_table("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port", left=2)
     rows = []
     for name in named_boards():
         board = load_board(name)

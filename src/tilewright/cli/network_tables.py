@@ -25,20 +25,14 @@ def print_layers(
     Returns:
         The rows of the table.
     """
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    from tilewright.host.common.print_table import print_table
+    from tilewright.host.common.print_table import plain_table, print_table
     from tilewright.sim.twin.network_timing import time_network
 
     console = open_console()
-    table = Table(
-        "layer", "kind", "output", "cycles", "bound", "utilisation", "limit",
-        box=box.SIMPLE, pad_edge=False,
-    )  # fmt: skip
-    for column in table.columns[3:6]:
-        column.justify = "right"
+    table = plain_table("layer", "kind", "output", "cycles", "bound", "utilisation", left=3)
+    table.add_column("limit")
     timing = time_network(compiled, memory)
     for layer in timing.layers:
         _, channels, height, width = layer.workload.output_shape

@@ -235,10 +235,7 @@ def print_run(
     *, title: str, schedule: str, counters: Counters, bound_cycles: int, seconds: float
 ) -> None:
     """Print what a run took, unit by unit."""
-    from rich import box
-    from rich.table import Table
-
-    from tilewright.host.common.print_table import print_table
+    from tilewright.host.common.print_table import plain_table, print_table
     from tilewright.host.machine.registers import UNIT_COUNTER_STATES, UNIT_NAMES
 
     console = open_console()
@@ -251,9 +248,7 @@ def print_run(
             f"the bound; simulated in {seconds:.2f} s ({cycles / max(seconds, 1e-9) / 1e6:.2f} "
             "M cycles/s)"
         )
-        units = Table("cycles", *UNIT_NAMES, box=box.SIMPLE, pad_edge=False)
-        for column in units.columns:
-            column.justify = "left" if column is units.columns[0] else "right"
+        units = plain_table("cycles", *UNIT_NAMES)
         for state, _ in UNIT_COUNTER_STATES:
             cells = []
             for unit in UNIT_NAMES:

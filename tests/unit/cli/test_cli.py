@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.analytic_oracle import AnalyticOracle
 from support.postgres import new_database
 from typer.testing import CliRunner
 
@@ -19,7 +20,7 @@ from tilewright.cli import app
 from tilewright.host.network import golden
 from tilewright.sim.executor import ray_executor
 from tilewright.sim.verilator.rtl_variant import STOCK
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.store.store import Store

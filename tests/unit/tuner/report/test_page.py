@@ -7,13 +7,14 @@ import re
 
 import pytest
 import yaml
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.browser import Browser, missing
 from support.html_structure import assert_well_made
 from support.seen_in_browser import assert_shown_well
 
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, AnalyticOracle, Silent
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES
 from tilewright.tuner.report.page import page, write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.repeat import schedules_yaml

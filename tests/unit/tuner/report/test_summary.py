@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.randomness import generator
 from support.results import Found as StudyResult
 from support.results import load_result, network_curve, task_curve
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, AnalyticOracle, Silent
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
 from tilewright.tuner.report.drawing.xy_chart import Series
 from tilewright.tuner.report.figures import (
     SHOWN_RATIO,

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.analytic_oracle import AnalyticOracle
 from support.trials import SETTINGS, add, request
 
-from tilewright.testing.analytic import AnalyticOracle, cycles_of
+from tilewright.testing.analytic import cycles_of
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.store import claims as module
 from tilewright.tuner.store.claims import Claims

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.analytic_oracle import counters_of
 from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
 from tilewright.host.common.errors import StoreError
@@ -16,7 +17,7 @@ from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
-from tilewright.testing.analytic import MEMORY, counters_of
+from tilewright.testing.analytic import MEMORY
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.records import request_key, reused
 from tilewright.tuner.store.store import DuplicateTrialError, Store, StoredConfig

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.dialects import sqlite
+from support.analytic_oracle import counters_of
 from support.randomness import generator
 from support.results import network_curve, task_curve
 from support.trials import DIALECTS, SETTINGS, new_location
 
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
-from tilewright.testing.analytic import BASE, MEMORY, counters_of
+from tilewright.testing.analytic import BASE, MEMORY
 from tilewright.tuner.measure.energy import energy_pj
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.store.store import Store

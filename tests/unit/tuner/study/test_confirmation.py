@@ -8,21 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.results import Found as StudyResult
 from support.results import load_result
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import (
-    BASE,
-    BOARD,
-    MEMORY,
-    RULES,
-    TASKS,
-    AnalyticOracle,
-    Silent,
-    cycles_of,
-)
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
 from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.confirmation import screening_name

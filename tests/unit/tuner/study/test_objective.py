@@ -7,8 +7,9 @@ import sys
 import types
 
 import pytest
+from support.analytic_oracle import counters_of
 
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, counters_of, estimate
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, estimate
 from tilewright.tuner.measure.energy import energy_pj, least_energy_pj
 from tilewright.tuner.measure.measurement import Measurement, Status
 from tilewright.tuner.study.goals import Goal, GoalError

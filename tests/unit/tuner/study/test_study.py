@@ -12,22 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.results import Found as StudyResult
 from support.results import load_result
 
 from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import (
-    BASE,
-    BOARD,
-    MEMORY,
-    RULES,
-    TASKS,
-    AnalyticOracle,
-    Silent,
-    cycles_of,
-)
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.search import TUNERS, TunerError
 from tilewright.tuner.store.store import Store

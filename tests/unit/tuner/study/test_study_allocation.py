@@ -8,12 +8,12 @@ import types
 from collections.abc import Mapping
 
 import pytest
+from support.analytic_oracle import AnalyticOracle
 from support.analytic_study import BUDGET, course, make, run
 from support.results import load_result
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
-from tilewright.testing.analytic import AnalyticOracle
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.report.pareto import pareto

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.analytic_oracle import AnalyticOracle, Silent
 from support.analytic_study import course, make
 from support.results import Found as StudyResult
 from support.results import load_result
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import BASE, RULES, TASKS, AnalyticOracle, Silent
+from tilewright.testing.analytic import BASE, RULES, TASKS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import Mode, StudySettings
 from tilewright.tuner.study.study import run_study
