@@ -29,7 +29,7 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.golden import conv2d_int8, random_tensors
-from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.synth.synthesis import rtl_digest
@@ -42,7 +42,6 @@ from tilewright.sim.verilator.elaboration import SIMULATED
 from tilewright.tuner.exhaustive.exhaust import exhaust
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.search import make_tuner
 
 CONFIGS = {8: "edge-8x8", 16: "pynq-16x16", 32: "zu-32x32"}
 NETWORK = "vta-resnet18"
@@ -52,6 +51,32 @@ COCOTB_LAYER = "C10"
 """cocotb takes a thousand times as long a cycle: a short layer."""
 MEMORY = "ideal"
 TWIN_REPEATS = 50
+
+
+def _schedule(
+    tile_h: int, tile_w: int, tile_ci: int, tile_co: int, h: int, oc: int, order: str, fusion: str
+) -> Schedule:
+    return Schedule(
+        tile_h=tile_h, tile_w=tile_w, tile_ci=tile_ci, tile_co=tile_co,
+        h_threading=h, oc_threading=oc, loop_order=LoopOrder(order), fusion=Fusion(fusion),
+    )  # fmt: skip
+
+
+SCHEDULES = {
+    ("edge-8x8", "C9"): _schedule(4, 4, 8, 4, 1, 2, "output", "block"),
+    ("pynq-16x16", "C2"): _schedule(28, 9, 1, 1, 1, 2, "weight", "tile"),
+    ("pynq-16x16", "C3"): _schedule(4, 14, 1, 2, 1, 2, "output", "block"),
+    ("pynq-16x16", "C4"): _schedule(8, 8, 2, 4, 1, 2, "weight", "block"),
+    ("pynq-16x16", "C5"): _schedule(14, 8, 2, 1, 1, 2, "weight", "tile"),
+    ("pynq-16x16", "C6"): _schedule(7, 7, 1, 2, 2, 2, "output", "tile"),
+    ("pynq-16x16", "C7"): _schedule(7, 7, 2, 8, 1, 2, "weight", "block"),
+    ("pynq-16x16", "C8"): _schedule(4, 14, 4, 1, 1, 2, "weight", "block"),
+    ("pynq-16x16", "C9"): _schedule(7, 7, 1, 2, 2, 2, "output", "tile"),
+    ("pynq-16x16", "C10"): _schedule(7, 7, 2, 7, 1, 2, "input", "block"),
+    ("pynq-16x16", "C11"): _schedule(7, 7, 2, 2, 1, 2, "output", "block"),
+    ("zu-32x32", "C9"): _schedule(7, 7, 1, 1, 1, 2, "input", "tile"),
+}
+"""Fixed, so that figures of different days are of the same programs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,22 +90,9 @@ class Subject:
     notes: dict[str, Any]
 
 
-def first_schedule(hw: HwConfig, task: Workload) -> Schedule:
-    """The schedule that the cost model likes best: no measurement decides it."""
-    rules, memory = host_rules(), load_memory(MEMORY)
-    tuner = make_tuner(
-        "guided",
-        ScheduleSpace(task, hw, rules, "full"),
-        seed=0,
-        prior=lambda schedule: rules.predicted_cycles(hw, task, schedule, memory),
-    )
-    schedule: Schedule = tuner.ask(1)[0].point
-    return schedule
-
-
 def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity) -> Subject:
     """A layer on a fidelity; the first round checks its results."""
-    layer = lower(hw, task, first_schedule(hw, task))
+    layer = lower(hw, task, SCHEDULES[hw.name, task.name])
     tensors = random_tensors(task, np.random.default_rng(0))
     image, golden = layer.image(tensors), conv2d_int8(task, tensors)
     started = time.process_time(), time.perf_counter()
@@ -107,7 +119,7 @@ def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity)
 
 def twin_subject(array: int, hw: HwConfig, task: Workload) -> Subject:
     """A layer on the twin, often enough in a round to be timed."""
-    program = lower(hw, task, first_schedule(hw, task)).program
+    program = lower(hw, task, SCHEDULES[hw.name, task.name]).program
     twin = Twin(hw, load_memory(MEMORY))
 
     def once() -> tuple[int, float]:
@@ -136,7 +148,7 @@ def stepped_subject(array: int, hw: HwConfig, cycles: int) -> Subject:
 
 def plain_subject(array: int, hw: HwConfig, task: Workload, folder: Path) -> Subject:
     """A layer on full RTL under a testbench in C++ alone, in a process of its own."""
-    layer = lower(hw, task, first_schedule(hw, task))
+    layer = lower(hw, task, SCHEDULES[hw.name, task.name])
     image = layer.image(random_tensors(task, np.random.default_rng(0)))
     library = build_model(hw, checks=False)
 
@@ -150,7 +162,7 @@ def plain_subject(array: int, hw: HwConfig, task: Workload, folder: Path) -> Sub
 
 def cocotb_record(array: int, hw: HwConfig, task: Workload, folder: Path) -> dict[str, Any]:
     """A layer on full RTL as cocotb drives it, once."""
-    layer = lower(hw, task, first_schedule(hw, task))
+    layer = lower(hw, task, SCHEDULES[hw.name, task.name])
     image = layer.image(random_tensors(task, np.random.default_rng(0)))
     cycles, seconds = cocotb_run(hw, layer.program, image, folder=folder)
     return {"fidelity": "cocotb", "array": array, "layer": task.name, "cycles": cycles,
@@ -193,7 +205,7 @@ def resnet18(hw: HwConfig) -> dict[str, Any]:
     for task in load_network(NETWORK).workloads:
         if task.name not in OFFLOADED:
             continue
-        layer = lower(hw, task, first_schedule(hw, task))
+        layer = lower(hw, task, SCHEDULES[hw.name, task.name])
         tensors = random_tensors(task, np.random.default_rng(0))
         image = layer.image(tensors)
         begin = time.process_time()
@@ -208,7 +220,7 @@ def resnet18(hw: HwConfig) -> dict[str, Any]:
 
 
 def twin_layers(hw: HwConfig, rounds: int) -> list[dict[str, Any]]:
-    """Twin cycles per second on each offloaded layer, with the schedule the model likes best."""
+    """Twin cycles per second on each offloaded layer."""
     records = []
     for task in load_network(NETWORK).workloads:
         if task.name in OFFLOADED and task.name != LAYER:

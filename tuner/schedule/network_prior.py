@@ -39,7 +39,7 @@ class NetworkPrior:
     Args:
         tasks: the network.
         memory: DRAM timing.
-        rules: with a ``schedule_prior``.
+        rules: that rank configurations.
         kind: of the schedule spaces.
     """
 
@@ -112,8 +112,8 @@ def roomiest(configs: Sequence[HwConfig]) -> HwConfig:
 def network_prior(
     tasks: Sequence[Workload], memory: MemoryModel, rules: Rules, kind: str
 ) -> NetworkPrior | None:
-    """The prior of a network; None when the rules have none of schedules."""
-    return None if rules.schedule_prior is None else NetworkPrior(tasks, memory, rules, kind)
+    """The prior of a network; None when the rules do not rank configurations."""
+    return NetworkPrior(tasks, memory, rules, kind) if rules.ranks else None
 
 
 def _spread(knob: Knob) -> list[int]:

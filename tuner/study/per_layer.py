@@ -8,13 +8,12 @@ joint spaces share one short list of configurations, because each of them costs 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointPoint, JointSpace
-from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.session import Session
 from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
@@ -40,19 +39,13 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
         origins = _initial(session, space, configs, task)
         bound = min(session.objective.bound(hw, task, session.bound(hw, task)) for hw in configs)
         tuner = factory.make(
-            space, seed=(number,), initial=tuple(origins), prior=_prior(session, configs, task)
+            space,
+            seed=(number,),
+            initial=tuple(origins),
+            prior=session.rules.joint_prior(configs, task, session.settings.memory),
         )
         searches.append(TaskSearch(task=task, hw=None, tuner=tuner, origins=origins, bound=bound))
     TaskSearches(session, searches, seed=(), transfer=False).advance(session.left)
-
-
-def _prior(
-    session: Session, configs: Sequence[HwConfig], task: Workload
-) -> SpacePrior | Callable[[JointPoint], float]:
-    rules, memory = session.rules, session.settings.memory
-    if rules.joint_prior is not None:
-        return rules.joint_prior(configs, task, memory)
-    return lambda point: rules.predicted_cycles(point.hw, task, point.schedule, memory)
 
 
 def _initial(
@@ -63,7 +56,7 @@ def _initial(
     Where a prior tells what else to start with, the untuned schedule of the base alone.
     """
     found: dict[Index, str] = {}
-    for hw in configs if session.rules.joint_prior is None else configs[:1]:
+    for hw in configs[:1] if session.rules.ranks else configs:
         try:
             schedule = session.rules.default_schedule(hw, task)
             found[space.encode(JointPoint(hw=hw, schedule=schedule))] = "default"

@@ -100,7 +100,7 @@ def _first_rung(
     for being first, gets its untuned schedules alone until it survives.
     """
     candidates: list[Candidate] = []
-    ranked = session.rules.schedule_prior is not None and len(configs) > 1
+    ranked = session.rules.ranks and len(configs) > 1
     for position, hw in enumerate(configs):
         incumbent = _best(candidates)
         if incumbent is not None and session.network_value_bound(hw) >= incumbent:
@@ -197,7 +197,7 @@ def _search(
     space = ScheduleSpace(task, hw, session.rules, session.settings.space)
     origins: dict[Index, str] = {}
     try:
-        if seed[0] == 0 or session.rules.schedule_prior is None:
+        if seed[0] == 0 or not session.rules.ranks:
             origins[space.encode(session.rules.default_schedule(hw, task))] = "default"
     except TilewrightError as error:
         session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")

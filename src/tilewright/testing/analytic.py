@@ -17,6 +17,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload, conv2d
 from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.spaces import JointPoint
 
 MEMORY = MemoryModel(
     name="test", read_latency=10, write_latency=10, read_bytes_per_cycle=8, write_bytes_per_cycle=8
@@ -98,9 +99,18 @@ def fits(hw: HwConfig, board: Board) -> Fit:
     return Fit(ok=ok, text=text, area=area)
 
 
-def predicted_cycles(hw: HwConfig, workload: Workload, s: Schedule, memory: MemoryModel) -> float:
+def prior(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Callable[[Schedule], float]:
     """A prior that knows the trend and not the ruggedness."""
-    return bound(hw, workload, memory).cycles * (1 + 1 / s.tile_h + 1 / s.tile_w)
+    ideal = bound(hw, workload, memory).cycles
+    return lambda s: ideal * (1 + 1 / s.tile_h + 1 / s.tile_w)
+
+
+def joint_prior(
+    configs: Sequence[HwConfig], workload: Workload, memory: MemoryModel
+) -> Callable[[JointPoint], float]:
+    """`prior` on the configuration of each point."""
+    del configs
+    return lambda point: prior(point.hw, workload, memory)(point.schedule)
 
 
 RULES = Rules(
@@ -110,7 +120,9 @@ RULES = Rules(
     estimate=estimate,
     fits=fits,
     channel_blocks=blocks,
-    predicted_cycles=predicted_cycles,
+    prior=prior,
+    joint_prior=joint_prior,
+    ranks=False,
 )
 
 
