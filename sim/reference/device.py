@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ReferenceDevice`: the golden functional model, a NumPy interpreter of programs.
 
-It executes the stream in order, so it shows what a program means; `sim.verify.hazards` shows that
-the concurrent units of the hardware cannot make it mean anything else.
+It executes the stream in order, so it shows what a program means; the race check of the tests
+(`tests/support/hazards.py`) shows that the concurrent units cannot make it mean anything else.
 """
 
 from __future__ import annotations

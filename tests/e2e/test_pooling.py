@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
+from support.hazards import check_hazards
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -20,7 +21,6 @@ from tilewright.host.network.workload import Kind, Workload, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.first_difference import first_difference
-from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.device_contract import COUNTED

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.hazards import check_hazards
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
@@ -24,7 +25,6 @@ from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
+from support.hazards import check_hazards
 from support.qgraphs import (
     GraphMaker,
     apply,
@@ -28,7 +29,6 @@ from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.network.layout import output_block
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 import yaml
 from mutation import regression
+from mutation.faults import Mutation, sample
 from mutation.quick_build import quick_model
 from mutation.stages import STAGES
 
@@ -34,7 +35,6 @@ from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
 from tilewright.sim.executor.job import Outcome, OutcomeStatus
 from tilewright.sim.executor.worker import WorkerPool
-from tilewright.sim.verify.mutation import Mutation, sample
 from tilewright.sim.verilator.build import MANIFEST
 
 HERE: Final = Path(__file__).resolve().parent

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from support.drawing import any_layer
+from support.hazards import check_hazards
 from support.randomness import generator, where
 from support.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 
@@ -22,7 +23,6 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 PYNQ = load_hwconfig("pynq-16x16")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from support.hazards import check_hazards
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule, legal, lower
@@ -22,7 +23,6 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.native_lowering import NativeLowering
-from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 PYNQ = load_hwconfig("pynq-16x16")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.hazards import check_hazards
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ConfigError, ScheduleError
@@ -21,7 +22,6 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.verify.hazards import check_hazards
 
 ROOMY = load_hwconfig("tiny-4x4").with_(
     inp_bytes=1 << 16, wgt_bytes=1 << 18, acc_bytes=1 << 17, out_bytes=1 << 16,

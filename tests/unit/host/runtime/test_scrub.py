@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.hazards import check_hazards
 from support.randomness import generator, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.scrub import scrub, scrub_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_hazards
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.testing.residue import dirt
 

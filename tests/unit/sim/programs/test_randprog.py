@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.hazards import check_hazards
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import (
@@ -19,7 +20,6 @@ from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, Ve
 from tilewright.host.machine.program import Program
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.hazards import check_hazards
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -16,7 +17,6 @@ from tilewright.host.machine.isa import UNIT_OF, Instruction, Memory, Opcode, Un
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
-from tilewright.sim.verify.hazards import check_hazards
 
 TINY = load_hwconfig("tiny-4x4")
 DATA = 4096

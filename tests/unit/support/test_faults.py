@@ -7,10 +7,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from mutation.faults import OPERATORS, find_mutations, sample
+from mutation.sv_scan import scan, tokenize
 
 from tilewright.host.common.errors import BuildError
-from tilewright.sim.verify.mutation import OPERATORS, find_mutations, sample
-from tilewright.sim.verify.sv_scan import scan, tokenize
 from tilewright.sim.verilator.build import MANIFEST
 
 MODULES = sorted(set(MANIFEST.parent.glob("*.sv")) - {MANIFEST.parent / "tw_geometry.sv"})

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-
-from tilewright.sim.verify.sv_scan import Code, Span, scan
+from mutation.sv_scan import Code, Span, scan
 
 _BOUNDARY: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _REVERSED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
