@@ -21,9 +21,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import platformdirs
 
@@ -55,7 +56,7 @@ def cache_dir() -> Path:
 def finished(folder: Path) -> Path | None:
     """The library in a finished folder; None when it must be built (again).
 
-    Every file of the folder must have the SHA-256 that `install` recorded; a note says when one has
+    Every file of the folder must have the SHA-256 that was recorded; a note says when one has
     not. The build counts as used now (see `trim`).
 
     Raises:
@@ -87,21 +88,43 @@ def _as_recorded(folder: Path, text: str) -> bool:
     return LIBRARY_NAME in actual and actual == recorded
 
 
-def install(result: Path, target: Path) -> None:
-    """Put a finished folder into its place, digests recorded; the caller holds the key's lock.
+def cached_library(key: str, make: Callable[[Path, Path], Mapping[str, Any]]) -> Path:
+    """The library of a key, made when the cache does not hold it.
 
     Args:
-        result: holds the library, what else belongs to it, and optionally a ``build.json`` with
-            facts about the build, to which the SHA-256 of every other file is added.
-        target: its place below the cache.
+        key: of everything that decides what is made.
+        make: called with an empty work folder and with the library's path, in a folder whose other
+            files belong to it; returns facts for the ``build.json`` beside it.
+
+    Returns:
+        Path of the library; it stays valid while the cache is not deleted.
+
+    Raises:
+        BuildError: the cache is not to be trusted or cannot be written; and what ``make`` raises.
+    """
+    target = cache_dir() / "models" / key
+    if (library := finished(target)) is not None:
+        return library
+    with builder(key) as work:
+        if (library := finished(target)) is not None:
+            return library
+        started = time.perf_counter()
+        result = work / "result"
+        result.mkdir()
+        facts = make(work, result / LIBRARY_NAME)
+        seconds = round(time.perf_counter() - started, 3)
+        _install(result, target, {**facts, "seconds": seconds})
+    return target / LIBRARY_NAME
+
+
+def _install(result: Path, target: Path, facts: Mapping[str, Any]) -> None:
+    """Put a finished folder into its place, facts and the SHA-256 of its files recorded.
 
     Raises:
         BuildError: the place is not to be trusted.
     """
     record_path = result / _RECORD
-    record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}
-    files = [path for path in sorted(result.iterdir()) if path != record_path]
-    record["sha256"] = {path.name: seal(path) for path in files}
+    record = {**facts, "sha256": {path.name: seal(path) for path in sorted(result.iterdir())}}
     record_path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     seal(record_path)
     result.chmod(PRIVATE)
@@ -289,6 +312,35 @@ def run_compiler(arguments: Sequence[str]) -> str:
     if done.returncode != 0:
         raise tool_failure("the C++ compiler fails", done.stderr, r"error|undefined|cannot")
     return done.stdout
+
+
+def compile_objects(
+    tasks: Sequence[tuple[Sequence[str], Path]], work: Path, jobs: int
+) -> list[str]:
+    """Compile sources, each with its flags, into a folder; the paths of the objects.
+
+    Raises:
+        BuildError, ToolError: see `run_compiler`.
+    """
+
+    def compile_one(task: tuple[Sequence[str], Path]) -> str:
+        flags, source = task
+        target = str(work / f"{source.stem}.o")
+        run_compiler([*flags, "-c", str(source), "-o", target])
+        return target
+
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        return list(pool.map(compile_one, tasks))
+
+
+def link_library(objects: Sequence[str], output: Path, *libraries: str) -> None:
+    """Link a shared library of which nothing binds to another one.
+
+    Raises:
+        BuildError, ToolError: see `run_compiler`.
+    """
+    closed = ("-shared", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,--no-undefined")
+    run_compiler([*closed, *objects, *libraries, "-pthread", "-o", str(output)])
 
 
 @functools.cache

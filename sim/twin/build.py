@@ -7,20 +7,15 @@ does not depend on a configuration, so one build serves all. See `sim.tools.buil
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.sim.tools.build_cache import (
-    LIBRARY_NAME,
-    builder,
-    cache_dir,
+    cached_library,
+    compile_objects,
     digest,
-    finished,
-    install,
-    run_compiler,
+    link_library,
     source_text,
 )
 from tilewright.sim.tools.toolchain import find_compiler
@@ -67,24 +62,10 @@ def build_twin() -> Path:
     """
     texts = [f"{path.name}\0{source_text(path)}" for path in twin_inputs()]
     key = "twin-" + digest([*_FLAGS, find_compiler().version, *texts])
-    target = cache_dir() / "models" / key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        result = work / "result"
-        result.mkdir()
-        output = result / LIBRARY_NAME
-        objects = {path: str(work / f"{path.stem}.o") for path in twin_sources()}
-        with ThreadPoolExecutor(_JOBS) as pool:
-            commands = (
-                [*_FLAGS, f"-I{ROOT}", "-c", str(path), "-o", o] for path, o in objects.items()
-            )
-            for _ in pool.map(run_compiler, commands):
-                pass
-        run_compiler(["-shared", *objects.values(), "-o", str(output)])
-        record = {"compiler": find_compiler().version}
-        (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-        install(result, target)
-    return target / LIBRARY_NAME
+
+    def make(work: Path, output: Path) -> dict[str, str]:
+        tasks = [([*_FLAGS, f"-I{ROOT}"], path) for path in twin_sources()]
+        link_library(compile_objects(tasks, work, _JOBS), output)
+        return {"compiler": find_compiler().version}
+
+    return cached_library(key, make)

@@ -10,25 +10,19 @@ memories and multipliers keep their cells, whose models are in ``cells/``.
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
-import time
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.dsp_packing import check_packing
 from tilewright.sim.synth.synthesis import synthesis_commands
 from tilewright.sim.tools.build_cache import (
-    LIBRARY_NAME,
-    builder,
-    cache_dir,
+    cached_library,
     digest,
-    finished,
-    install,
     source_text,
 )
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
@@ -95,33 +89,24 @@ def build_netlist(
             str(checked),
         ]
     )
-    target = cache_dir() / "models" / key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        started = time.perf_counter()
+
+    def make(work: Path, output: Path) -> dict[str, Any]:
         copy_sources((*sources, *models), work)
         run_yosys(commands, work)
         if family != "ecp5" and checked:
             check_packing(work)
         slices = work / "slices.v"
         slices.write_text(_slice_model() if family == "xc7" else "", encoding="utf-8")
-        result = work / "result"
-        result.mkdir()
         files = [work / _NETLIST, slices, *(work / path.name for path in models[1:])]
-        compile_generated(files, work, result / LIBRARY_NAME, jobs)
-        record = {
+        compile_generated(files, work, output, jobs)
+        return {
             "config_hash": hw.config_hash,
             "family": family,
             "stage": stage.value,
             "yosys": yosys_version(),
-            "seconds": round(time.perf_counter() - started, 3),
         }
-        (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        install(result, target)
-    return target / LIBRARY_NAME
+
+    return cached_library(key, make)
 
 
 def _commands(family: str, stage: Stage) -> Sequence[str]:

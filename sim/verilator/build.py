@@ -16,24 +16,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import (
-    LIBRARY_NAME,
-    builder,
     cache_dir,
+    cached_library,
     cached_object,
+    compile_objects,
     digest,
-    finished,
-    install,
+    link_library,
     native_target,
     run_compiler,
     source_text,
@@ -57,7 +55,6 @@ from tilewright.sim.verilator.rtl_variant import STOCK, read_manifest, rtl_manif
 __all__ = [
     "CHECKS",
     "HARNESS_DIR",
-    "LIBRARY_NAME",
     "LINT_WAIVERS",
     "MANIFEST",
     "TOP",
@@ -181,18 +178,11 @@ def build_model(
         fidelity=fidelity,
         manifest=manifest,
     )
-    target = cache_dir() / "models" / recipe.key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(recipe.key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        started = time.perf_counter()
-        result = work / "result"
-        result.mkdir()
+
+    def make(work: Path, output: Path) -> dict[str, Any]:
         _verilate(recipe, work / "verilated")
-        _compile_model(recipe, work, result / LIBRARY_NAME, jobs)
-        record = {
+        _compile_model(recipe, work, output, jobs)
+        return {
             "parameters": dict(recipe.parameters),
             "fidelity": fidelity.value,
             "config_hash": elaborated(hw, fidelity).config_hash,
@@ -200,11 +190,9 @@ def build_model(
             "coverage": coverage,
             "verilator": find_verilator().version,
             "compiler": find_compiler().version,
-            "seconds": round(time.perf_counter() - started, 3),
         }
-        (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        install(result, target)
-    return target / LIBRARY_NAME
+
+    return cached_library(recipe.key, make)
 
 
 def build_memory_model() -> Path:
@@ -215,21 +203,16 @@ def build_memory_model() -> Path:
         ToolError: the compiler is missing.
     """
     names = ("memory_model.cpp", "memory_capi.cpp")
-    flags = (_FAST, *compiler_flags(), *_HARNESS_WARNINGS, "-shared")
+    flags = (_FAST, *compiler_flags())
     key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
-    target = cache_dir() / "models" / key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        result = work / "result"
-        result.mkdir()
-        output = result / LIBRARY_NAME
+
+    def make(work: Path, output: Path) -> dict[str, Any]:
+        del work
         sources = [str(HARNESS_DIR / name) for name in names]
-        run_compiler([*flags, *sources, "-o", str(output)])
-        install(result, target)
-    return target / LIBRARY_NAME
+        run_compiler([*flags, *_HARNESS_WARNINGS, "-shared", *sources, "-o", str(output)])
+        return {}
+
+    return cached_library(key, make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,14 +255,7 @@ def _recipe(
     if not exact_mac:
         values |= {"MacPacked": "0", "MacLutColumns": "0", "MacFast": "1"}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
-    compat: list[str] = []
-    libraries: list[str] = []
-    if waves:
-        for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
-            if has_library(header, library):
-                libraries.append(f"-l{library}")
-            else:
-                compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
+    compat, libraries = wave_libraries() if waves else ([], [])
     kept = CHECKS if manifest == STOCK else CHECKS[:_BOUNDARY_CHECKS]
     files = [*sources(read_manifest(manifest), fidelity), *(kept if checks else ())]
     # Waves and coverage show the design without the wrapper.
@@ -359,13 +335,11 @@ def generated_inputs() -> list[str]:
 
 
 def _verilate(recipe: _Recipe, folder: Path) -> None:
-    verilator = find_verilator()
     folder.mkdir()
     wrapper = folder.parent / f"{WRAPPER}.sv"
     if recipe.wrapper:
         wrapper.write_text(recipe.wrapper, encoding="utf-8")
     command = [
-        str(verilator.path),
         *_VERILATOR_FLAGS,
         *(["--trace-fst"] if recipe.waves else []),
         *(_COVERAGE_FLAGS if recipe.coverage else ()),
@@ -381,8 +355,19 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         *(str(path) for path in recipe.sources),
         *([str(wrapper)] if recipe.wrapper else []),
     ]
+    run_verilator(command)
+
+
+def run_verilator(arguments: Sequence[str]) -> None:
+    """Let Verilator generate a model.
+
+    Raises:
+        BuildError: it refuses; the text holds its first error lines.
+        ToolError: it is missing.
+    """
+    verilator = find_verilator()
     done = subprocess.run(
-        command,
+        [str(verilator.path), *arguments],
         capture_output=True,
         text=True,
         errors="replace",
@@ -391,6 +376,18 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
     )
     if done.returncode != 0:
         raise tool_failure("Verilator refuses the RTL", done.stderr + done.stdout, r"^%")
+
+
+def wave_libraries() -> tuple[list[str], list[str]]:
+    """What recording needs: include flags of stand-ins for missing libraries, and the others."""
+    compat: list[str] = []
+    libraries: list[str] = []
+    for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
+        if has_library(header, library):
+            libraries.append(f"-l{library}")
+        else:
+            compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
+    return compat, libraries
 
 
 def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None:
@@ -432,33 +429,14 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
     ]
     runtime_flags = [_FAST, *common, *recipe.compat]
 
-    def compile_own(task: tuple[list[str], Path]) -> Path:
+    def compile_shared(task: tuple[list[str], Path]) -> str:
         flags, source = task
-        target = work / f"{source.stem}.o"
-        run_compiler([*flags, "-c", str(source), "-o", str(target)])
-        return target
-
-    def compile_shared(task: tuple[list[str], Path]) -> Path:
-        flags, source = task
-        return shared_object(source, [*runtime_flags, *flags], recipe.waves)
+        return str(shared_object(source, [*runtime_flags, *flags], recipe.waves))
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        own = [pool.submit(compile_own, task) for task in tasks]
-        common_objects = [pool.submit(compile_shared, task) for task in shared]
-        objects = [future.result() for future in (*own, *common_objects)]
-    run_compiler(
-        [
-            "-shared",
-            "-Wl,-Bsymbolic",
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,--no-undefined",
-            *map(str, objects),
-            *recipe.libraries,
-            "-pthread",
-            "-o",
-            str(output),
-        ]
-    )
+        objects = list(pool.map(compile_shared, shared))
+    objects += compile_objects(tasks, work, jobs)
+    link_library(objects, output, *recipe.libraries)
 
 
 def _edge_flags(verilated: Path) -> list[str]:

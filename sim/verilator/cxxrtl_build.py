@@ -8,23 +8,17 @@ gets it. Modules stay apart: the compiler needs a third of the time that one fla
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.tools.build_cache import (
-    LIBRARY_NAME,
-    builder,
-    cache_dir,
+    cached_library,
+    compile_objects,
     digest,
-    finished,
-    install,
-    run_compiler,
+    link_library,
     source_text,
 )
 from tilewright.sim.tools.toolchain import find_compiler
@@ -49,12 +43,6 @@ _FLAGS: Final = (
 )
 _MODEL_FLAGS: Final = ("-O1", "-w")
 _HARNESS_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror")
-_LINK_FLAGS: Final = (
-    "-shared",
-    "-Wl,-Bsymbolic",
-    "-Wl,--exclude-libs,ALL",
-    "-Wl,--no-undefined",
-)
 
 
 def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -> Path:
@@ -80,31 +68,22 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -
             *commands,
             *(f"{path.name}\0{source_text(path)}" for path in sources),
             *(source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
-            *(*_FLAGS, *_MODEL_FLAGS, *_HARNESS_FLAGS, *_LINK_FLAGS),
+            *(*_FLAGS, *_MODEL_FLAGS, *_HARNESS_FLAGS),
             tool,
             find_compiler().version,
         ]
     )
-    target = cache_dir() / "models" / key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        started = time.perf_counter()
+
+    def make(work: Path, output: Path) -> dict[str, Any]:
         _generate(commands, sources, work)
-        result = work / "result"
-        result.mkdir()
-        _compile(work, runtime, result / LIBRARY_NAME, jobs)
-        record = {
+        _compile(work, runtime, output, jobs)
+        return {
             "config_hash": hw.config_hash,
             "yosys": tool,
             "compiler": find_compiler().version,
-            "seconds": round(time.perf_counter() - started, 3),
         }
-        (result / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        install(result, target)
-    return target / LIBRARY_NAME
+
+    return cached_library(key, make)
 
 
 def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
@@ -128,16 +107,7 @@ def _generate(commands: Sequence[str], sources: Sequence[Path], work: Path) -> N
 def _compile(work: Path, runtime: Path, output: Path, jobs: int) -> None:
     include = [f"-isystem{runtime}", f"-isystem{work}", f"-I{HARNESS_DIR}"]
     tasks = [
-        (_MODEL_FLAGS, work / f"{_STEM}.cc"),
-        *((_HARNESS_FLAGS, HARNESS_DIR / name) for name in _HARNESS),
+        ([*_FLAGS, *_MODEL_FLAGS, *include], work / f"{_STEM}.cc"),
+        *(([*_FLAGS, *_HARNESS_FLAGS, *include], HARNESS_DIR / name) for name in _HARNESS),
     ]
-
-    def compile_one(task: tuple[tuple[str, ...], Path]) -> Path:
-        flags, source = task
-        target = work / f"{source.stem}.o"
-        run_compiler([*_FLAGS, *flags, *include, "-c", str(source), "-o", str(target)])
-        return target
-
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        objects = list(pool.map(compile_one, tasks))
-    run_compiler([*_LINK_FLAGS, *map(str, objects), "-o", str(output)])
+    link_library(compile_objects(tasks, work, jobs), output)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-import subprocess
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,31 +30,24 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, DeviceError
 from tilewright.sim.tools.build_cache import (
-    LIBRARY_NAME,
-    builder,
-    cache_dir,
+    cached_library,
+    compile_objects,
     digest,
-    finished,
-    install,
+    link_library,
     load_library,
-    run_compiler,
     source_text,
-    tool_failure,
 )
-from tilewright.sim.tools.toolchain import (
-    find_compiler,
-    find_verilator,
-    has_library,
-    verilator_include,
-)
+from tilewright.sim.tools.toolchain import find_compiler, find_verilator, verilator_include
 from tilewright.sim.verilator.build import (
     HARNESS_DIR,
     LINT_WAIVERS,
     MANIFEST,
     compiler_flags,
     read_manifest,
+    run_verilator,
     runtime_units,
     shared_object,
+    wave_libraries,
 )
 
 _FLAGS: Final = ("--cc", "--assert", "--no-timing", "-Wall", "--x-initial", "fast")
@@ -351,54 +343,33 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Pa
             find_compiler().version,
         ]
     )
-    target = cache_dir() / "models" / key
-    if (library := finished(target)) is not None:
-        return library
-    with builder(key) as work:
-        if (library := finished(target)) is not None:
-            return library
-        result = work / "result"
-        result.mkdir()
+
+    def make(work: Path, output: Path) -> dict[str, str]:
         verilated = work / "verilated"
-        _verilate(module, files, parameters, verilated)
+        run_verilator(
+            [
+                *_FLAGS,
+                "--trace-fst",
+                *(f"-G{name}={value}" for name, value in parameters.items()),
+                "--top-module",
+                module,
+                "--prefix",
+                _PREFIX,
+                "--Mdir",
+                str(verilated),
+                *map(str, files),
+            ]
+        )
         header = (verilated / f"{_PREFIX}.h").read_text(encoding="utf-8")
         ports = _declared(header)
         if not ports:
             raise BuildError("the module must have pins", field=module)
         listed = json.dumps([asdict(port) for port in ports])
-        (result / "ports.json").write_text(listed, encoding="utf-8")
-        names = [port.name for port in ports]
-        _compile(work, verilated, names, flags, result / LIBRARY_NAME)
-        record = {"module": module}
-        (result / "build.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-        install(result, target)
-    return target / LIBRARY_NAME
+        (output.parent / "ports.json").write_text(listed, encoding="utf-8")
+        _compile(work, verilated, [port.name for port in ports], flags, output)
+        return {"module": module}
 
-
-def _verilate(module: str, files: Sequence[Path], parameters: dict[str, int], folder: Path) -> None:
-    verilator = find_verilator()
-    done = subprocess.run(
-        [
-            str(verilator.path),
-            *_FLAGS,
-            "--trace-fst",
-            *(f"-G{name}={value}" for name, value in parameters.items()),
-            "--top-module",
-            module,
-            "--prefix",
-            _PREFIX,
-            "--Mdir",
-            str(folder),
-            *map(str, files),
-        ],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env=verilator.full_environment(),
-    )
-    if done.returncode != 0:
-        raise tool_failure("Verilator refuses the module", done.stderr + done.stdout, r"^%")
+    return cached_library(key, make)
 
 
 _SHIM: Final = """
@@ -432,12 +403,7 @@ def _compile(
     work: Path, verilated: Path, pins: Sequence[str], flags: Sequence[str], output: Path
 ) -> None:
     include = verilator_include(find_verilator())
-    compat, libraries = [], []
-    for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
-        if has_library(header, library):
-            libraries.append(f"-l{library}")
-        else:
-            compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
+    compat, libraries = wave_libraries()
     paths = [
         f"-I{HARNESS_DIR}",
         f"-isystem{verilated}",
@@ -450,22 +416,9 @@ def _compile(
         + _SHIM.format(prefix=_PREFIX, pins=", ".join(f"&model->top->{name}" for name in pins)),
         encoding="utf-8",
     )
-    run_compiler([*flags, *paths, "-c", str(unit), "-o", str(work / "model.o")])
     runtime = [
-        shared_object(include / f"{name}.cpp", [*flags, *compat, *paths[1:]], waves=True)
+        str(shared_object(include / f"{name}.cpp", [*flags, *compat, *paths[1:]], waves=True))
         for name in runtime_units(verilated, _PREFIX)
     ]
-    run_compiler(
-        [
-            "-shared",
-            "-Wl,-Bsymbolic",
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,--no-undefined",
-            str(work / "model.o"),
-            *map(str, runtime),
-            *libraries,
-            "-pthread",
-            "-o",
-            str(output),
-        ]
-    )
+    model = compile_objects([([*flags, *paths], unit)], work, 1)
+    link_library([*model, *runtime], output, *libraries)

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.tools import build_cache
 from tilewright.sim.tools.build_cache import cache_dir, run_compiler
 from tilewright.sim.verilator import build
 
@@ -20,7 +21,10 @@ def quick_model(hw: HwConfig, manifest: Path) -> Path:
     The MAC style is that of ``hw``. The result goes to the build cache under the key of an
     optimised build: use a cache folder of your own (TILEWRIGHT_CACHE).
     """
-    with mock.patch.object(build, "run_compiler", _compile):
+    with (
+        mock.patch.object(build, "run_compiler", _compile),
+        mock.patch.object(build_cache, "run_compiler", _compile),
+    ):
         return build.build_model(hw, exact_mac=True, manifest=manifest, jobs=1)
 
 

@@ -82,10 +82,15 @@ def test_one_process_trims_at_a_time(cache):
 def test_an_installed_build_trims_the_cache(cache, monkeypatch):
     old = put(cache, "old", 2_000_000, OLD)
     monkeypatch.setenv("TILEWRIGHT_CACHE_MB", "1")
-    result = put(cache / "other", "new", 1000, 0)
-    build_cache.install(result, cache / "models" / "new")
+
+    def make(_: Path, library: Path) -> dict[str, str]:
+        library.write_bytes(bytes(1000))
+        return {"module": "new"}
+
+    library = build_cache.cached_library("new", make)
     assert not old.exists()
-    assert build_cache.finished(cache / "models" / "new") is not None
+    assert json.loads((library.parent / "build.json").read_text())["module"] == "new"
+    assert build_cache.finished(library.parent) == library
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "much"])

@@ -14,8 +14,8 @@ from tilewright.sim.tools import build_cache, cache_trust
 from tilewright.sim.tools.build_cache import (
     LIBRARY_NAME,
     builder,
+    cached_library,
     cached_object,
-    install,
     load_library,
 )
 
@@ -39,15 +39,13 @@ def compiled(text, target):
 
 def build(text=GOOD):
     """A builder as those of models, the twin, CXXRTL and single modules."""
-    target = build_cache.cache_dir() / "models" / "key"
-    if (library := build_cache.finished(target)) is not None:
-        return library
-    with builder("key") as work:
-        (work / "result").mkdir()
-        compiled(text, work / "result" / LIBRARY_NAME)
-        (work / "result" / "ports.json").write_text("[]")
-        install(work / "result", target)
-    return target / LIBRARY_NAME
+
+    def make(_, library):
+        compiled(text, library)
+        (library.parent / "ports.json").write_text("[]")
+        return {}
+
+    return cached_library("key", make)
 
 
 def test_every_folder_is_made_for_this_user_alone(cache):
