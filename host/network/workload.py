@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
 
@@ -213,6 +213,19 @@ class Workload:
         return replace(self, name=name, count=self.count if count is None else count)
 
 
+def _square(size: int, kernel: int, pad: int, stride: int) -> dict[str, Any]:
+    """Fields of a workload that is the same in rows and columns."""
+    return {
+        "height": size,
+        "width": size,
+        "kernel_h": kernel,
+        "kernel_w": kernel,
+        "stride_h": stride,
+        "stride_w": stride,
+        **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), pad),
+    }
+
+
 def conv2d(
     name: str,
     size: int,
@@ -250,18 +263,9 @@ def conv2d(
     """
     return Workload(
         name=name,
-        height=size,
-        width=size,
         channels_in=channels_in,
         channels_out=channels_out,
-        kernel_h=kernel,
-        kernel_w=kernel,
-        stride_h=stride,
-        stride_w=stride,
-        pad_top=pad,
-        pad_bottom=pad,
-        pad_left=pad,
-        pad_right=pad,
+        **_square(size, kernel, pad, stride),
         count=count,
         relu=relu,
         residual=residual,
@@ -327,18 +331,9 @@ def depthwise(
     return Workload(
         name=name,
         kind=Kind.DEPTHWISE,
-        height=size,
-        width=size,
         channels_in=channels,
         channels_out=channels,
-        kernel_h=kernel,
-        kernel_w=kernel,
-        stride_h=stride,
-        stride_w=stride,
-        pad_top=pad,
-        pad_bottom=pad,
-        pad_left=pad,
-        pad_right=pad,
+        **_square(size, kernel, pad, stride),
         count=count,
     )
 
@@ -377,18 +372,9 @@ def maxpool(
     return Workload(
         name=name,
         kind=Kind.MAXPOOL,
-        height=size,
-        width=size,
         channels_in=channels,
         channels_out=channels,
-        kernel_h=kernel,
-        kernel_w=kernel,
-        stride_h=stride,
-        stride_w=stride,
-        pad_top=pad,
-        pad_bottom=pad,
-        pad_left=pad,
-        pad_right=pad,
+        **_square(size, kernel, pad, stride),
         count=count,
         relu=relu,
     )

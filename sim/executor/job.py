@@ -16,7 +16,7 @@ from enum import StrEnum
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Self
 
-from tilewright.host.common.errors import ConfigError, DeviceError, TilewrightError
+from tilewright.host.common.errors import DeviceError, TilewrightError
 
 
 class OutcomeStatus(StrEnum):
@@ -111,18 +111,6 @@ class Job:
     def _ended(self, status: OutcomeStatus, **facts: Any) -> Outcome:
         seconds = time.monotonic() - self.started
         return Outcome(job_id=self.job_id, status=status, seconds=seconds, **facts)
-
-
-def check_limits(workers: int | None, wall_limit_s: float) -> None:
-    """Refuse what no executor can work with.
-
-    Raises:
-        ConfigError: a value out of range.
-    """
-    if workers is not None and workers < 1:
-        raise ConfigError("must be at least 1", field="workers", value=workers)
-    if not wall_limit_s > 0:
-        raise ConfigError("must be above 0 seconds", field="wall_limit_s", value=wall_limit_s)
 
 
 def run_payload(payload: bytes) -> bytes:

@@ -12,10 +12,8 @@ import os
 import socket
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, ParamSpec
 
 from tilewright import __version__
@@ -26,7 +24,13 @@ from tilewright.host.common.errors import (
     ToolError,
 )
 from tilewright.host.common.extras import install_line
-from tilewright.sim.executor.job import Job, Outcome, check_limits, run_payload
+from tilewright.sim.executor.job import Job, Outcome, run_payload
+from tilewright.sim.executor.protocol import (
+    KILL_PAUSE_S,
+    START_FAILURES,
+    START_KILLS,
+    Executor,
+)
 
 _P = ParamSpec("_P")
 
@@ -38,14 +42,6 @@ START_LIMIT_S: Final = 120.0
 
 CONNECT_LIMIT_S: Final = 5.0
 """Seconds in which something must listen at a cluster's address."""
-
-_START_FAILURES: Final = 3
-"""Workers that may fail by themselves while they start, one after the other."""
-
-_START_DEATHS: Final = 30
-"""Workers that may be killed while they start, one after the other."""
-
-_DEATH_PAUSE_S: Final = 0.5
 
 
 def unmarked() -> str:
@@ -74,16 +70,16 @@ class _Slot:
     job: Job | None = None
 
 
-class RayExecutor:
-    """An `Executor` on a Ray cluster; use it as a context manager.
+class RayExecutor(Executor):
+    """An `Executor` on a Ray cluster.
 
     A job whose worker or machine dies is run again on another one.
 
     Args:
         address: of a running cluster (``host:port``, ``auto``), or ``local`` to start one here.
         workers: actors, one CPU each; None: as many as the cluster has CPUs at the start.
-        wall_limit_s: seconds that a job may take, builds included.
-        retries: how often a job is run again after a crash of its worker.
+        wall_limit_s: see `Executor`.
+        retries: see `Executor`.
         fingerprint: called here and on each worker; the texts must be equal.
 
     Raises:
@@ -101,18 +97,12 @@ class RayExecutor:
         retries: int = 1,
         fingerprint: Callable[[], str] = unmarked,
     ) -> None:
-        check_limits(workers, wall_limit_s)
+        super().__init__(workers, wall_limit_s=wall_limit_s, retries=retries)
         self._ray: Final = _import_ray()
-        self._wall_limit_s: Final = wall_limit_s
-        self._retries: Final = retries
         self._fingerprint: Final = fingerprint
         self._mine: Final = _Runner().hello(fingerprint)[1]
         self._slots: list[_Slot] = []
-        self._queue: deque[Job] = deque()
-        self._start_failures = 0
-        self._start_deaths = 0
         self._waiting_since = 0.0
-        self._closed = False
         self._owns = not self._ray.is_initialized()
         if self._owns:
             self._connect(address, workers)
@@ -120,54 +110,10 @@ class RayExecutor:
         self._size: Final = workers or max(1, cpus)
         self._actor: Final = self._ray.remote(num_cpus=1, max_restarts=0)(_Runner)
 
-    def __enter__(self) -> RayExecutor:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def size(self) -> int:
         """Workers at most."""
         return self._size
-
-    @property
-    def pending(self) -> int:
-        """Jobs that have no outcome yet."""
-        return len(self._queue) + sum(slot.job is not None for slot in self._slots)
-
-    def submit(
-        self, job_id: Hashable, function: Callable[_P, Any], *args: _P.args, **kwargs: _P.kwargs
-    ) -> None:
-        """Queue a job (see `Executor.submit`)."""
-        if self._closed:
-            raise DeviceError("the executor is closed", field="submit")
-        self._queue.append(Job.of(job_id, function, args, kwargs))
-        self._dispatch()
-
-    def results(self) -> Iterator[Outcome]:
-        """Outcomes in the order in which jobs end (see `Executor.results`).
-
-        Raises:
-            DeviceError: workers do not start, or run another Tilewright than this process.
-        """
-        while self.pending:
-            try:
-                outcomes = self._step()
-            except TilewrightError:
-                raise
-            except Exception as error:  # Ray's own, of many kinds: the cluster is gone
-                raise EnvironmentFaultError(
-                    f"the Ray cluster failed ({type(error).__name__}: {_first_line(error)})",
-                    field="ray",
-                    remedy="look at `ray status`; the same command goes on from here",
-                ) from error
-            yield from outcomes
 
     def close(self) -> None:
         """Kill the workers, and the cluster if it was started here. Idempotent."""
@@ -216,8 +162,22 @@ class RayExecutor:
         if not self._waiting_since:
             self._waiting_since = time.monotonic()
 
+    def _running(self) -> int:
+        return sum(slot.job is not None for slot in self._slots)
+
     def _step(self) -> list[Outcome]:
-        """Wait for something to happen and deal with it."""
+        try:
+            return self._next()
+        except TilewrightError:
+            raise
+        except Exception as error:  # Ray's own, of many kinds: the cluster is gone
+            raise EnvironmentFaultError(
+                f"the Ray cluster failed ({type(error).__name__}: {_first_line(error)})",
+                field="ray",
+                remedy="look at `ray status`; the same command goes on from here",
+            ) from error
+
+    def _next(self) -> list[Outcome]:
         self._dispatch()
         by_reference = {slot.reference: slot for slot in self._slots if slot.reference}
         done, _ = self._ray.wait(list(by_reference), num_returns=1, timeout=self._patience())
@@ -266,31 +226,25 @@ class RayExecutor:
                     remedy="install the version of this machine there",
                 )
             slot.ready = True
-            self._start_failures = self._start_deaths = 0
+            self._start_failures = self._start_kills = 0
             return None
         return job.answered(answer)
 
     def _crashed(self, slot: _Slot, job: Job | None, error: Exception) -> Outcome | None:
         killed = isinstance(error, self._ray.exceptions.RayActorError)
-        if not slot.ready and killed and self._start_deaths < _START_DEATHS:
-            self._start_deaths += 1
-            time.sleep(_DEATH_PAUSE_S)
+        if not slot.ready and killed and self._start_kills < START_KILLS:
+            self._start_kills += 1
+            time.sleep(KILL_PAUSE_S)
         elif not slot.ready:
             self._start_failures += 1
-            if self._start_failures >= _START_FAILURES:
+            if self._start_failures >= START_FAILURES:
                 raise DeviceError(
                     f"Ray workers must start ({_first_line(error)})",
                     field="ray",
                     remedy="install the same Tilewright on every machine of the cluster",
                 ) from error
-        if job is None:
-            return None
-        job.crashes += 1
-        if job.crashes <= self._retries:
-            self._queue.appendleft(job)
-            return None
         cause = f"the Ray worker died: {_first_line(error)}"
-        return job.crashed(cause, cause)
+        return self._lost(job, cause, cause)
 
     def _time_out(self, slot: _Slot, job: Job) -> Outcome:
         self._drop(slot)

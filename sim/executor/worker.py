@@ -12,30 +12,26 @@ import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
-from typing import Any, Final, ParamSpec
+from typing import Final, ParamSpec
 
 from tilewright.host.common.errors import (
     DeviceError,
     EnvironmentFaultError,
 )
-from tilewright.sim.executor.job import Job, Outcome, check_limits, run_payload
+from tilewright.sim.executor.job import Job, Outcome, run_payload
+from tilewright.sim.executor.protocol import (
+    KILL_PAUSE_S,
+    START_FAILURES,
+    START_KILLS,
+    Executor,
+)
 
 _P = ParamSpec("_P")
 
-_START_FAILURES: Final = 3
-"""Workers that may end by themselves while they start, one after the other."""
-
-_START_KILLS: Final = 30
-"""Workers that may be killed while they start, one after the other: a machine may be short of
-memory for a while, and every one is replaced after a pause."""
-
-_KILL_PAUSE_S: Final = 0.5
 _LAST_WORDS_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 3600.0
 """poll(2) takes milliseconds in 32 bits."""
@@ -50,17 +46,17 @@ class _Worker:
     job: Job | None = None
 
 
-class WorkerPool:
-    """Processes that run jobs; use it as a context manager.
+class WorkerPool(Executor):
+    """Processes of this machine that run jobs.
 
     Workers start on demand and are replaced when they die. They form their own process groups:
     Ctrl-C reaches the parent only, which then kills them, and a worker whose parent has died
     kills itself with everything that it started (compilers, for example).
 
     Args:
-        workers: processes, at least 1.
-        wall_limit_s: seconds that a job may take, builds included.
-        retries: how often a job is run again after a crash of its worker.
+        workers: see `Executor`.
+        wall_limit_s: see `Executor`.
+        retries: see `Executor`.
         on_outcome: called in the parent with each outcome before `results` yields it, together
             with the number of jobs that are still pending: for progress displays.
 
@@ -76,66 +72,22 @@ class WorkerPool:
         retries: int = 0,
         on_outcome: Callable[[Outcome, int], None] | None = None,
     ) -> None:
-        check_limits(workers, wall_limit_s)
+        super().__init__(workers, wall_limit_s=wall_limit_s, retries=retries)
         self._size = workers
-        self._wall_limit_s = wall_limit_s
-        self._retries = retries
         self._on_outcome = on_outcome
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
-        self._queue: deque[Job] = deque()
-        self._start_failures = 0
-        self._start_kills = 0
         self._not_before = 0.0
-        self._closed = False
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @property
-    def pending(self) -> int:
-        """Jobs that have no outcome yet."""
-        return len(self._queue) + sum(worker.job is not None for worker in self._workers)
-
-    def submit(
-        self, job_id: Hashable, function: Callable[_P, Any], *args: _P.args, **kwargs: _P.kwargs
-    ) -> None:
-        """Queue a job; its outcome comes from `results` under ``job_id``.
-
-        Raises:
-            DeviceError: the pool is closed.
-            pickle.PicklingError, AttributeError, TypeError: the job cannot be pickled.
-        """
-        if self._closed:
-            raise DeviceError("the worker pool is closed", field="submit")
-        self._queue.append(Job.of(job_id, function, args, kwargs))
-        self._dispatch()
 
     def results(self) -> Iterator[Outcome]:
-        """Outcomes in the order in which jobs end, until none is pending.
-
-        Jobs may be submitted while it is consumed.
-
-        Raises:
-            DeviceError: workers die by themselves while they start, again and again.
-        EnvironmentFaultError: something kills them while they start, again and again.
-        """
-        while self.pending:
-            for outcome in self._step():
-                if self._on_outcome is not None:
-                    self._on_outcome(outcome, self.pending)
-                yield outcome
+        """See `Executor.results`."""
+        for outcome in super().results():
+            if self._on_outcome is not None:
+                self._on_outcome(outcome, self.pending)
+            yield outcome
 
     def close(self) -> None:
-        """Kill every worker and drop jobs without an outcome. Idempotent."""
+        """See `Executor.close`."""
         self._closed = True
         self._queue.clear()
         for worker in self._workers:
@@ -145,8 +97,10 @@ class WorkerPool:
             worker.connection.close()
         self._workers.clear()
 
+    def _running(self) -> int:
+        return sum(worker.job is not None for worker in self._workers)
+
     def _step(self) -> list[Outcome]:
-        """Wait for something to happen and deal with it."""
         self._dispatch()
         deadlines = [w.job.started + self._wall_limit_s for w in self._workers if w.job]
         if self._queue and self._not_before > time.monotonic():
@@ -169,7 +123,6 @@ class WorkerPool:
         return outcomes
 
     def _dispatch(self) -> None:
-        """Give queued jobs to idle workers, starting workers as needed."""
         for worker in list(self._workers):
             if not self._queue:
                 return
@@ -227,10 +180,10 @@ class WorkerPool:
         killed = worker.process.exitcode is not None and worker.process.exitcode < 0
         if not worker.ready and killed:
             self._start_kills += 1
-            self._not_before = time.monotonic() + _KILL_PAUSE_S
-            if self._start_kills >= _START_KILLS:
+            self._not_before = time.monotonic() + KILL_PAUSE_S
+            if self._start_kills >= START_KILLS:
                 raise EnvironmentFaultError(
-                    f"{_START_KILLS} workers in a row were killed while they started (the last one "
+                    f"{START_KILLS} workers in a row were killed while they started (the last one "
                     f"{cause})",
                     field="workers",
                     remedy="see who kills them (`dmesg` tells of a lack of memory), or lower "
@@ -238,7 +191,7 @@ class WorkerPool:
                 )
         elif not worker.ready:
             self._start_failures += 1
-            if self._start_failures >= _START_FAILURES:
+            if self._start_failures >= START_FAILURES:
                 raise DeviceError(
                     f"worker processes must start (the last one {cause})",
                     field="workers",
@@ -246,13 +199,7 @@ class WorkerPool:
                     "starts workers needs 'if __name__ == \"__main__\":' and a file of its own "
                     "(standard input is none)",
                 )
-        if job is None:
-            return None
-        job.crashes += 1
-        if job.crashes <= self._retries:
-            self._queue.appendleft(job)
-            return None
-        return job.crashed(cause, f"the worker process {cause}")
+        return self._lost(job, cause, f"the worker process {cause}")
 
     def _time_out(self, worker: _Worker) -> Outcome | None:
         job = worker.job

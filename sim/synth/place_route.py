@@ -8,7 +8,6 @@ everything that decides them. No open tool places 7-series devices: see docs/res
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -17,7 +16,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -37,9 +35,9 @@ from tilewright.sim.synth.timing_report import (
     endpoints,
     timing_path,
 )
-from tilewright.sim.tools.build_cache import tool_failure
+from tilewright.sim.tools.build_cache import builder, cache_dir, keep_json, tool_failure
 from tilewright.sim.tools.yosys import copy_sources, rtl_parameters, run_yosys, yosys_version
-from tilewright.sim.verilator.build import MANIFEST, TOP, cache_dir, read_manifest
+from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
 
 SPEEDS: Final = (6, 7, 8)
 """Speed grades of ECP5, slowest first."""
@@ -203,32 +201,16 @@ def netlist(
         f"synth_ecp5 -top {WRAPPER} -json netlist.json",
     ]
     key = _digest([*commands, text, rtl_digest(manifest), yosys_version()])
-    folder = _folder()
-    result = folder / f"{key}.netlist.json"
-    with result.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    result = cache_dir() / "place_route" / f"{key}.netlist.json"
+    with builder(f"netlist-json-{key}") as work:
         if not result.exists():
             note(f"{hw.name}: Yosys, synth_ecp5")
-            with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as name:
-                work = Path(name)
-                copy_sources(sources, work)
-                (work / f"{WRAPPER}.sv").write_text(text, encoding="utf-8")
-                run_yosys(commands, work)
-                (work / "netlist.json").replace(result)
+            copy_sources(sources, work)
+            (work / f"{WRAPPER}.sv").write_text(text, encoding="utf-8")
+            run_yosys(commands, work)
+            result.parent.mkdir(exist_ok=True)
+            (work / "netlist.json").replace(result)
     return result
-
-
-def _folder() -> Path:
-    folder = cache_dir() / "place_route"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BuildError(
-            f"the build cache must be writable ({error.strerror})",
-            field=str(folder),
-            remedy="set TILEWRIGHT_CACHE to a folder of your own",
-        ) from error
-    return folder
 
 
 _STAGE: Final = re.compile(
@@ -291,36 +273,30 @@ def place(
         *("--timing-allow-fail", "--lpf-allow-unconstrained", "--detailed-timing-report"),
         *("--router", conditions.router),
     ]
-    result = _folder() / f"{_digest([options, design.name, tools])}.placement.json"
-    with result.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    key = _digest([options, design.name, tools])
+    result = cache_dir() / "place_route" / f"{key}.placement.json"
+    with builder(f"placement-{key}") as work:
         if use_cache and (known := _read(result, hw.name)) is not None:
             return known
         note(f"{hw.name}: nextpnr, seed {seed}")
-        with tempfile.TemporaryDirectory(prefix="work-", dir=_folder()) as name:
-            work = Path(name)
-            started = time.perf_counter()
-            # The packaged nextpnr does not see the system's folder of temporary files.
-            (work / "netlist.json").hardlink_to(design)
-            _run_nextpnr(
-                [*options, "--json", "netlist.json", "--report", "report.json"], work, note
-            )
-            seconds = time.perf_counter() - started
-            report = json.loads((work / "report.json").read_text(encoding="utf-8"))
-            owners = Owners.of_netlist(json.loads(design.read_text(encoding="utf-8")))
-            found = PlaceRouteResult(
-                config=hw.name,
-                device=ECP5_DEVICES[conditions.device].name,
-                speed=conditions.speed,
-                seed=seed,
-                tools=tools,
-                target_mhz=conditions.frequency_mhz,
-                seconds=round(seconds, 1),
-                **_measures(report, owners),
-            )
-            done = work / "placement.json"
-            done.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
-            done.replace(result)
+        started = time.perf_counter()
+        # The packaged nextpnr does not see the system's folder of temporary files.
+        (work / "netlist.json").hardlink_to(design)
+        _run_nextpnr([*options, "--json", "netlist.json", "--report", "report.json"], work, note)
+        seconds = time.perf_counter() - started
+        report = json.loads((work / "report.json").read_text(encoding="utf-8"))
+        owners = Owners.of_netlist(json.loads(design.read_text(encoding="utf-8")))
+        found = PlaceRouteResult(
+            config=hw.name,
+            device=ECP5_DEVICES[conditions.device].name,
+            speed=conditions.speed,
+            seed=seed,
+            tools=tools,
+            target_mhz=conditions.frequency_mhz,
+            seconds=round(seconds, 1),
+            **_measures(report, owners),
+        )
+        keep_json(asdict(found), work, result)
     return found
 
 

@@ -8,11 +8,9 @@ result is cached by the content of everything that decides it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import re
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,13 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import BuildError, ConfigError
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.area import fits
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.dsp_packing import check_packing, packing_commands
+from tilewright.sim.tools.build_cache import builder, cache_dir, keep_json
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
-from tilewright.sim.verilator.build import MANIFEST, TOP, cache_dir, read_manifest
+from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
 
 FAMILIES: Final = ("xc7", "xcup", "ecp5")
 """The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
@@ -186,32 +185,18 @@ def synthesise(
     tool = yosys_version()
     sources = read_manifest(manifest)
     commands = _commands(hw, family, sources)
-    folder = cache_dir() / "synthesis"
-    result = folder / f"{_key(commands, manifest, tool)}.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = result.with_suffix(".lock").open("w")
-    except OSError as error:
-        raise BuildError(
-            f"the build cache must be writable ({error.strerror})",
-            field=str(folder),
-            remedy="set TILEWRIGHT_CACHE to a folder of your own",
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    key = _key(commands, manifest, tool)
+    result = cache_dir() / "synthesis" / f"{key}.json"
+    with builder(f"synthesis-{key}") as work:
         if use_cache and (known := _read(result, hw.name)) is not None:
             return known
-        with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
-            copy_sources(sources, Path(work))
-            started = time.perf_counter()
-            run_yosys(commands, Path(work))
-            if family != "ecp5":
-                check_packing(Path(work))
-            seconds = time.perf_counter() - started
-            report = _report(hw.name, family, tool, seconds, Path(work))
-            done = Path(work) / "report.json"
-            done.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
-            done.replace(result)
+        copy_sources(sources, work)
+        started = time.perf_counter()
+        run_yosys(commands, work)
+        if family != "ecp5":
+            check_packing(work)
+        report = _report(hw.name, family, tool, time.perf_counter() - started, work)
+        keep_json(asdict(report), work, result)
     return report
 
 

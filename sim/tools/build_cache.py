@@ -153,6 +153,40 @@ def load_library(path: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+def bind_library(
+    path: Path, versions: Mapping[str, int], signatures: Mapping[str, tuple[Sequence[Any], Any]]
+) -> ctypes.CDLL:
+    """Load a library of ours for use through ctypes.
+
+    Args:
+        path: of the library.
+        versions: what each of its version functions must return.
+        signatures: argument types and result type of each other function.
+
+    Raises:
+        BuildError: it cannot be loaded, lacks a function, or is of another version.
+    """
+    remedy = "delete this folder of the build cache and try again"
+    try:
+        library = load_library(path)
+        for name, version in versions.items():
+            if (found := getattr(library, name)()) != version:
+                raise BuildError(
+                    f"a simulation library must have version {version}",
+                    field=str(path),
+                    value=found,
+                    remedy=remedy,
+                )
+        for name, (arguments, result) in signatures.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, result
+    except (OSError, AttributeError) as error:
+        raise BuildError(
+            f"a simulation library cannot be loaded ({error})", field=str(path), remedy=remedy
+        ) from error
+    return library
+
+
 def cached_object(key: str, compile_to: Callable[[Path], object]) -> Path:
     """An object file of the cache, made by ``compile_to(path)`` when it is missing or damaged.
 
@@ -292,6 +326,14 @@ def builder(key: str) -> Iterator[Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def keep_json(document: Mapping[str, Any], work: Path, target: Path) -> None:
+    """Write a result that is no library into its place of the cache, whole or not at all."""
+    done = work / "result.json"
+    done.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    target.parent.mkdir(exist_ok=True)
+    done.replace(target)
 
 
 def run_compiler(arguments: Sequence[str]) -> str:

@@ -33,8 +33,6 @@ from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.sim.verilator.library import CMemoryTiming
 from tilewright.sim.verilator.rtl_variant import VARIABLE, variant_digest
 
-PIPELINE_VERSION: Final = 1
-
 DEFAULT_MAX_CYCLES: Final = 10_000_000_000
 
 COUNTER_NAMES: Final = tuple(name for name, _ in COUNTERS)
@@ -102,7 +100,6 @@ class Twin:
     Args:
         hw: configuration of the programs.
         memory: DRAM timing, without random stalls.
-
         compared: the RTL that is built is Tilewright's, or agreed with the twin on a sample
             (`agreement`); False: this twin is the one that it is compared with.
 
@@ -124,7 +121,7 @@ class Twin:
             )
         self.hw: Final = hw
         self.memory: Final = memory
-        self._library = _library()
+        self._library = load_twin(build_twin())
         shape = CTwinHardware(**{name: getattr(hw, name) for name in TIMING_PARAMETERS})
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         self._handle = self._library.tw_pipeline_create(
@@ -307,29 +304,3 @@ class TwinDevice:
         """Release the device. Idempotent."""
         self._twin.close()
         self._reference.close()
-
-
-def _library() -> ctypes.CDLL:
-    library = load_twin(build_twin())
-    if library.tw_pipeline_version() != PIPELINE_VERSION:
-        raise DeviceError(
-            f"the twin's library must have version {PIPELINE_VERSION}",
-            field="twin",
-            remedy="delete the build cache and try again",
-        )
-    pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
-    signatures: dict[str, tuple[list[Any], Any]] = {
-        "tw_pipeline_create": ([pointer, pointer, ctypes.c_char_p, i64], pointer),
-        "tw_pipeline_destroy": ([pointer], None),
-        "tw_pipeline_error": ([pointer], ctypes.c_char_p),
-        "tw_pipeline_run": (
-            [pointer, ctypes.c_char_p, i64, i64, pointer, pointer, pointer],
-            i32,
-        ),
-        "tw_pipeline_batch": ([*[pointer] * 5, i64, pointer, i64, pointer], i32),
-    }
-    for name, (arguments, result) in signatures.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = result
-    return library

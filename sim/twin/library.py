@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ctypes binding of native lowering (host/lowering/native/capi.h), without policy."""
+"""ctypes binding of native lowering and the cycle model (their capi.h), without policy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tilewright.host.common.errors import BuildError, ProgramError
+from tilewright.host.common.errors import ProgramError
 from tilewright.host.lowering.native.records import CLIP, HARDWARE, LAYER, REGIONS, SCHEDULE
-from tilewright.sim.tools.build_cache import load_library
+from tilewright.sim.tools.build_cache import bind_library
 
 LOWERING_VERSION: Final = 2
+PIPELINE_VERSION: Final = 1
 
 
 class _Int32Record(ctypes.Structure):
@@ -100,22 +101,6 @@ def load_twin(path: Path) -> ctypes.CDLL:
     Raises:
         BuildError: it cannot be loaded or has another version.
     """
-    try:
-        library = load_library(path)
-        version = library.tw_lowering_version()
-    except (OSError, AttributeError) as error:
-        raise BuildError(
-            f"the twin's library cannot be loaded ({error})",
-            field=str(path),
-            remedy="delete this folder of the build cache and try again",
-        ) from error
-    if version != LOWERING_VERSION:
-        raise BuildError(
-            f"the twin's library must have version {LOWERING_VERSION}",
-            field=str(path),
-            value=version,
-            remedy="delete this folder of the build cache and try again",
-        )
     pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_lowering_create": ([], pointer),
@@ -124,9 +109,14 @@ def load_twin(path: Path) -> ctypes.CDLL:
         "tw_lower": ([pointer] * 6, i32),
         "tw_lowering_check": ([*[pointer] * 4, i64, pointer], i32),
         "tw_lower_batch": ([*[pointer] * 4, i64, pointer, pointer], i32),
+        "tw_pipeline_create": ([pointer, pointer, ctypes.c_char_p, i64], pointer),
+        "tw_pipeline_destroy": ([pointer], None),
+        "tw_pipeline_error": ([pointer], ctypes.c_char_p),
+        "tw_pipeline_run": (
+            [pointer, ctypes.c_char_p, i64, i64, pointer, pointer, pointer],
+            i32,
+        ),
+        "tw_pipeline_batch": ([*[pointer] * 5, i64, pointer, i64, pointer], i32),
     }
-    for name, (arguments, result) in signatures.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = result
-    return library
+    versions = {"tw_lowering_version": LOWERING_VERSION, "tw_pipeline_version": PIPELINE_VERSION}
+    return bind_library(path, versions, signatures)

@@ -25,16 +25,15 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, DeviceError
 from tilewright.sim.tools.build_cache import (
+    bind_library,
     cached_library,
     compile_objects,
     digest,
     link_library,
-    load_library,
     source_text,
 )
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator, verilator_include
@@ -184,18 +183,16 @@ class Interactive:
     """
 
     def __init__(self, library: Path, ports: dict[str, Port], clock: str) -> None:
-        self._library = load_library(library)
-        for name, arguments, result in (
-            ("tw_unit_create", [], ctypes.c_void_p),
-            ("tw_unit_destroy", [ctypes.c_void_p], None),
-            ("tw_unit_pin", [ctypes.c_void_p, ctypes.c_uint32], ctypes.c_void_p),
-            ("tw_unit_evaluate", [ctypes.c_void_p, ctypes.c_uint64], ctypes.c_int32),
-            ("tw_unit_error", [ctypes.c_void_p], ctypes.c_char_p),
-            ("tw_unit_open_waves", [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int32),
-            ("tw_unit_close_waves", [ctypes.c_void_p], None),
-        ):
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = arguments, result
+        signatures: dict[str, tuple[list[Any], Any]] = {
+            "tw_unit_create": ([], ctypes.c_void_p),
+            "tw_unit_destroy": ([ctypes.c_void_p], None),
+            "tw_unit_pin": ([ctypes.c_void_p, ctypes.c_uint32], ctypes.c_void_p),
+            "tw_unit_evaluate": ([ctypes.c_void_p, ctypes.c_uint64], ctypes.c_int32),
+            "tw_unit_error": ([ctypes.c_void_p], ctypes.c_char_p),
+            "tw_unit_open_waves": ([ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int32),
+            "tw_unit_close_waves": ([ctypes.c_void_p], None),
+        }
+        self._library = bind_library(library, {}, signatures)
         self._handle = ctypes.c_void_p(self._library.tw_unit_create())
         self.ports = ports
         addresses = {
@@ -210,12 +207,7 @@ class Interactive:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

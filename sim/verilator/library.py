@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import BuildError, DeviceError
+from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.board import MemoryModel
-from tilewright.sim.tools.build_cache import load_library
+from tilewright.sim.tools.build_cache import bind_library
 
 ABI_VERSION: Final = 3
 
@@ -267,10 +267,6 @@ class Simulation:
         """Start recording every signal to an FST file."""
         self._call("tw_open_waves", str(path).encode())
 
-    def close_waves(self) -> None:
-        """Complete the FST file."""
-        self._call("tw_close_waves")
-
     def _call(self, name: str, *arguments: Any) -> None:
         if not self._handle:
             raise SimulationError(Status.BAD_ARGUMENT, "the simulation is closed")
@@ -285,22 +281,6 @@ class Simulation:
 
 @functools.cache
 def _load(path: Path) -> ctypes.CDLL:
-    try:
-        library = load_library(path)
-        version = library.tw_abi_version()
-    except (OSError, AttributeError) as error:
-        raise BuildError(
-            f"the simulation library cannot be loaded ({error})",
-            field=str(path),
-            remedy="delete this folder of the build cache and try again",
-        ) from error
-    if version != ABI_VERSION:
-        raise BuildError(
-            f"the simulation library must have ABI version {ABI_VERSION}",
-            field=str(path),
-            value=version,
-            remedy="delete this folder of the build cache and try again",
-        )
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_create": ([u32, handle, handle, u32, handle], ctypes.c_int32),
@@ -316,10 +296,5 @@ def _load(path: Path) -> ctypes.CDLL:
         "tw_read_register": ([handle, u32, handle], ctypes.c_int32),
         "tw_run": ([handle, handle, handle], ctypes.c_int32),
         "tw_open_waves": ([handle, ctypes.c_char_p], ctypes.c_int32),
-        "tw_close_waves": ([handle], ctypes.c_int32),
     }
-    for name, (arguments, result) in signatures.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = result
-    return library
+    return bind_library(path, {"tw_abi_version": ABI_VERSION}, signatures)

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ from tilewright.host.lowering.outputs import Spread
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import output_block
 from tilewright.host.network.requant import RequantParams
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Kind, Workload, dense
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -207,12 +207,18 @@ class _Layers:
                     f"channels are split at {channel}, not at a multiple of {self.alignment}",
                 )
 
+    def _append(
+        self, operator: QOperator, workload: Workload, requant: RequantParams, **parts: Any
+    ) -> None:
+        """A layer for an operator; ``parts`` are other attributes of it."""
+        values = {"name": operator.name, "operators": (operator.name,), **parts}
+        self.layers.append(Layer(workload=workload, requant=requant, **values))
+
     # -- operators --------------------------------------------------------------------------
 
     def _conv(self, operator: QConv) -> None:
         data = self._tensor(operator.inputs[0])
-        _, channels, height, width = data.shape
-        outputs = operator.weights.shape[0]
+        channels, outputs = data.shape[1], operator.weights.shape[0]
         output, target = self._target(operator.output)
         units = data.scale * operator.weight_scales
         weights = operator.weights
@@ -233,22 +239,12 @@ class _Layers:
             where=operator.name,
         )
         depthwise = operator.groups > 1 and operator.groups == channels == outputs
-        base = Workload(
-            name=_label(operator.name),
+        base = _workload(
+            operator,
+            data,
+            **_window(operator, weights.shape[2:]),
             kind=Kind.DEPTHWISE if depthwise else Kind.CONV2D,
-            n=data.shape[0],
-            height=height,
-            width=width,
-            channels_in=channels,
             channels_out=outputs,
-            kernel_h=weights.shape[2],
-            kernel_w=weights.shape[3],
-            stride_h=operator.stride[0],
-            stride_w=operator.stride[1],
-            pad_top=operator.pads[0],
-            pad_left=operator.pads[1],
-            pad_bottom=operator.pads[2],
-            pad_right=operator.pads[3],
             dilation_h=operator.dilation[0],
             dilation_w=operator.dilation[1],
             relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
@@ -262,20 +258,18 @@ class _Layers:
         self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
         for group in range(groups):
             rows = slice(group * step_out, (group + 1) * step_out)
-            self.layers.append(
-                Layer(
-                    name=operator.name if groups == 1 else f"{operator.name}/{group}",
-                    workload=replace(base, channels_in=step_in, channels_out=step_out),
-                    data=ChannelSlice(tensor=data.name, channel=group * step_in),
-                    weights=np.ascontiguousarray(weights[rows]),
-                    output=replace(output, channel=output.channel + group * step_out),
-                    residual=None
-                    if residual is None
-                    else ChannelSlice(tensor=residual.name, channel=group * step_out),
-                    requant=_channels(requant, rows),
-                    pad_value=data.zero_point,
-                    operators=(operator.name,),
-                )
+            self._append(
+                operator,
+                replace(base, channels_in=step_in, channels_out=step_out),
+                _channels(requant, rows),
+                name=operator.name if groups == 1 else f"{operator.name}/{group}",
+                data=ChannelSlice(tensor=data.name, channel=group * step_in),
+                weights=np.ascontiguousarray(weights[rows]),
+                output=replace(output, channel=output.channel + group * step_out),
+                residual=None
+                if residual is None
+                else ChannelSlice(tensor=residual.name, channel=group * step_out),
+                pad_value=data.zero_point,
             )
 
     def _transposed_conv(self, operator: QConv) -> None:
@@ -284,15 +278,14 @@ class _Layers:
         output, target = self._target(operator.output)
         if operator.groups != 1 or operator.dilation != (1, 1):
             raise _refused(operator, "a transposed convolution must have no groups or dilation")
-        n, channels, height, width = data.shape
         weights = operator.weights.transpose(1, 0, 2, 3)
         outputs = weights.shape[0]
         units = data.scale * operator.weight_scales
         if not np.all(units > 0):
             raise _refused(operator, "a weight scale is 0")
-        rows = phases(height, weights.shape[2], operator.stride[0], operator.pads[0],
+        rows = phases(data.shape[2], weights.shape[2], operator.stride[0], operator.pads[0],
                       target.shape[2])  # fmt: skip
-        columns = phases(width, weights.shape[3], operator.stride[1], operator.pads[1],
+        columns = phases(data.shape[3], weights.shape[3], operator.stride[1], operator.pads[1],
                          target.shape[3])  # fmt: skip
         for number, (row, column) in enumerate(product(rows, columns)):
             taps = column.take(row.take(weights, 2), 3)
@@ -304,12 +297,9 @@ class _Layers:
                 bounds=operator.bounds,
                 where=operator.name,
             )
-            workload = Workload(
-                name=_label(operator.name),
-                n=n,
-                height=height,
-                width=width,
-                channels_in=channels,
+            workload = _workload(
+                operator,
+                data,
                 channels_out=outputs,
                 kernel_h=taps.shape[2],
                 kernel_w=taps.shape[3],
@@ -320,27 +310,25 @@ class _Layers:
                 relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
             )
             whole = (len(rows), len(columns)) == (1, 1)
-            self.layers.append(
-                Layer(
-                    name=f"{operator.name}/{number}",
-                    workload=workload,
-                    data=ChannelSlice(tensor=data.name),
-                    weights=np.ascontiguousarray(taps),
-                    output=output,
-                    requant=requant,
-                    pad_value=data.zero_point,
-                    spread=None
-                    if whole
-                    else Spread(
-                        first_row=row.first,
-                        first_column=column.first,
-                        row_step=operator.stride[0],
-                        column_step=operator.stride[1],
-                        height=target.shape[2],
-                        width=target.shape[3],
-                    ),
-                    operators=(operator.name,),
-                )
+            self._append(
+                operator,
+                workload,
+                requant,
+                name=f"{operator.name}/{number}",
+                data=ChannelSlice(tensor=data.name),
+                weights=np.ascontiguousarray(taps),
+                output=output,
+                pad_value=data.zero_point,
+                spread=None
+                if whole
+                else Spread(
+                    first_row=row.first,
+                    first_column=column.first,
+                    row_step=operator.stride[0],
+                    column_step=operator.stride[1],
+                    height=target.shape[2],
+                    width=target.shape[3],
+                ),
             )
 
     def _merged_groups(self, operator: QConv, channels: int, outputs: int) -> int:
@@ -357,8 +345,7 @@ class _Layers:
     def _pool(self, operator: QPool) -> None:
         data = self._tensor(operator.inputs[0])
         output, target = self._target(operator.output)
-        n, channels, height, width = data.shape
-        taps = prod(operator.kernel)
+        channels, taps = data.shape[1], prod(operator.kernel)
         unit = data.scale if operator.maximum else data.scale / taps
         requant = epilogue(
             units=np.full(channels, unit),
@@ -367,36 +354,17 @@ class _Layers:
             bounds=operator.bounds,
             where=operator.name,
         )
-        workload = Workload(
-            name=_label(operator.name),
-            kind=Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE,
-            n=n,
-            height=height,
-            width=width,
-            channels_in=channels,
-            channels_out=channels,
-            kernel_h=operator.kernel[0],
-            kernel_w=operator.kernel[1],
-            stride_h=operator.stride[0],
-            stride_w=operator.stride[1],
-            pad_top=operator.pads[0],
-            pad_left=operator.pads[1],
-            pad_bottom=operator.pads[2],
-            pad_right=operator.pads[3],
-            relu=False,
-        )
+        kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
+        workload = _workload(operator, data, **_window(operator, operator.kernel), kind=kind)
         weights = np.ones(workload.weight_shape, dtype=np.int8)
-        self.layers.append(
-            Layer(
-                name=operator.name,
-                workload=workload,
-                data=ChannelSlice(tensor=data.name),
-                weights=None if operator.maximum else weights,
-                output=output,
-                requant=requant,
-                pad_value=-128 if operator.maximum else data.zero_point,
-                operators=(operator.name,),
-            )
+        self._append(
+            operator,
+            workload,
+            requant,
+            data=ChannelSlice(tensor=data.name),
+            weights=None if operator.maximum else weights,
+            output=output,
+            pad_value=-128 if operator.maximum else data.zero_point,
         )
 
     def _add(self, operator: QAdd) -> None:
@@ -417,7 +385,7 @@ class _Layers:
     ) -> None:
         """An identity convolution: rescales a tensor, clips it, adds another one to it."""
         data, (output, result) = self._tensor(source), target
-        n, channels, height, width = data.shape
+        channels = data.shape[1]
         added = None if residual is None else self._tensor(residual)
         requant = epilogue(
             units=np.full(channels, data.scale / _COPY_WEIGHT),
@@ -427,29 +395,17 @@ class _Layers:
             residual=added,
             where=operator.name,
         )
-        workload = Workload(
-            name=_label(operator.name),
-            kind=Kind.DEPTHWISE,
-            n=n,
-            height=height,
-            width=width,
-            channels_in=channels,
-            channels_out=channels,
-            relu=False,
-            residual=added is not None,
-        )
-        self.layers.append(
-            Layer(
-                name=f"{operator.name}/{source}" if channels_at else operator.name,
-                workload=workload,
-                data=ChannelSlice(tensor=data.name),
-                weights=np.full(workload.weight_shape, _COPY_WEIGHT, dtype=np.int8),
-                output=output,
-                residual=None if added is None else ChannelSlice(tensor=added.name),
-                requant=requant,
-                pad_value=data.zero_point,
-                operators=(operator.name,),
-            )
+        workload = _workload(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
+        self._append(
+            operator,
+            workload,
+            requant,
+            name=f"{operator.name}/{source}" if channels_at else operator.name,
+            data=ChannelSlice(tensor=data.name),
+            weights=np.full(workload.weight_shape, _COPY_WEIGHT, dtype=np.int8),
+            output=output,
+            residual=None if added is None else ChannelSlice(tensor=added.name),
+            pad_value=data.zero_point,
         )
 
     # -- concatenation ----------------------------------------------------------------------
@@ -537,23 +493,14 @@ class _Layers:
             weights = ChannelSlice(tensor=b.name, channel=head * b.shape[1] // heads)
             if not operator.b_rows_are_outputs:
                 weights = self._transposed(operator, b, head, count, depth)
-            self.layers.append(
-                Layer(
-                    name=f"{operator.name}/{head}",
-                    workload=Workload(
-                        name=_label(operator.name),
-                        height=tokens,
-                        width=1,
-                        channels_in=depth,
-                        channels_out=count,
-                        relu=False,
-                    ),
-                    data=ChannelSlice(tensor=a.name, channel=head * depth),
-                    weights=weights,
-                    output=replace(output, channel=output.channel + head * count),
-                    requant=requant,
-                    operators=(operator.name,),
-                )
+            self._append(
+                operator,
+                dense(_label(operator.name), tokens, depth, count),
+                requant,
+                name=f"{operator.name}/{head}",
+                data=ChannelSlice(tensor=a.name, channel=head * depth),
+                weights=weights,
+                output=replace(output, channel=output.channel + head * count),
             )
 
     def _transposed(
@@ -564,35 +511,50 @@ class _Layers:
         shape: Shape = (1, depth, count, 1)
         self.tensors[name] = QTensor(name=name, shape=shape, scale=b.scale)
         identity = np.eye(count, dtype=np.int8)[None, :, :, None]
-        self.layers.append(
-            Layer(
-                name=name,
-                workload=Workload(
-                    name=_label(operator.name),
-                    height=count,
-                    width=1,
-                    channels_in=count,
-                    channels_out=depth,
-                    relu=False,
-                ),
-                data=identity,
-                weights=ChannelSlice(tensor=b.name, channel=head * count),
-                output=ChannelSlice(tensor=name),
-                requant=epilogue(
-                    units=np.full(depth, b.scale),
-                    bias=np.zeros(depth),
-                    output=self.tensors[name],
-                    bounds=(None, None),
-                    where=name,
-                ),
-                operators=(operator.name,),
-            )
+        requant = epilogue(
+            units=np.full(depth, b.scale),
+            bias=np.zeros(depth),
+            output=self.tensors[name],
+            bounds=(None, None),
+            where=name,
+        )
+        self._append(
+            operator,
+            dense(_label(operator.name), count, count, depth),
+            requant,
+            name=name,
+            data=identity,
+            weights=ChannelSlice(tensor=b.name, channel=head * count),
+            output=ChannelSlice(tensor=name),
         )
         return ChannelSlice(tensor=name)
 
 
 def _refused(operator: QOperator, why: str) -> WorkloadError:
     return WorkloadError(why, field=operator.name, remedy="run this operator on the CPU")
+
+
+def _workload(operator: QOperator, data: QTensor, **values: Any) -> Workload:
+    """A workload on a tensor: of one pixel and as many channels, where ``values`` say no other."""
+    n, channels, height, width = data.shape
+    shape = {"n": n, "height": height, "width": width, "channels_in": channels}
+    plain = {**shape, "channels_out": channels, "relu": False}
+    return Workload(name=_label(operator.name), **{**plain, **values})
+
+
+def _window(operator: QConv | QPool, kernel: tuple[int, ...]) -> dict[str, int]:
+    """Kernel, strides and padding as fields of a workload."""
+    top, left, bottom, right = operator.pads
+    return {
+        "kernel_h": kernel[0],
+        "kernel_w": kernel[1],
+        "stride_h": operator.stride[0],
+        "stride_w": operator.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+        "pad_bottom": bottom,
+        "pad_right": right,
+    }
 
 
 def _label(name: str) -> str:

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tilewright.host.common.errors import ConfigError, DeviceError
-from tilewright.sim.executor.job import Job, OutcomeStatus, check_limits, run_payload
+from tilewright.host.common.errors import DeviceError
+from tilewright.sim.executor.job import Job, OutcomeStatus, run_payload
 
 
 def job(function, *args) -> Job:
@@ -54,9 +54,3 @@ def test_a_crash_and_a_time_out_name_job_and_cause() -> None:
 def test_a_job_that_cannot_be_pickled_is_refused_where_it_is_made() -> None:
     with pytest.raises((AttributeError, TypeError)):
         job(lambda: 1)
-
-
-@pytest.mark.parametrize(("workers", "limit"), [(0, 1.0), (1, 0.0), (None, float("nan"))])
-def test_limits_out_of_range_are_refused(workers, limit) -> None:
-    with pytest.raises(ConfigError):
-        check_limits(workers, limit)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
+from tilewright.host.common.errors import ConfigError, DeviceError, EnvironmentFaultError
 from tilewright.sim.executor import worker as worker_module
 from tilewright.sim.executor.job import OutcomeStatus
 from tilewright.sim.executor.worker import WorkerPool
@@ -169,7 +169,7 @@ def test_workers_that_are_killed_while_they_start_are_replaced() -> None:
 def test_who_kills_every_worker_ends_the_study_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_module, "_START_KILLS", 2)
+    monkeypatch.setattr(worker_module, "START_KILLS", 2)
     with WorkerPool(1) as pool:
         pool.submit("a", os.getpid)
 
@@ -182,3 +182,9 @@ def test_who_kills_every_worker_ends_the_study_with_a_remedy(
 
         with pytest.raises(EnvironmentFaultError, match=r"2 workers in a row.*SIGKILL.*goes on"):
             kill_all()
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(0, 1.0), (1, 0.0), (None, float("nan"))])
+def test_limits_out_of_range_are_refused(workers, limit) -> None:
+    with pytest.raises(ConfigError):
+        WorkerPool(workers, wall_limit_s=limit)
