@@ -21,13 +21,11 @@ from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.network.golden import Int8Array, LayerTensors
 from tilewright.host.network.layout import (
     fold_activations,
-    fold_weights,
     input_block,
     output_block,
     pack_activations,
-    pack_depthwise_weights,
     pack_params,
-    pack_weights,
+    pack_weights_of,
     unpack_activations,
 )
 from tilewright.host.network.requant import clip_bounds
@@ -97,9 +95,8 @@ class LoweredLayer:
         packed = pack_activations(data, batch=hw.batch, block=block, channel_blocks=planes)
         program.write(memory, "inp", packed)
         if weights is not None:
-            weights = fold_weights(weights) if self.folded else weights
-            pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
-            packed = pack(weights, block_in=hw.block_in, block_out=hw.block_out)
+            depthwise = workload.kind is Kind.DEPTHWISE
+            packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=self.folded)
             program.write(memory, "wgt", packed)
         program.write(memory, "param", pack_params(tensors.requant, block_out=hw.block_out))
         if tensors.residual is not None:

@@ -356,41 +356,29 @@ def _check_capacity(plan: Plan) -> Legality | None:
     """Scratchpad tiles that the schedule holds at once."""
     shape, contexts = plan.shape, plan.contexts
     if plan.inp_copies:
-        count, size = plan.inp_copies * plan.inp_members, plan.inp_set
+        inps, inp = plan.inp_copies * plan.inp_members, plan.inp_set
     else:
-        count, size = plan.inp_slots, plan.inp_tile
-    if count * size > shape.inp_depth:
-        detail = f"INP must hold {count} x {size} tiles"
-        return refuse("inp_capacity", detail, count * size, shape.inp_depth)
+        inps, inp = plan.inp_slots, plan.inp_tile
     if plan.wgt_copies:
-        count, size = plan.wgt_copies * plan.wgt_members, plan.wgt_set
+        wgts, wgt = plan.wgt_copies * plan.wgt_members, plan.wgt_set
     else:
-        count, size = plan.wgt_slots, plan.wgt_tile
-    if count * size > shape.wgt_depth:
-        detail = f"WGT must hold {count} x {size} tiles"
-        return refuse("wgt_capacity", detail, count * size, shape.wgt_depth)
-    pixels, blocks = plan.block_pixels, plan.schedule.tile_co
+        wgts, wgt = plan.wgt_slots, plan.wgt_tile
+    blocks = plan.schedule.tile_co
+    out = blocks * plan.block_pixels
+    accs, acc = contexts, out
     if plan.by_block:
-        parts = contexts * plan.banks
-        count = blocks_of(blocks, plan.banks) * pixels
-    else:
-        parts, count = contexts, blocks * pixels
-    if count > shape.acc_depth // parts:
-        detail = f"ACC must hold {parts} x {count} tiles"
-        return refuse("acc_capacity", detail, parts * count, shape.acc_depth)
-    size = blocks * pixels
-    for name, depth, used in (
-        ("out", shape.out_depth, True),
-        ("res", shape.res_depth, shape.residual),
-    ):
-        if used and size > depth // contexts:
-            detail = f"{name.upper()} must hold {contexts} x {size} tiles"
-            return refuse(f"{name}_capacity", detail, contexts * size, depth)
-    needed = min(plan.param_slots * blocks, shape.out_blocks)
-    if needed > shape.param_depth:
-        detail = f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks"
-        return refuse("param_capacity", detail, needed, shape.param_depth)
-    return None
+        accs, acc = contexts * plan.banks, blocks_of(blocks, plan.banks) * plan.block_pixels
+    return first_over((
+        ("inp_capacity", f"INP must hold {inps} x {inp} tiles", inps * inp, shape.inp_depth),
+        ("wgt_capacity", f"WGT must hold {wgts} x {wgt} tiles", wgts * wgt, shape.wgt_depth),
+        ("acc_capacity", f"ACC must hold {accs} x {acc} tiles", accs * acc, shape.acc_depth),
+        ("out_capacity", f"OUT must hold {contexts} x {out} tiles", contexts * out,
+         shape.out_depth),
+        ("res_capacity", f"RES must hold {contexts} x {out} tiles",
+         contexts * out if shape.residual else 0, shape.res_depth),
+        ("param_capacity", f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks",
+         min(plan.param_slots * blocks, shape.out_blocks), shape.param_depth),
+    ))  # fmt: skip
 
 
 def _check_kernels(plan: Plan) -> Legality | None:

@@ -328,17 +328,13 @@ def _check_capacity(plan: PoolPlan) -> Legality | None:
     """Scratchpad tiles that the schedule holds at once."""
     hw, blocks = plan.hw, plan.schedule.tile_co
     tile = blocks * plan.pixels
+    res, out, params = plan.res_slots, plan.out_slots, plan.param_slots
     out_blocks = blocks_of(plan.workload.channels_out, hw.block_out)
-    if plan.res_slots * plan.slot > hw.res_depth:
-        detail = f"RES must hold {plan.res_slots} x {plan.slot} tiles"
-        return refuse("res_capacity", detail, plan.res_slots * plan.slot, hw.res_depth)
-    if tile > hw.acc_depth:
-        return refuse("acc_capacity", "ACC must hold the tiles", tile, hw.acc_depth)
-    if tile > hw.out_depth // plan.out_slots:
-        detail = f"OUT must hold {plan.out_slots} x {tile} tiles"
-        return refuse("out_capacity", detail, plan.out_slots * tile, hw.out_depth)
-    held = min(plan.param_slots * blocks, out_blocks)
-    if held > hw.param_depth:
-        detail = f"PARAM must hold {plan.param_slots} channel tiles of {blocks} blocks"
-        return refuse("param_capacity", detail, held, hw.param_depth)
-    return None
+    return first_over((
+        ("res_capacity", f"RES must hold {res} x {plan.slot} tiles", res * plan.slot,
+         hw.res_depth),
+        ("acc_capacity", "ACC must hold the tiles", tile, hw.acc_depth),
+        ("out_capacity", f"OUT must hold {out} x {tile} tiles", out * tile, hw.out_depth),
+        ("param_capacity", f"PARAM must hold {params} channel tiles of {blocks} blocks",
+         min(params * blocks, out_blocks), hw.param_depth),
+    ))  # fmt: skip

@@ -155,6 +155,13 @@ def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int)
     return np.ascontiguousarray(diagonals).view(np.uint8).ravel()
 
 
+def pack_weights_of(weights: Int8Array, hw: HwConfig, *, depthwise: bool, folded: bool) -> Bytes:
+    """Weights as a layer reads them: only diagonals if depthwise, kernel columns as channels."""
+    weights = fold_weights(weights) if folded else weights
+    pack = pack_depthwise_weights if depthwise else pack_weights
+    return pack(weights, block_in=hw.block_in, block_out=hw.block_out)
+
+
 def pack_params(params: RequantParams, *, block_out: int) -> Bytes:
     """Requantisation parameters as PARAM tiles of ``block_out`` 16-byte entries, flat bytes."""
     entries = np.zeros(blocks_of(params.channels, block_out) * block_out, dtype=_PARAM_DTYPE)

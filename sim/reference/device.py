@@ -30,6 +30,7 @@ from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS, UNIT_NAMES, ErrorCode, ErrorUnit
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
+from tilewright.host.runtime.driver import check_run
 from tilewright.sim.reference.arithmetic import (
     accumulate_products,
     decode_params,
@@ -134,14 +135,7 @@ def read_stream(hw: HwConfig, program: Program, memory: Bytes) -> list[bytes]:
         ProgramError: the program is for another configuration, its stream is not whole
             instructions inside memory, or the image has another type or size.
     """
-    program.check(hw)
-    if memory.dtype != np.uint8 or memory.shape != (program.memory_bytes,):
-        raise ProgramError(
-            f"must be a uint8 array of {program.memory_bytes} bytes",
-            field="memory",
-            value=f"{memory.dtype} {memory.shape}",
-            remedy="start from Program.image()",
-        )
+    check_run(hw, program, memory, 0)
     if len(program.instructions) % INSTRUCTION_BYTES:
         raise ProgramError(
             f"must be a multiple of {INSTRUCTION_BYTES} bytes",

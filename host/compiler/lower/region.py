@@ -27,13 +27,11 @@ from tilewright.host.network.layout import (
     blocks_of,
     chains,
     fold_activations,
-    fold_weights,
     input_block,
     output_block,
     pack_activations,
-    pack_depthwise_weights,
     pack_params,
-    pack_weights,
+    pack_weights_of,
     unpack_activations,
 )
 from tilewright.host.network.schedule import Schedule
@@ -425,29 +423,25 @@ class _RegionLowering:
             if folding is not None:
                 tensor = _data_tensor(layer)
                 stored = self._folded_stored(step)
-                buffers.append(
-                    TensorBuffer(
-                        tensor=tensor,
-                        shape=graph.tensors[tensor].shape,
-                        offset=arena.offsets[_folded_name(tensor, step)],
-                        nbytes=stored.nbytes,
-                        block=stored.block,
-                        planes=stored.planes,
-                        folding=folding,
-                    )
-                )
+                offset = arena.offsets[_folded_name(tensor, step)]
+                buffers.append(self._laid_out(tensor, offset, stored, folding))
         return buffers
 
     def _buffer(self, tensor: str, arena: Arena) -> TensorBuffer:
         storage = self.graph.storage(tensor)
-        stored = self._stored(storage)
+        return self._laid_out(tensor, arena.offsets[storage], self._stored(storage))
+
+    def _laid_out(
+        self, tensor: str, offset: int, stored: _Stored, folding: Folding | None = None
+    ) -> TensorBuffer:
         return TensorBuffer(
             tensor=tensor,
             shape=self.graph.tensors[tensor].shape,
-            offset=arena.offsets[storage],
+            offset=offset,
             nbytes=stored.nbytes,
             block=stored.block,
             planes=stored.planes,
+            folding=folding,
         )
 
     # -- constants ----------------------------------------------------------------------------
@@ -461,12 +455,9 @@ class _RegionLowering:
             missing = workload.channels_in - layer.workload.channels_in
             if missing:
                 weights = np.pad(weights, ((0, 0), (0, missing), (0, 0), (0, 0)))
-            if folds(hw, workload):
-                weights = fold_weights(weights)
-            pack = pack_depthwise_weights if workload.kind is Kind.DEPTHWISE else pack_weights
-            offsets["wgt"] = self._constant(
-                pack(weights, block_in=hw.block_in, block_out=hw.block_out)
-            )
+            depthwise, folded = workload.kind is Kind.DEPTHWISE, folds(hw, workload)
+            packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=folded)
+            offsets["wgt"] = self._constant(packed)
         if isinstance(layer.data, np.ndarray):
             offsets["inp"] = self._constant(
                 pack_activations(layer.data, batch=hw.batch, block=input_block(hw))

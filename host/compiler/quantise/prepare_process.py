@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from tilewright.host.common.error_values import error_from_values, error_to_values
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.compiler.quantise.prepare import Prepared, prepare
 from tilewright.host.compiler.read.calibration import Calibration
@@ -36,7 +37,6 @@ _READ: Final = "read"
 """File that says that the model could be read, so that more than the child is worth its start."""
 
 _LOOK_SECONDS: Final = 0.01
-_KINDS: Final = {"ToolError": ToolError, "WorkloadError": WorkloadError}
 
 
 def prepare_file(
@@ -141,10 +141,7 @@ def _read_result(folder: Path, path: Path, code: int) -> Prepared:
         raise _crash(folder, path, code)
     report = json.loads(report_file.read_text())
     if "error" in report:
-        error = report["error"]
-        raise _KINDS[error["kind"]](
-            error["rule"], field=error["field"], value=error["value"], remedy=error["remedy"]
-        )
+        raise error_from_values(report["error"], "the process that reads the model")
     return Prepared(
         model=onnx.load(folder / _RESULT),
         was_quantised=report["was_quantised"],
@@ -175,28 +172,14 @@ def main(folder: Path) -> None:
     try:
         report = _serve(request, folder)
     except (ToolError, WorkloadError) as error:
-        value = error.value
-        if not isinstance(value, str | int | float | None):
-            value = json.loads(json.dumps(value, default=str))
-        report = {
-            "error": {
-                "kind": type(error).__name__,
-                "rule": error.rule,
-                "field": error.field,
-                "value": value,
-                "remedy": error.remedy,
-            }
-        }
+        report = {"error": error_to_values(error)}
     except MemoryError:
-        report = {
-            "error": {
-                "kind": "WorkloadError",
-                "rule": "must fit into the memory",
-                "field": request["named"],
-                "value": None,
-                "remedy": "raise options.limits.memory_bytes",
-            }
-        }
+        error = WorkloadError(
+            "must fit into the memory",
+            field=request["named"],
+            remedy="raise options.limits.memory_bytes",
+        )
+        report = {"error": error_to_values(error)}
     (folder / _REPORT).write_text(json.dumps(report))
 
 

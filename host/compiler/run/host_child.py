@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.common.error_values import error_to_values
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.run.host_channel import ChannelError, receive, send
 
@@ -72,7 +73,7 @@ def _serve(header: dict[str, Any], requests: BinaryIO, answers: BinaryIO) -> Non
     try:
         program = HostProgram(module=HostModule.from_json(header["module"]))
     except TilewrightError as error:
-        send(answers, _failure(error))
+        send(answers, {"failed": "", "error": error_to_values(error)})
         return
     except MemoryError:
         send(answers, {"failed": "MemoryError"})
@@ -102,22 +103,12 @@ def _serve(header: dict[str, Any], requests: BinaryIO, answers: BinaryIO) -> Non
         try:
             outputs = program.run(inputs, region)
         except TilewrightError as error:
-            send(answers, _failure(error))
+            send(answers, {"failed": "", "error": error_to_values(error)})
         except (_RegionFailedError, MemoryError, ValueError) as error:
             send(answers, {"failed": type(error).__name__})
         else:
             times = {"cpu": program.times.cpu, "regions": program.times.regions}
             send(answers, {"outputs": list(outputs), "times": times}, list(outputs.values()))
-
-
-def _failure(error: TilewrightError) -> dict[str, Any]:
-    return {
-        "failed": type(error).__name__,
-        "rule": error.rule,
-        "field": error.field,
-        "value": None if error.value is None else str(error.value)[:200],
-        "remedy": error.remedy,
-    }
 
 
 if __name__ == "__main__":

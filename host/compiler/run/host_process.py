@@ -19,15 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.host.common.errors import DeviceError, TilewrightError, WorkloadError
+from tilewright.host.common.error_values import error_from_values
+from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_channel import Array, ChannelError, receive, send
 from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
-
-_KINDS: Final[Mapping[str, type[TilewrightError]]] = {
-    "DeviceError": DeviceError,
-    "WorkloadError": WorkloadError,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,15 +173,9 @@ def _environment() -> dict[str, str]:
 
 
 def _error(answer: Mapping[str, Any]) -> TilewrightError:
-    kind = _KINDS.get(str(answer["failed"]))
-    if kind is None:
-        return DeviceError(
-            f"the CPU part of a network failed ({str(answer['failed'])[:60]})",
-            remedy="compile the network again",
-        )
-    return kind(
-        str(answer["rule"]),
-        field=str(answer["field"]),
-        value=answer["value"],
-        remedy=str(answer["remedy"]),
+    if isinstance(answer.get("error"), dict):
+        return error_from_values(answer["error"], "the CPU part of a network")
+    return DeviceError(
+        f"the CPU part of a network failed ({str(answer['failed'])[:60]})",
+        remedy="compile the network again",
     )
