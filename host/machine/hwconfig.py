@@ -76,37 +76,17 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("res_bytes", "ResBytes", "bytes", _KIB, _MIB, "RES scratchpad (int8 residuals)"),
     _p("param_bytes", "ParamBytes", "bytes", _KIB, _MIB, "PARAM scratchpad (requantisation)"),
     _p("axi_data_bits", "AxiDataBits", "bits", 32, 512, "width of the AXI4 data bus"),
-    _p(
-        "axi_burst_beats",
-        "AxiBurstBeats",
-        "beats",
-        1,
-        64,
-        "longest AXI burst (16 on an AXI3 port)",
-    ),
+    _p("axi_burst_beats", "AxiBurstBeats", "beats", 1, 64,
+       "longest AXI burst (16 on an AXI3 port)"),
     _p("read_outstanding", "ReadOutstanding", "bursts", 1, 16, "reads in flight", pow2=False),
     _p("write_outstanding", "WriteOutstanding", "bursts", 1, 16, "writes in flight", pow2=False),
     _p("vector_lanes", "VectorLanes", "elements", 1, 512, "elements a cycle of the vector unit"),
     _p("mac_pipeline", "MacPipeline", "stages", 1, 6, "registers of the MAC reduction", pow2=False),
-    _p(
-        "mac_packed",
-        "MacPacked",
-        "flag",
-        0,
-        1,
-        "1: two int8 MACs share one DSP multiplier",
-        pow2=False,
-    ),
-    _p(
-        "mac_lut_columns",
-        "MacLutColumns",
-        "channels",
-        0,
-        64,
-        "output channels, counted from the last, that multiply in LUTs instead of DSPs",
-        pow2=False,
-    ),
-)
+    _p("mac_packed", "MacPacked", "flag", 0, 1, "1: two int8 MACs share one DSP multiplier",
+       pow2=False),
+    _p("mac_lut_columns", "MacLutColumns", "channels", 0, 64,
+       "output channels, counted from the last, that multiply in LUTs instead of DSPs", pow2=False),
+)  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
 

@@ -65,73 +65,34 @@ REGISTERS: Final = (
     _r("ID", 0x000, "ro", "0x54575231, ASCII TWR1"),
     _r("ISA", 0x004, "ro", "instruction set version"),
     _r("CONFIG_HASH", 0x008, "ro", "hash of the configuration that was elaborated"),
-    _r(
-        "CTRL",
-        0x00C,
-        "rw",
-        "bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); "
-        "reads as 0",
-    ),
+    _r("CTRL", 0x00C, "rw",
+       "bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); "
+       "reads as 0"),
     _r("STATUS", 0x010, "ro", "bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting"),
     _r("ERROR", 0x014, "ro", "bits 7:0 ErrorCode, bits 11:8 ErrorUnit"),
-    _r(
-        "ERROR_INSN",
-        0x018,
-        "ro",
-        "index of the instruction that failed: the one whose data, answer or token was wrong",
-    ),
+    _r("ERROR_INSN", 0x018, "ro",
+       "index of the instruction that failed: the one whose data, answer or token was wrong"),
     _r("WAIT_STATE", 0x01C, "ro", "4 bits a unit: WaitState when the error was taken"),
     _r("IRQ_ENABLE", 0x020, "rw", "bit 0: done, bit 1: error", kept=0b11),
     _r("IRQ_STATUS", 0x024, "w1c", "bit 0: done, bit 1: error"),
-    _r(
-        "INSN_BASE_LO",
-        0x028,
-        "rw",
-        "offset of the first instruction from MEM_BASE, 4 KiB aligned",
-        kept=_PAGES,
-    ),
+    _r("INSN_BASE_LO", 0x028, "rw", "offset of the first instruction from MEM_BASE, 4 KiB aligned",
+       kept=_PAGES),
     _r("INSN_BASE_HI", 0x02C, "rw", "bits 39:32", kept=_HIGH_ADDRESS),
-    _r(
-        "INSN_COUNT",
-        0x030,
-        "rw",
-        "instructions in the program, all inside MEM_SIZE",
-        kept=_WORD,
-    ),
-    _r(
-        "MEM_BASE_LO",
-        0x034,
-        "rw",
-        "physical address of the program's memory, 4 KiB aligned",
-        kept=_PAGES,
-    ),
+    _r("INSN_COUNT", 0x030, "rw", "instructions in the program, all inside MEM_SIZE", kept=_WORD),
+    _r("MEM_BASE_LO", 0x034, "rw", "physical address of the program's memory, 4 KiB aligned",
+       kept=_PAGES),
     _r("MEM_BASE_HI", 0x038, "rw", "bits 39:32", kept=_HIGH_ADDRESS),
-    _r(
-        "MEM_SIZE_LO",
-        0x03C,
-        "rw",
-        "bytes of the memory, a multiple of 4 KiB, MEM_BASE + MEM_SIZE at most 2^40; "
-        "no access beyond",
-        kept=_PAGES,
-    ),
+    _r("MEM_SIZE_LO", 0x03C, "rw",
+       "bytes of the memory, a multiple of 4 KiB, MEM_BASE + MEM_SIZE at most 2^40; "
+       "no access beyond", kept=_PAGES),
     _r("MEM_SIZE_HI", 0x040, "rw", "bits 38:32", kept=_HIGH_SIZE),
-    _r(
-        "WATCHDOG",
-        0x044,
-        "rw",
-        "cycles without progress before the watchdog fires; 0: never",
-        kept=_WORD,
-    ),
+    _r("WATCHDOG", 0x044, "rw", "cycles without progress before the watchdog fires; 0: never",
+       kept=_WORD),
     _r("SNAPSHOT", 0x048, "rw", "any write copies all counters to the readable copies"),
-    _r(
-        "AXI_ATTRIBUTES",
-        0x04C,
-        "rw",
-        "of every burst on the DRAM port: bits 3:0 AxCACHE, 6:4 AxPROT, 11:8 AxQOS",
-        kept=0xF7F,
-        reset=NOT_COHERENT,
-    ),
-)
+    _r("AXI_ATTRIBUTES", 0x04C, "rw",
+       "of every burst on the DRAM port: bits 3:0 AxCACHE, 6:4 AxPROT, 11:8 AxQOS", kept=0xF7F,
+       reset=NOT_COHERENT),
+)  # fmt: skip
 """Control registers; counters follow at `COUNTER_BASE`.
 
 A run takes what is kept from INSN_BASE_LO on when its start is accepted: a later write is for the

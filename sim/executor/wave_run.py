@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from tilewright.host.common.errors import DeviceError
@@ -89,8 +90,5 @@ def recorded(
     library = build_model(hw, waves=True)
     # The writer's last words mean nothing to a user, who is told by the parent.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    device = VerilatorDevice(hw, memory, waves=waves, library=library)
-    try:
+    with closing(VerilatorDevice(hw, memory, waves=waves, library=library)) as device:
         return device.run(program, image, max_cycles=max_cycles)
-    finally:
-        device.close()

@@ -8,6 +8,7 @@ sample of random programs is the RTL's. Workers inherit the verdict through the 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Final
 
 import numpy as np
@@ -51,8 +52,7 @@ def require_agreement(hw: HwConfig, memory: MemoryModel) -> None:
     if not digest or os.environ.get(AGREED) == digest:
         return
     library = build_model(hw, jobs=1, checks=False)
-    device = VerilatorDevice(hw, memory, library=library)
-    try:
+    with closing(VerilatorDevice(hw, memory, library=library)) as device:
         twin = Twin(hw, memory, compared=False)
         for number in range(PROGRAMS):
             rng = np.random.default_rng([SEED, number])
@@ -68,6 +68,4 @@ def require_agreement(hw: HwConfig, memory: MemoryModel) -> None:
                     field=str(rtl_manifest()),
                     remedy="measure on the RTL alone: tune --screen none, sim without --device",
                 )
-    finally:
-        device.close()
     os.environ[AGREED] = digest

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,11 +91,8 @@ def time_layers(code: RegionProgram, memory: MemoryModel) -> tuple[Counters, lis
         ConfigError: the twin does not cover the memory.
         DeviceError, DeviceTimeoutError: the program does not finish.
     """
-    twin = Twin(code.hw, memory)
-    try:
+    with closing(Twin(code.hw, memory)) as twin:
         counters, events = twin.timeline(code.program, max_cycles=MAX_CYCLES)
-    finally:
-        twin.close()
     timings, done = [], 0
     for layer in code.layers:
         retired = events[layer.first : layer.first + layer.count, 1]

@@ -8,6 +8,7 @@ give the status that its kind of fault demands. `Observer` sees each outcome.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -118,13 +119,12 @@ def run_random(
     """
     done = 0
     while done < programs:
-        device = VerilatorDevice(target.hw, random_memory(rng), library=target.library)
-        try:
+        with closing(
+            VerilatorDevice(target.hw, random_memory(rng), library=target.library)
+        ) as device:
             for _ in range(min(4, programs - done)):
                 run_checked(device, *random_program(target.hw, rng), observer)
                 done += 1
-        finally:
-            device.close()
 
 
 def run_rare(target: Target, observer: Observer) -> None:
@@ -133,12 +133,9 @@ def run_rare(target: Target, observer: Observer) -> None:
     Raises:
         DeviceError: a result differs from the reference's.
     """
-    device = VerilatorDevice(target.hw, DISTANT, library=target.library)
-    try:
+    with closing(VerilatorDevice(target.hw, DISTANT, library=target.library)) as device:
         for steps in rare_programs():
             run_checked(device, *directed(target.hw, steps), observer)
-    finally:
-        device.close()
 
 
 def run_checked(
@@ -162,8 +159,9 @@ def run_checked(
 
 def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> None:
     """Every kind of error status; the device must run a program after each."""
-    device = VerilatorDevice(target.hw, STEADY, library=target.library, watchdog_cycles=_WATCHDOG)
-    try:
+    with closing(
+        VerilatorDevice(target.hw, STEADY, library=target.library, watchdog_cycles=_WATCHDOG)
+    ) as device:
         for name, change, code in FAULTS:
             steps = legal_steps()
             opcode, values = steps[name]
@@ -175,8 +173,6 @@ def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> 
         _deadlocks(device, observer)
         _bus_faults(device, rng, observer)
         run_checked(device, *random_program(target.hw, rng), observer)
-    finally:
-        device.close()
 
 
 def _overruns(device: VerilatorDevice, observer: Observer) -> None:
@@ -276,11 +272,8 @@ def _expect(
 def run_queues(target: Target, observer: Observer) -> None:
     """Fill the queue of each unit behind an instruction that waits for a long GEMM."""
     for memory in (DISTANT, CLOGGED):
-        device = VerilatorDevice(target.hw, memory, library=target.library)
-        try:
+        with closing(VerilatorDevice(target.hw, memory, library=target.library)) as device:
             _fill_queues(device, observer)
-        finally:
-            device.close()
 
 
 def _fill_queues(device: VerilatorDevice, observer: Observer) -> None:
@@ -316,12 +309,9 @@ def run_overflow(target: Target, unit: Unit, observer: Observer) -> None:
     opcode, values = steps[name]
     other = Unit.GEMM if unit != Unit.GEMM else Unit.VECTOR
     pushing = (opcode, {**values, "pop": 0, "push": 1 << other})
-    device = VerilatorDevice(target.hw, STEADY, library=target.library)
-    try:
+    with closing(VerilatorDevice(target.hw, STEADY, library=target.library)) as device:
         program, memory = directed(target.hw, [pushing] * (MAX_TOKENS + 1))
         _expect(device, program, memory, observer, ErrorCode.TOKEN_OVERFLOW)
-    finally:
-        device.close()
 
 
 # -- registers and resets ---------------------------------------------------------------------
@@ -333,9 +323,8 @@ def run_registers(target: Target, rng: np.random.Generator) -> None:
     Raises:
         DeviceError: a register does not hold what was written.
     """
-    simulation = _open(target, STEADY)
     held = {register.name: register.kept for register in REGISTERS if register.kept}
-    try:
+    with closing(_open(target, STEADY)) as simulation:
         for name, mask in held.items():
             for value in (mask, 0, int(rng.integers(2**32)) & mask):
                 simulation.write(_REGISTER[name], value)
@@ -349,8 +338,6 @@ def run_registers(target: Target, rng: np.random.Generator) -> None:
             simulation.write(address, 2**32 - 1)
             if simulation.read(address):
                 raise DeviceError("must read 0", field=f"register {address:#x}")
-    finally:
-        simulation.close()
 
 
 def run_resets(target: Target, rng: np.random.Generator, observer: Observer, *, runs: int) -> None:
@@ -377,8 +364,7 @@ def _reset_in(
     observer: Observer,
 ) -> None:
     """Run for some cycles, reset, run another program and check it."""
-    simulation = _open(target, memory)
-    try:
+    with closing(_open(target, memory)) as simulation:
         simulation.attach(image, MEMORY_BASE)
         _start(simulation, program)
         simulation.run(cycles)
@@ -393,8 +379,6 @@ def _reset_in(
         simulation.run(_LIMIT)
         if not np.array_equal(data, expected):
             raise DeviceError("a program after a soft reset must be right", field=target.hw.name)
-    finally:
-        simulation.close()
 
 
 def run_outside_memory(target: Target, observer: Observer) -> None:
@@ -404,8 +388,7 @@ def run_outside_memory(target: Target, observer: Observer) -> None:
         DeviceError: fetch does not refuse it.
     """
     program, image = directed(target.hw, [])
-    simulation = _open(target, STEADY)
-    try:
+    with closing(_open(target, STEADY)) as simulation:
         simulation.attach(image, MEMORY_BASE)
         _start(simulation, program, memory_bytes=4096)
         simulation.run(_LIMIT)
@@ -415,8 +398,6 @@ def run_outside_memory(target: Target, observer: Observer) -> None:
             unit=ErrorUnit(error >> 8 & 0xF),
             instruction=simulation.read(_REGISTER["ERROR_INSN"]),
         )
-    finally:
-        simulation.close()
     if (status.unit, status.code) != (ErrorUnit.FETCH, ErrorCode.SETTINGS):
         raise status
     observer.status(status, None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +60,7 @@ def differences(
     Raises:
         DeviceError: the netlist is not the accelerator that ``hw`` describes.
     """
-    device = VerilatorDevice(hw, memory or load_memory("ideal"), library=library)
-    try:
+    with closing(VerilatorDevice(hw, memory or load_memory("ideal"), library=library)) as device:
         for number in range(programs):
             if number:
                 done()
@@ -75,5 +75,3 @@ def differences(
             wrong = int(np.count_nonzero(run.memory != expected.memory))
             if wrong:
                 yield Difference(program=number, text=f"{wrong} bytes of memory differ")
-    finally:
-        device.close()

@@ -174,12 +174,12 @@ def main(folder: Path) -> None:
     except (ToolError, WorkloadError) as error:
         report = {"error": error_to_values(error)}
     except MemoryError:
-        error = WorkloadError(
+        too_large = WorkloadError(
             "must fit into the memory",
             field=request["named"],
             remedy="raise options.limits.memory_bytes",
         )
-        report = {"error": error_to_values(error)}
+        report = {"error": error_to_values(too_large)}
     (folder / _REPORT).write_text(json.dumps(report))
 
 
