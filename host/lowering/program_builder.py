@@ -29,7 +29,7 @@ from typing import Final
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.machine.isa import FORMATS, UNIT_OF, Field, Opcode, Unit, pack_fields
+from tilewright.host.machine.isa import FORMATS, Field, Opcode, Unit, pack_fields
 from tilewright.host.machine.program import Program, layout_regions
 
 _UNITS: Final = len(Unit)
@@ -114,41 +114,20 @@ class ProgramBuilder:
         """Instructions so far, without FINISH."""
         return len(self._words)
 
-    def emit(
-        self,
-        opcode: Opcode,
-        values: Mapping[str, int],
-        *,
-        reads: Iterable[Hashable] = (),
-        writes: Iterable[Hashable] = (),
-        acc: tuple[int, int] | None = None,
-    ) -> None:
-        """Append an instruction given by its field values.
-
-        Args:
-            opcode: any but FINISH.
-            values: field values; pop, push and (with `acc`) acc_banks are the builder's.
-            reads: resources that it reads.
-            writes: resources that it writes, or reads and writes.
-            acc: (first tile, count) of ACC that it touches; declares the banks.
-
-        Raises:
-            ProgramError: an unknown field, a value that does not fit, or FINISH.
-        """
-        if opcode is Opcode.FINISH:
-            raise ProgramError("FINISH is appended by finish()", field="opcode")
-        fields = {**values, "opcode": int(opcode)}
-        for name in ("pop", "push"):
-            if fields.pop(name, 0):
-                raise ProgramError("tokens are set by the builder", field=name)
-        if acc is not None:
-            fields["acc_banks"] = self.hw.acc_bank_mask(*acc)
-        self.emit_word(UNIT_OF[opcode], pack_fields(FORMATS[opcode], fields), reads, writes)
-
     def emit_word(
         self, unit: int, word: int, reads: Iterable[Hashable], writes: Iterable[Hashable]
     ) -> None:
-        """Append an already packed instruction (pop and push zero); the fast path of `emit`."""
+        """Append an instruction.
+
+        Args:
+            unit: that runs it.
+            word: the packed instruction; its tokens are added here.
+            reads: resources that it reads.
+            writes: resources that it writes, or reads and writes.
+
+        Raises:
+            ProgramError: the program is finished.
+        """
         if self._finished:
             raise ProgramError("the program is finished", field="instruction")
         stream, known = self._stream[unit], self._known[unit]

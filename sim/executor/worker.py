@@ -12,7 +12,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -57,8 +56,6 @@ class WorkerPool(Executor):
         workers: see `Executor`.
         wall_limit_s: see `Executor`.
         retries: see `Executor`.
-        on_outcome: called in the parent with each outcome before `results` yields it, together
-            with the number of jobs that are still pending: for progress displays.
 
     Raises:
         ConfigError: a value out of range.
@@ -70,21 +67,12 @@ class WorkerPool(Executor):
         *,
         wall_limit_s: float = 600.0,
         retries: int = 0,
-        on_outcome: Callable[[Outcome, int], None] | None = None,
     ) -> None:
         super().__init__(workers, wall_limit_s=wall_limit_s, retries=retries)
         self._size = workers
-        self._on_outcome = on_outcome
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._not_before = 0.0
-
-    def results(self) -> Iterator[Outcome]:
-        """See `Executor.results`."""
-        for outcome in super().results():
-            if self._on_outcome is not None:
-                self._on_outcome(outcome, self.pending)
-            yield outcome
 
     def close(self) -> None:
         """See `Executor.close`."""

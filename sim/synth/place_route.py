@@ -247,7 +247,6 @@ def place(
     seed: int,
     conditions: Conditions | None = None,
     manifest: Path = MANIFEST,
-    use_cache: bool = True,
     note: Callable[[str], object] = _silent,
 ) -> PlaceRouteResult:
     """Place and route one configuration with one seed.
@@ -257,7 +256,6 @@ def place(
         seed: of placer and router.
         conditions: part, speed grade and clock to aim at; the defaults of `Conditions` when None.
         manifest: RTL file list.
-        use_cache: take a result of earlier if nothing that decides it has changed.
         note: gets a line for each stage that begins.
 
     Raises:
@@ -276,7 +274,7 @@ def place(
     key = _digest([options, design.name, tools])
     result = cache_dir() / "place_route" / f"{key}.placement.json"
     with builder(f"placement-{key}") as work:
-        if use_cache and (known := _read(result, hw.name)) is not None:
+        if (known := _read(result, hw.name)) is not None:
             return known
         note(f"{hw.name}: nextpnr, seed {seed}")
         started = time.perf_counter()

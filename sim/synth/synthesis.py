@@ -163,16 +163,13 @@ def family_of(board: Board) -> str:
     )
 
 
-def synthesise(
-    hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST, use_cache: bool = True
-) -> SynthesisReport:
+def synthesise(hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST) -> SynthesisReport:
     """Synthesise one configuration, with its own MAC style.
 
     Args:
         hw: configuration to elaborate.
         family: one of `FAMILIES`.
         manifest: RTL file list.
-        use_cache: take a result of earlier if nothing that decides it has changed.
 
     Raises:
         BuildError: Yosys refuses the RTL; the text holds its first error lines. Or the DSP slices
@@ -188,7 +185,7 @@ def synthesise(
     key = _key(commands, manifest, tool)
     result = cache_dir() / "synthesis" / f"{key}.json"
     with builder(f"synthesis-{key}") as work:
-        if use_cache and (known := _read(result, hw.name)) is not None:
+        if (known := _read(result, hw.name)) is not None:
             return known
         copy_sources(sources, work)
         started = time.perf_counter()

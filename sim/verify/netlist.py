@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.host.common.errors import DeviceError
-from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
@@ -41,7 +41,6 @@ def differences(
     rng: np.random.Generator,
     programs: int,
     *,
-    memory: MemoryModel | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[Difference]:
     """Run random programs on a netlist.
@@ -51,7 +50,6 @@ def differences(
         library: what `build_netlist` made of it.
         rng: source of the programs.
         programs: how many.
-        memory: DRAM timing; by default the ideal one.
         done: called after each program.
 
     Yields:
@@ -60,7 +58,7 @@ def differences(
     Raises:
         DeviceError: the netlist is not the accelerator that ``hw`` describes.
     """
-    with closing(VerilatorDevice(hw, memory or load_memory("ideal"), library=library)) as device:
+    with closing(VerilatorDevice(hw, load_memory("ideal"), library=library)) as device:
         for number in range(programs):
             if number:
                 done()

@@ -29,7 +29,6 @@ import numpy.typing as npt
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.epilogue import epilogue
 from tilewright.host.compiler.lower.qgraph import (
-    Bounds,
     QAdd,
     QConcat,
     QConv,
@@ -380,7 +379,6 @@ class _Layers:
         target: tuple[ChannelSlice, QTensor],
         *,
         residual: str | None = None,
-        bounds: Bounds | None = None,
         channels_at: int = 0,
     ) -> None:
         """An identity convolution: rescales a tensor, clips it, adds another one to it."""
@@ -391,7 +389,7 @@ class _Layers:
             units=np.full(channels, data.scale / _COPY_WEIGHT),
             bias=np.full(channels, -data.zero_point * _COPY_WEIGHT, float),
             output=result,
-            bounds=operator.bounds if bounds is None else bounds,
+            bounds=operator.bounds,
             residual=added,
             where=operator.name,
         )

@@ -81,15 +81,6 @@ def test_a_result_that_cannot_be_pickled_is_an_error_outcome():
     assert "pickle" in str(outcomes["lock"].error)
 
 
-def test_reports_progress_with_the_number_of_pending_jobs():
-    seen = []
-    with WorkerPool(1, wall_limit_s=60, on_outcome=lambda o, left: seen.append(left)) as pool:
-        for number in range(3):
-            pool.submit(number, pow, number, 2)
-        list(pool.results())
-    assert seen == [2, 1, 0]
-
-
 def test_close_kills_workers_and_what_they_started():
     pool = WorkerPool(1, wall_limit_s=60)
     pool.submit("child", subprocess.Popen, ["sleep", "600"])
