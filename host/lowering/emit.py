@@ -41,8 +41,6 @@ Key = tuple[str, int]
 
 _LOAD_OFFSET: Final = field_shift(Opcode.LOAD, "dram_offset")
 _LOAD_BASE: Final = field_shift(Opcode.LOAD, "sram_base")
-_STORE_OFFSET: Final = field_shift(Opcode.STORE, "dram_offset")
-_STORE_BASE: Final = field_shift(Opcode.STORE, "sram_base")
 _GEMM_BANKS: Final = field_shift(Opcode.GEMM, "acc_banks")
 _GEMM_OVERWRITE: Final = field_shift(Opcode.GEMM, "overwrite")
 _GEMM_ACC: Final = field_shift(Opcode.GEMM, "acc_base")
