@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Sequence
 
 from tilewright.host.lowering import Legality
 from tilewright.host.lowering.cycle_bound import Bound
