@@ -72,7 +72,7 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
     """Errors inside name their fields as the user wrote them, such as by an option.
 
     Args:
-        names: fields to their names; the parts of a field (``field.part``) are named with it.
+        names: fields to their names; the parts of a field (``field[part]``) are named with it.
 
     Raises:
         TilewrightError: the error from inside, of the same class.
@@ -81,8 +81,8 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
         yield
     except TilewrightError as error:
         for field, name in names.items():
-            if error.field == field or error.field.startswith(f"{field}."):
-                part = error.field[len(field) + 1 :]
+            if error.field == field or error.field.startswith(f"{field}["):
+                part = error.field[len(field) + 1 : -1]
                 raise type(error)(
                     error.rule,
                     field=f"{name} ({part})" if part else name,

@@ -39,3 +39,8 @@ def choices(
     more = f" and {len(names) - limit} more" if limit is not None and len(names) > limit else ""
     intro = f"{what}:" if what else "use one of"
     return (f"did you mean {near}? " if near else "") + f"{intro} {listed}{more}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 layer``, ``2,000 layers``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

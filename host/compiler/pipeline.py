@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.host.common.errors import ToolError
 from tilewright.host.common.extras import EXTRAS, install_line
+from tilewright.host.common.names import counted
 from tilewright.host.compiler.lower.executable import make_executable
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
@@ -312,7 +313,7 @@ def compile_network(
     layers, executables = [], []
     for region in parts.regions:
         graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)
-        progress(f"{region.name}: {len(graph.layers)} layers")
+        progress(f"{region.name}: {counted(len(graph.layers), 'layer')}")
         layers.append(graph)
         executables.append(make_executable(region, graph, hw, schedule_of))
     network = CompiledNetwork(

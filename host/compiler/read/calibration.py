@@ -54,10 +54,10 @@ class Calibration:
             )
         if self.random_samples is not None and self.random_samples < 1:
             raise WorkloadError(
-                "must be positive", field="calibration.random_samples", value=self.random_samples
+                "must be positive", field="calibration[random_samples]", value=self.random_samples
             )
         if self.limit < 1:
-            raise WorkloadError("must be positive", field="calibration.limit", value=self.limit)
+            raise WorkloadError("must be positive", field="calibration[limit]", value=self.limit)
         if not np.isfinite(self.mean).all():
             raise WorkloadError("must be finite", field="calibration.mean", value=self.mean)
         if not np.isfinite(self.std).all() or not min(self.std) > 0:
@@ -100,7 +100,7 @@ class Calibration:
             if not argument.dtype.startswith("float"):
                 raise WorkloadError(
                     "random samples need inputs of float type",
-                    field=f"calibration.{argument.name}",
+                    field=f"calibration[{argument.name}]",
                     value=argument.dtype,
                     remedy="give arrays",
                 )
@@ -189,7 +189,7 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
     """Batches along the first axis."""
     counts = set()
     for argument in inputs:
-        field = f"calibration.{argument.name}"
+        field = f"calibration[{argument.name}]"
         array = arrays.get(argument.name)
         if array is None:
             raise WorkloadError(

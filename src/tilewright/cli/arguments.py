@@ -18,6 +18,7 @@ import typer
 from tilewright.cli.application import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
+from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import STORE_FILE
 
 if TYPE_CHECKING:
@@ -50,15 +51,19 @@ NetworkOption = Annotated[
 ]
 BoardOption = Annotated[str, typer.Option("--board", help="Board or YAML file.")]
 MemoryOption = Annotated[
-    str, typer.Option("--memory", help="'ideal', 'board', a board's name or a YAML file.")
+    str,
+    typer.Option(
+        "--memory",
+        help="Memory timing: 'board' (that of --board), 'ideal', a board's name or a YAML file.",
+    ),
+]
+MemoryBoardOption = Annotated[
+    str, typer.Option("--board", help="Board or YAML file whose memory is simulated.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")]
 FreshSeedOption = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="Seed of every random choice; default: a new one."),
-]
-MemoryBoardOption = Annotated[
-    str, typer.Option("--board", help="Board whose memory '--memory board' means.")
 ]
 LayersOption = Annotated[
     str, typer.Option("--layers", help="Only these layers, separated by commas.")
@@ -162,13 +167,18 @@ def read_board(name: str) -> Board:
     return load_board(name)
 
 
-def read_memory(name: str, board: str) -> MemoryModel:
+def read_memory(name: str, board: str | Board) -> MemoryModel:
     """A memory by name or YAML file; ``board``: that of the board."""
-    if name == "board":
-        return read_board(board).memory
     from tilewright.host.machine.board import load_memory
 
-    return load_memory(name)
+    return load_memory(name, board)
+
+
+def tell_replaced(path: Path | None) -> Path | None:
+    """Say that a file of a user's is about to be replaced, before anything long is run for it."""
+    if path is not None and path.is_file():
+        typer.echo(f"{printable(str(path))} exists: this replaces it", err=True)
+    return path
 
 
 def split_layers(layers: str) -> tuple[str, ...]:

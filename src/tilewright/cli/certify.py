@@ -68,7 +68,7 @@ def certify(
         certificate = Certifier(
             tasks,
             board=target,
-            memory=target.memory if memory == "board" else read_memory(memory, board),
+            memory=read_memory(memory, target),
             base=load_hwconfig(base),
             rules=host_rules(),
             kind=space.value,

@@ -14,7 +14,13 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.application import NETWORKS, UsageError, app, open_console
-from tilewright.cli.arguments import HwOption, TrustModelOption, read_board, require_readable
+from tilewright.cli.arguments import (
+    HwOption,
+    TrustModelOption,
+    read_board,
+    require_readable,
+    tell_replaced,
+)
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, print_placements, table_conditions
@@ -122,6 +128,7 @@ def compile_command(
 
     started = time.perf_counter()
     path = output or model.with_suffix(".tw")
+    tell_replaced(path)
     source = "--calibration" if calibration else "--random-calibration"
     with ExitStack() as stack:
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))

@@ -34,7 +34,7 @@ def exhaust(
     ] = None,
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "ideal",
+    memory: MemoryOption = "board",
     board: MemoryBoardOption = "pynq-z2",
     space: SpaceOption = SpaceName.VTA,
     confirm: Annotated[

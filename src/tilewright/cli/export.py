@@ -27,9 +27,11 @@ from tilewright.cli.arguments import (
     ThreadsOption,
     read_memory,
     read_network,
+    tell_replaced,
 )
 from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
+from tilewright.host.common.names import counted
 from tilewright.tuner.store.location import store_location
 
 SUFFIX: Final = ".csv.gz"
@@ -40,7 +42,7 @@ def export_table(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C10.")],
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "ideal",
+    memory: MemoryOption = "board",
     board: MemoryBoardOption = "pynq-z2",
     space: SpaceOption = SpaceName.VTA,
     output: Annotated[
@@ -64,7 +66,10 @@ def export_table(
 
     path = output or Path(f"{layer}-{space.value}{SUFFIX}")
     if not path.name.endswith(SUFFIX):
-        raise UsageError(f"must end in {SUFFIX}", field="--output", value=path)
+        raise UsageError(
+            f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
+        )
+    tell_replaced(path)
     config, workload = load_hwconfig(hw), read_network(network)[layer]
     timing = read_memory(memory, board)
     rules, console = host_rules(), open_console()
@@ -84,8 +89,9 @@ def export_table(
     )
     write_table(landscape, path, header)
     console.say(
-        f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, optimum "
-        f"{header.get('optimum_cycles', 0):,} cycles, {path.stat().st_size:,} bytes"
+        f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, memory "
+        f"{timing.name}, optimum {header.get('optimum_cycles', 0):,} cycles, "
+        f"{path.stat().st_size:,} bytes"
     )
 
 
@@ -109,6 +115,6 @@ def export(
         row = opened.study(study)
         names = export_to_optuna(study, opened.trials(row.id), optuna)
     console.say(
-        f"{optuna}: {len(names)} studies, one for each layer; see them with "
+        f"{optuna}: {counted(len(names), 'study', 'studies')}, one for each layer; see with "
         f"`optuna-dashboard sqlite:///{optuna}`"
     )

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, UsageError, app, open_console
-from tilewright.cli.arguments import MemoryOption, read_board, read_memory, require_readable
+from tilewright.cli.arguments import (
+    MemoryOption,
+    read_board,
+    read_memory,
+    require_readable,
+    tell_replaced,
+)
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, table_conditions
@@ -74,7 +80,10 @@ def run_command(
         bool, typer.Option(help="Count cycles without data, as --device twin does.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=tell_replaced, help="Write the outputs to this .npz file."
+        ),
     ] = None,
     agent: Annotated[
         str,
@@ -120,7 +129,7 @@ def run_command(
     compiled = load(network)
     with fields_named({"board": "--board"}):
         target = read_board(board) if board else compiled.target_board()
-    timing = target.memory if memory == "board" else read_memory(memory, board)
+    timing = read_memory(memory, target)
     if device is NetworkDevice.TWIN and not cycles_only:
         raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
     if cycles_only:

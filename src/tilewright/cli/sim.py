@@ -21,6 +21,7 @@ from tilewright.cli.arguments import (
     RtlOption,
     read_memory,
     read_network,
+    tell_replaced,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.machine.program import Program
-    from tilewright.host.network.schedule import Schedule
-    from tilewright.host.network.workload import Workload
     from tilewright.host.runtime.device import Counters, RunResult
 
 
@@ -52,17 +51,19 @@ def sim(
     layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "ideal",
+    memory: MemoryOption = "board",
     board: MemoryBoardOption = "pynq-z2",
     schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
     waves: Annotated[
-        Path | None, typer.Option(help="Write the waves of the run to this FST file.")
+        Path | None,
+        typer.Option(callback=tell_replaced, help="Write the waves of the run to this FST file."),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
+            callback=tell_replaced,
             help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and "
-            "what each unit waited for."
+            "what each unit waited for.",
         ),
     ] = None,
     device: Annotated[
@@ -82,16 +83,18 @@ def sim(
     """Run one layer, check its output bit by bit, and print cycles and counters."""
     import numpy as np
 
-    from tilewright.host.lowering import lower
+    from tilewright.host.lowering import default_schedule, lower
     from tilewright.host.lowering.cycle_bound import bound
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.network.golden import conv2d_int8, random_tensors
+    from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
-    config = load_hwconfig(hw)
-    workload = read_network(network)[layer]
+    config, workload = load_hwconfig(hw), read_network(network)[layer]
     timing = read_memory(memory, board)
-    chosen = read_schedule(schedule, config, workload)
+    chosen = (
+        default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
+    )
     lowered = lower(config, workload, chosen)
     tensors = random_tensors(workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
@@ -204,31 +207,6 @@ def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None)
             field="--trace",
             remedy="leave out --device reference",
         )
-
-
-def read_schedule(name: str, hw: HwConfig, workload: Workload) -> Schedule:
-    """The untuned schedule, or a legal one from a YAML file."""
-    from tilewright.host.common.errors import ScheduleError
-    from tilewright.host.common.yaml_files import read_yaml_mapping
-    from tilewright.host.lowering import default_schedule, legal
-    from tilewright.host.network.schedule import Schedule
-
-    if name == "default":
-        return default_schedule(hw, workload)
-    try:
-        schedule = Schedule.from_mapping(read_yaml_mapping(Path(name), "a schedule"))
-    except ScheduleError as error:
-        raise ScheduleError(
-            error.rule, field=f"{name}: {error.field}", value=error.value, remedy=error.remedy
-        ) from error
-    verdict = legal(hw, workload, schedule)
-    if not verdict.ok:
-        raise ScheduleError(
-            f"{verdict.rule}: {verdict.detail}",
-            field=name,
-            remedy=f"choose smaller tiles for {workload.name} on {hw.name}",
-        )
-    return schedule
 
 
 def print_run(

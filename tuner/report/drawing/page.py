@@ -46,7 +46,9 @@ def figure(chart: Chart, key: str) -> str:
         chart: what to show.
         key: not used twice on a page.
     """
+    note = getattr(chart, "note", "")
     parts = [
+        paragraph(note, "note") if note else "",  # in the page's text, which wraps on a phone
         element("div", chart.svg(WIDE, f"{key}-w"), class_="wide"),
         element("div", chart.svg(NARROW, f"{key}-n"), class_="narrow"),
         _legend(chart.legend()),

@@ -135,7 +135,7 @@ class _Drawing:
         widest = max((len(text) for _, text in self.y_ticks), default=1)
         self.left = 10 + LETTER * widest + (0 if chart.small else 18)
         self.right = width - (8 if chart.small else 14)
-        self.top = 8 + (14 if chart.note else 0)
+        self.top = 8
         self.bottom = chart.height - (20 if chart.small else 24 + room)
         columns = (self.right - self.left) / (64 if chart.small else 84)
         self.x_ticks = chart.x.labels(max(3, int(columns)))
@@ -202,8 +202,6 @@ class _Drawing:
                     transform=f"translate(12 {across:.0f}) rotate(-90)",
                 )
             )  # fmt: skip
-        if chart.note:
-            parts.append(label(self.left, 12, chart.note, kind="note"))
         return parts
 
     def _lines(self) -> list[str]:

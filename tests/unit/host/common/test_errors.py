@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.host.common import errors
-from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, TilewrightError
+from tilewright.host.common.errors import (
+    DeviceError,
+    DeviceTimeoutError,
+    TilewrightError,
+    fields_named,
+)
 
 KINDS = [
     kind
@@ -58,3 +63,18 @@ def test_one_root_catches_every_kind():
     assert len(KINDS) >= 9
     assert all(issubclass(kind, TilewrightError) for kind in KINDS)
     assert issubclass(DeviceTimeoutError, DeviceError)
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("calibration", "--calibration"),
+        ("calibration[input]", "--calibration (input)"),
+        ("calibration.onnx", "calibration.onnx"),
+        ("calibration.onnx: node 3", "calibration.onnx: node 3"),
+    ],
+)
+def test_a_file_that_is_called_as_a_field_is_keeps_its_name(field, named):
+    with pytest.raises(TilewrightError) as caught, fields_named({"calibration": "--calibration"}):
+        raise TilewrightError("must be right", field=field)
+    assert caught.value.field == named
