@@ -23,6 +23,7 @@ from tilewright.host.machine.registers import REGISTERS, Ctrl
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.pynq_device import PynqDevice, import_pynq
 from tilewright.sim.verilator.library import Simulation, StopReason
+from tilewright.sim.verilator.noisy_memory import NoisyMemory
 
 WINDOW_BASE: Final = 0x43C0_0000
 WINDOW_RANGE: Final = 0x1_0000
@@ -106,12 +107,19 @@ class SimulatedLogic:
         timing: of the DRAM.
         library: what `build_model` returned for ``hw``.
         memory: contiguous memory that the accelerator reaches.
+        noise: draws the timing of each run; None: it is always ``timing``.
     """
 
     def __init__(
-        self, hw: HwConfig, timing: MemoryModel, library: Path, memory: ContiguousMemory
+        self,
+        hw: HwConfig,
+        timing: MemoryModel,
+        library: Path,
+        memory: ContiguousMemory,
+        noise: NoisyMemory | None = None,
     ) -> None:
         self.memory: Final = memory
+        self._noise: Final = noise
         self._simulation = Simulation(library, max_burst_beats=hw.axi_burst_beats, memory=timing)
         self._running = False
 
@@ -131,6 +139,8 @@ class SimulatedLogic:
         """Write a register."""
         if offset == _OFFSET["INSN_BASE_LO"]:  # the first register that a run writes
             # Stalls of the memory begin anew with it: equal runs take equal cycles.
+            if self._noise is not None:
+                self._simulation.set_timing(self._noise.draw())
             self._simulation.attach(self.memory.bytes, CONTIGUOUS_BASE)
         if offset == _OFFSET["CTRL"]:
             self._running = bool(value & Ctrl.START)
@@ -245,6 +255,7 @@ class SimulatedBoard(PynqDevice):
         timing: of the DRAM.
         library: what `build_model` returned for ``hw``.
         contiguous_bytes: contiguous memory of the board.
+        noise_seed: of the DRAM's noise (`NoisyMemory`); None: the DRAM is always alike.
         options: of `PynqDevice`.
 
     Raises:
@@ -258,11 +269,16 @@ class SimulatedBoard(PynqDevice):
         library: Path,
         *,
         contiguous_bytes: int = DEFAULT_CONTIGUOUS_BYTES,
+        noise_seed: int | None = None,
         **options: Any,
     ) -> None:
         coherent = bool(options.get("coherent"))
         self.logic: Final = SimulatedLogic(
-            hw, timing, library, ContiguousMemory(contiguous_bytes, coherent=coherent)
+            hw,
+            timing,
+            library,
+            ContiguousMemory(contiguous_bytes, coherent=coherent),
+            None if noise_seed is None else NoisyMemory(timing, noise_seed),
         )
         with tempfile.TemporaryDirectory() as folder:
             bitstream = Path(folder) / f"{hw.name}.bit"

@@ -69,7 +69,15 @@ class SlowDevice(ReferenceDevice):
 
 
 @contextmanager
-def serving(device=None, listen="127.0.0.1:0", max_cycles=0, identity=None, **limits):
+def serving(
+    device=None,
+    listen="127.0.0.1:0",
+    max_cycles=0,
+    identity=None,
+    board="",
+    digest="",
+    **limits,
+):
     """An agent, without TLS if it is given no identity; its address."""
     server = AgentServer(
         device or SlowDevice(),
@@ -78,6 +86,8 @@ def serving(device=None, listen="127.0.0.1:0", max_cycles=0, identity=None, **li
         identity=identity,
         limits=Limits(**limits),
         max_cycles=max_cycles,
+        board=board,
+        digest=digest,
     )
     thread = threading.Thread(target=server.serve)
     thread.start()

@@ -160,9 +160,33 @@ def _twin(hw: HwConfig, memory: MemoryModel) -> Twin:
     return Twin(hw, memory)
 
 
+def run_board(
+    hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
+) -> RunResult:
+    """Refuse: a worker process has no board.
+
+    Raises:
+        ConfigError: always; `board_oracle.BoardOracle` measures on boards.
+    """
+    del memory, program, image, max_cycles
+    raise ConfigError(
+        "boards are measured through their agents",
+        field="fidelity",
+        value=Fidelity.BOARD.value,
+        remedy=f"name a pool of boards (--boards) that can hold {hw.name}",
+    )
+
+
 BACKENDS: Final = {
     backend.fidelity: backend
     for backend in (
+        Backend(
+            # The bitstream stands for the sources: `BoardOracle.identity` adds its digest.
+            fidelity=Fidelity.BOARD,
+            run=run_board,
+            prepare=lambda _: None,
+            sources=list,
+        ),
         Backend(fidelity=Fidelity.RTL, run=run_rtl, prepare=build_rtl, sources=rtl_sources),
         Backend(fidelity=Fidelity.DPI, run=run_dpi, prepare=build_dpi, sources=control_sources),
         Backend(

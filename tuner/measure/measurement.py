@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
@@ -63,6 +63,34 @@ def hw_key(hw: HwConfig) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BoardRuns:
+    """What a board's measurement rests on.
+
+    Attributes:
+        board: name of the board in its pool.
+        bitstream: digest of what was loaded.
+        cycles: of every run, in their order.
+        outliers: how many of them do not count.
+        half_interval: half the 95 % interval of the median, in cycles.
+        standard_error: of the median, in cycles.
+        reconfigure_seconds: what loading the bitstream for it took; 0: it was loaded already.
+    """
+
+    board: str
+    bitstream: str
+    cycles: tuple[int, ...]
+    outliers: int = 0
+    half_interval: float = 0.0
+    standard_error: float = 0.0
+    reconfigure_seconds: float = 0.0
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any]) -> BoardRuns:
+        """From plain values, as `dataclasses.asdict` gives them."""
+        return cls(**{**data, "cycles": tuple(data["cycles"])})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measurement:
     """The answer to a `Request`.
 
@@ -76,6 +104,7 @@ class Measurement:
         host_seconds: wall-clock seconds of the whole trial: lowering, run and check.
         output_checked: the output was compared with the golden model and is equal.
         cached: taken from an earlier study (charged like a measurement).
+        runs: of a board, which is noisy; None: the fidelity repeats itself exactly.
     """
 
     status: Status
@@ -87,6 +116,12 @@ class Measurement:
     host_seconds: float = 0.0
     output_checked: bool = False
     cached: bool = False
+    runs: BoardRuns | None = None
+
+    @property
+    def relative_error(self) -> float:
+        """Standard error of ``cycles``, as a share of them."""
+        return self.runs.standard_error / self.cycles if self.runs and self.cycles else 0.0
 
     @property
     def valid(self) -> bool:

@@ -14,6 +14,7 @@ import functools
 import itertools
 import time
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,11 +26,13 @@ from tilewright.host.common.errors import (
     TilewrightError,
     ToolError,
 )
-from tilewright.host.lowering import lower
+from tilewright.host.lowering import LoweredLayer, lower
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.program import Program
 from tilewright.host.network.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
 from tilewright.host.network.workload import Workload
+from tilewright.host.runtime.device import Bytes
 from tilewright.sim.executor.job import Outcome
 from tilewright.sim.executor.protocol import Executor
 from tilewright.tuner.measure.backends import backend_of, identity_of
@@ -282,17 +285,12 @@ def measure_once(fidelity: str, request: Request) -> Measurement:
     """
     started = time.perf_counter()
     backend = backend_of(fidelity)
-    lowered = lower(request.hw, request.workload, request.schedule)
-    tensors, expected = golden(request.workload)
+    trial = LoweredTrial.of(request)
     result = backend.run(
-        request.hw,
-        request.memory,
-        lowered.program,
-        lowered.image(tensors),
-        max_cycles=request.max_cycles,
+        request.hw, request.memory, trial.program, trial.image, max_cycles=request.max_cycles
     )
     checked = backend.fidelity.computes
-    wrong = compare(lowered.output(result.memory), expected) if checked else ""
+    wrong = trial.difference(result.memory) if checked else ""
     return Measurement(
         status=Status.MISMATCH if wrong else Status.OK,
         fidelity=fidelity,
@@ -303,6 +301,41 @@ def measure_once(fidelity: str, request: Request) -> Measurement:
         host_seconds=time.perf_counter() - started,
         output_checked=checked and not wrong,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredTrial:
+    """A request that is ready to run, with the output that it must give.
+
+    Attributes:
+        lowered: program and layout.
+        image: uint8 array of the program's memory before the run.
+        expected: the golden output.
+    """
+
+    lowered: LoweredLayer
+    image: Bytes
+    expected: Int8Array
+
+    @classmethod
+    def of(cls, request: Request) -> LoweredTrial:
+        """Lower a request.
+
+        Raises:
+            ScheduleError: the schedule is not legal.
+        """
+        lowered = lower(request.hw, request.workload, request.schedule)
+        tensors, expected = golden(request.workload)
+        return cls(lowered=lowered, image=lowered.image(tensors), expected=expected)
+
+    @property
+    def program(self) -> Program:
+        """What runs."""
+        return self.lowered.program
+
+    def difference(self, memory: Bytes) -> str:
+        """Where the output in the memory after a run is wrong; empty: nowhere."""
+        return compare(self.lowered.output(memory), self.expected)
 
 
 def compare(actual: Int8Array, expected: Int8Array) -> str:

@@ -63,6 +63,7 @@ class Result:
     Attributes:
         index: the candidate's index.
         value: cost to minimise (cycles), or None when there is no valid measurement.
+        noise: standard error of ``value`` in its unit; 0: it would be the same again.
 
     Example:
         >>> import tilewright as tw
@@ -76,6 +77,7 @@ class Result:
 
     index: Index
     value: float | None
+    noise: float = 0.0
 
 
 class Tuner(ABC, Generic[P]):

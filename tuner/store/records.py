@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.tuner.measure.energy import EnergyModel, load_energy
-from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
 from tilewright.tuner.store.schema import trial_key
 
 
@@ -134,6 +134,7 @@ def trial_row(
         "host_seconds": measurement.host_seconds,
         "output_checked": measurement.output_checked,
         "cached": measurement.cached,
+        "runs": None if measurement.runs is None else dump(asdict(measurement.runs)),
         "created": now(),
         "valid": measurement.valid,
         "energy_pj": _energy(request.hw, measurement.counters, energy)
@@ -185,6 +186,7 @@ def measurement_of(row: Any) -> Measurement:
         host_seconds=row.host_seconds,
         output_checked=row.output_checked,
         cached=row.cached,
+        runs=None if row.runs is None else BoardRuns.from_mapping(json.loads(row.runs)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """Version of the tables below; a store of another one is refused."""
 
 METADATA: Final = sa.MetaData()
@@ -69,6 +69,8 @@ TRIALS: Final = sa.Table(
     # `Measurement.valid`, and the energy of a valid run: what reports are made of.
     sa.Column("valid", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("energy_pj", sa.Float),
+    # What a board's measurement rests on (`BoardRuns`); NULL: a fidelity that repeats exactly.
+    sa.Column("runs", sa.Text),
     sa.UniqueConstraint("study_id", "task", "config_hash", "schedule"),
     sa.UniqueConstraint("study_id", "sequence"),
     # All that `store_summary` reads, in its order: a report does not touch the trials themselves.

@@ -8,17 +8,19 @@ of this machine, or of a cluster, come from.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.runtime.board_pool import BoardAddress, load_board_pool
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.twin.agreement import require_agreement
+from tilewright.tuner.measure.board_oracle import BoardOracle
 from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
 from tilewright.tuner.measure.twin_oracle import TwinOracle
@@ -47,6 +49,7 @@ def conduct(
     listener: Listener,
     workers: int | None = None,
     cluster: str = "",
+    boards: Path | None = None,
     seconds: float | None = None,
     warm_start: str = "",
     waiting: Callable[[str], None] = lambda _: None,
@@ -61,6 +64,7 @@ def conduct(
         listener: who is told.
         workers: worker processes; None: one per core.
         cluster: address of a Ray cluster to measure on; empty: this machine.
+        boards: file of the pool that fidelity ``board`` measures on (`host.runtime.board_pool`).
         seconds: start no new trial of the search after so long; None: no limit.
         warm_start: STORE[:STUDY] to begin with; empty: none.
         waiting: told when the store is locked or does not answer.
@@ -81,7 +85,24 @@ def conduct(
     if seconds is not None and not (number and seconds >= 0):
         raise SettingsError("must be a number of at least 0", field="seconds", value=seconds)
     name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
-    if fidelity != Fidelity.TWIN and not cluster:  # a search of an hour must not end here
+    on_boards = fidelity == Fidelity.BOARD
+    if on_boards != (boards is not None):
+        raise SettingsError(
+            "a pool of boards is given exactly for fidelity board",
+            field="boards",
+            value=None if boards is None else str(boards),
+            remedy="use both or neither",
+        )
+    if on_boards and (cluster or settings.rtl):
+        raise SettingsError(
+            "boards hold their own RTL and are reached from this machine",
+            field="fidelity",
+            value=fidelity,
+            remedy="leave the cluster and the RTL of your own out",
+        )
+    pool = () if boards is None else load_board_pool(boards)
+    # A search of an hour must not end for want of these.
+    if fidelity not in (Fidelity.TWIN, Fidelity.BOARD) and not cluster:
         find_verilator()
         find_compiler()
     if settings.rtl and Fidelity.TWIN in (settings.screen, fidelity):
@@ -90,8 +111,13 @@ def conduct(
         settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
     with Store(location, waiting=waiting) as store:
         screen = TwinOracle(workers) if settings.screen == Fidelity.TWIN else None
-        oracle = open_oracle(fidelity, cluster, workers)
+        oracle: Oracle | None = None
         try:
+            oracle = (
+                open_boards(pool, settings, listener)
+                if on_boards
+                else open_oracle(fidelity, cluster, workers)
+            )
             study = run_study(
                 name,
                 settings,
@@ -103,7 +129,8 @@ def conduct(
                 seconds=seconds,
             )
         finally:
-            oracle.close()
+            if oracle is not None:
+                oracle.close()
             if screen is not None:
                 screen.close()
     return study.name
@@ -120,6 +147,23 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
             f"must be printable text of at most {LONGEST_NAME} bytes", field="name", value=name
         )
     return name or settings.default_name(fidelity=fidelity, warm_start=warm_start)
+
+
+def open_boards(
+    pool: Sequence[BoardAddress], settings: StudySettings, listener: Listener
+) -> BoardOracle:
+    """What measures on boards.
+
+    Raises:
+        ConfigError: a board of the pool is not what the study measures.
+        DeviceError: no board answers.
+    """
+    return BoardOracle(
+        pool,
+        board=settings.board.name,
+        configs=[settings.base],
+        tell=listener.note,
+    )
 
 
 def open_oracle(fidelity: str, cluster: str, workers: int | None) -> Oracle:

@@ -105,7 +105,8 @@ class TaskSearch:
                 self.best_value, self.best_point = value, candidate.point
                 self.best = TaskCost(task=self.task, cycles=answer.cycles, energy=energy)
         with TUNERS.running(type(self.tuner)):
-            self.tuner.tell([Result(index=candidate.index, value=value)])
+            noise = 0.0 if value is None else value * answer.relative_error
+            self.tuner.tell([Result(index=candidate.index, value=value, noise=noise)])
 
     def suggest(self, point: Schedule | JointPoint) -> None:
         """Try a point that is good for another task next."""

@@ -19,7 +19,7 @@ from tilewright.host.runtime.agent.authentication import read_token
 from tilewright.host.runtime.agent.limits import Limits, limits_of_options
 from tilewright.host.runtime.agent.serving import (
     DEFAULT_LISTEN,
-    open_board,
+    open_boards,
     open_identity,
     serve_device,
 )
@@ -36,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
         description="Serve the accelerator of this board to one client at a time.",
     )
     parser.add_argument("--hw", required=True, help="named configuration or YAML file")
-    parser.add_argument("--bitstream", required=True, type=Path, help="file to load")
+    loaded = parser.add_mutually_exclusive_group(required=True)
+    loaded.add_argument("--bitstream", type=Path, help="file to load")
+    loaded.add_argument("--bitstreams", type=Path, help="folder that clients choose from")
     parser.add_argument("--ip", default="", help="name of the accelerator in the bitstream")
     parser.add_argument("--board", default="pynq-z2", help="board by name or YAML file")
     parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT")
@@ -59,15 +61,24 @@ def main(arguments: list[str] | None = None) -> int:
             lease_seconds=given.lease_seconds,
             max_connections=given.max_connections,
         )
-        device = open_board(
+        device, digest = open_boards(
             load_hwconfig(given.hw),
-            load_board(given.board),
+            board := load_board(given.board),
             given.bitstream,
+            given.bitstreams,
             ip=given.ip,
             max_seconds=limits.run_seconds,
         )
         try:
-            serve_device(device, listen=given.listen, token=token, identity=identity, limits=limits)
+            serve_device(
+                device,
+                listen=given.listen,
+                token=token,
+                identity=identity,
+                limits=limits,
+                board=board.name,
+                digest=digest,
+            )
         finally:
             device.close()
     except TilewrightError as error:

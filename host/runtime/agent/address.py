@@ -10,6 +10,19 @@ from typing import Any
 from tilewright.host.common.errors import ConfigError
 
 
+def split_address(address: str, *, field: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, ``[HOST]:PORT`` for IPv6; the host is not looked up.
+
+    Raises:
+        ConfigError: it has another form.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not (colon and host and _is_port(port)):
+        raise ConfigError("must look like HOST:PORT", field=field, value=address)
+    return host, int(port)
+
+
 def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
     """Family and socket address of ``HOST:PORT``; ``[HOST]:PORT`` for IPv6.
 
@@ -19,12 +32,9 @@ def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
     Raises:
         ConfigError: it has another form, or the host has no address.
     """
-    host, colon, port = address.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not (colon and host and _is_port(port)):
-        raise ConfigError("must look like HOST:PORT", field=field, value=address)
+    host, port = split_address(address, field=field)
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConfigError("no such host", field=field, value=address) from error
     chosen = found[0]

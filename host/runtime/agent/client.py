@@ -90,6 +90,8 @@ class RemoteDevice:
         self._closed = False
         self._limits = Limits()
         self._hw: HwConfig | None = None
+        self._board = ""
+        self._bitstreams: dict[str, str] = {}
         self._connect()
         self._over: Final = threading.Event()
         _Heartbeat(self, self._over).start()
@@ -104,6 +106,38 @@ class RemoteDevice:
     def limits(self) -> Limits:
         """What the agent lets a client take."""
         return self._limits
+
+    @property
+    def board(self) -> str:
+        """Name of the kind of board; empty: the agent does not say."""
+        return self._board
+
+    @property
+    def bitstreams(self) -> dict[str, str]:
+        """Configuration hashes to digests of the bitstreams that the agent can load."""
+        return dict(self._bitstreams)
+
+    def configure(self, config_hash: str) -> float:
+        """Load the bitstream of a configuration; the seconds that the agent took.
+
+        Raises:
+            ConfigError: the agent has none.
+            DeviceError: it cannot be loaded, or the connection broke.
+        """
+        with self._lock:
+            channel = self._channel or self._connect()
+            try:
+                channel.send("configure", config_hash=config_hash)
+                seconds = self._limits.run_seconds + _ANSWER_SECONDS
+                answer = _reported(channel.receive(seconds=seconds)).expect("configured")
+                self._hw = HwConfig.from_mapping(answer.mapping("hw"), origin=self._address)
+                self._known.clear()
+                return answer.number("seconds", 0, 1e9)
+            except _ReportedError as report:
+                raise report.error from None
+            except BaseException:
+                self._drop()
+                raise
 
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
         """Run a program to FINISH (see `Device.run`).
@@ -259,6 +293,9 @@ class RemoteDevice:
         try:
             self._limits = Limits.from_mapping(welcome.mapping("limits"))
             self._hw = HwConfig.from_mapping(welcome.mapping("hw"), origin=self._address)
+            self._board = welcome.text("board", most=200)
+            found = welcome.mapping("bitstreams")
+            self._bitstreams = {str(key): str(value) for key, value in found.items()}
         except BaseException:
             channel.close()
             raise

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.printable import printable
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 
 MAX_HEADER_BYTES: Final = 1 << 18
 """Of those who hold the device; `SMALL_HEADER_BYTES` of all others."""

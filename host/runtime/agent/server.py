@@ -53,6 +53,8 @@ class AgentServer:
         identity: for TLS; None: no TLS, at an address of this machine alone.
         limits: for every client.
         max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
+        board: name of the kind of board, for clients that ask for one.
+        digest: of the bitstream, or of what stands for it.
 
     Raises:
         ConfigError: no such address, it cannot be listened at, or others reach it without TLS.
@@ -67,9 +69,18 @@ class AgentServer:
         identity: Identity | None,
         limits: Limits | None = None,
         max_cycles: int = 0,
+        board: str = "",
+        digest: str = "",
     ) -> None:
         limits = limits or Limits()
-        service = Service(device=device, limits=limits, lease=Lease(), max_cycles=max_cycles)
+        service = Service(
+            device=device,
+            limits=limits,
+            lease=Lease(),
+            max_cycles=max_cycles,
+            board=board,
+            digest=digest,
+        )
         family, address = resolve(listen, field="listen")
         if identity is None:
             check_plain(address, field="listen", value=listen)
@@ -193,6 +204,8 @@ class _Server(socketserver.TCPServer):
                 mac=proof,
                 hw=asdict(service.device.hw),
                 limits=service.limits.to_mapping(),
+                board=service.board,
+                bitstreams=service.bitstreams,
             )
             Session(channel, client, service).serve()
         finally:

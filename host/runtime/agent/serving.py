@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.host.common.errors import ConfigError
@@ -11,6 +12,12 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.runtime.agent.limits import Limits
 from tilewright.host.runtime.agent.server import AgentServer, log_to_stderr, serve_until_signal
 from tilewright.host.runtime.agent.tls import Identity, load_identity, make_identity
+from tilewright.host.runtime.bitstreams import (
+    Bitstream,
+    ReconfigurableDevice,
+    file_digest,
+    read_bitstreams,
+)
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.pynq_device import DEFAULT_MAX_SECONDS, PynqDevice
 
@@ -47,6 +54,63 @@ def open_board(
     )
 
 
+def open_boards(
+    hw: HwConfig,
+    board: Board,
+    bitstream: Path | None,
+    folder: Path | None,
+    *,
+    ip: str = "",
+    max_seconds: float = DEFAULT_MAX_SECONDS,
+) -> tuple[Device, str]:
+    """Open this board with one bitstream, or with a folder of them.
+
+    Args:
+        hw: configuration of ``bitstream``, or the one of the folder to begin with.
+        board: see `open_board`.
+        bitstream: the only one; or
+        folder: of bitstreams and their manifests.
+        ip: see `PynqDevice`.
+        max_seconds: longest run.
+
+    Returns:
+        The device, and the digest of its only bitstream (empty for a folder).
+
+    Raises:
+        ToolError, ConfigError, DeviceError: see `open_board` and `open_bitstreams`.
+    """
+    if bitstream is not None:
+        return (
+            open_board(hw, board, bitstream, ip=ip, max_seconds=max_seconds),
+            file_digest(bitstream),
+        )
+    assert folder is not None, "one of both is given"
+    return (
+        open_bitstreams(
+            folder,
+            hw,
+            lambda each: open_board(each.hw, board, each.file, ip=ip, max_seconds=max_seconds),
+        ),
+        "",
+    )
+
+
+def open_bitstreams(
+    folder: Path, start: HwConfig, open_one: Callable[[Bitstream], Device]
+) -> ReconfigurableDevice:
+    """Open a device that loads whichever bitstream of a folder a client asks for.
+
+    Args:
+        folder: of bitstreams and their manifests.
+        start: the configuration to begin with.
+        open_one: loads a bitstream.
+
+    Raises:
+        ConfigError: the folder cannot be used, or has no bitstream of ``start``.
+    """
+    return ReconfigurableDevice(read_bitstreams(folder), f"{start.config_hash:08x}", open_one)
+
+
 def open_identity(certificate: Path | None, *, plain: bool) -> Identity | None:
     """What an agent shows to its clients: that of a file, a new one, or None without TLS.
 
@@ -69,8 +133,12 @@ def serve_device(
     identity: Identity | None,
     limits: Limits,
     max_cycles: int = 0,
+    board: str = "",
+    digest: str = "",
 ) -> None:
     """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open.
+
+    The arguments are those of `AgentServer`.
 
     Raises:
         ConfigError: the address cannot be used.
@@ -82,6 +150,8 @@ def serve_device(
         identity=identity,
         limits=limits,
         max_cycles=max_cycles,
+        board=board,
+        digest=digest,
     )
     log_to_stderr()
 

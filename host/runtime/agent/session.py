@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from tilewright.host.common.errors import DeviceError, TilewrightError
@@ -48,6 +48,20 @@ class Interruptible(Protocol):
         ...
 
 
+@runtime_checkable
+class Reconfigurable(Protocol):
+    """A device that can load another configuration (`bitstreams.ReconfigurableDevice`)."""
+
+    @property
+    def bitstreams(self) -> dict[str, str]:
+        """Configuration hashes to digests of what can be loaded."""
+        ...
+
+    def configure(self, config_hash: str) -> float:
+        """Load a configuration; the seconds that it took."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """What an agent serves.
@@ -57,12 +71,23 @@ class Service:
         limits: for every client.
         lease: of the device.
         max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
+        board: name of the kind of board.
+        digest: of the bitstream, or of what stands for it, when it is the only one.
     """
 
     device: Device
     limits: Limits
     lease: Lease
     max_cycles: int = 0
+    board: str = ""
+    digest: str = ""
+
+    @property
+    def bitstreams(self) -> dict[str, str]:
+        """Configuration hashes to digests of what the device can hold."""
+        if isinstance(self.device, Reconfigurable):
+            return self.device.bitstreams
+        return {f"{self.device.hw.config_hash:08x}": self.digest}
 
 
 class Session:
@@ -126,13 +151,15 @@ class Session:
         request = self._channel.receive(
             seconds=limits.lease_seconds,
             max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes)),
-        ).expect("ping", "load", "run", "leave")
+        ).expect("ping", "configure", "load", "run", "leave")
         if request.kind == "leave":
             return False
         self._channel.check_quiet()
         try:
             if request.kind == "ping":
                 self._channel.send("pong")
+            elif request.kind == "configure":
+                self._configure(request)
             elif request.kind == "load":
                 self._load(request)
             else:
@@ -151,6 +178,22 @@ class Session:
                 "the agent could not do it", field="agent", remedy="its log has the reason"
             )
         self._channel.send("error", **encode_error(error))
+
+    def _configure(self, request: Message) -> None:
+        """Load another configuration; programs of the one before are forgotten."""
+        wanted = request.hexadecimal("config_hash", 4).hex()
+        device = self._service.device
+        if not isinstance(device, Reconfigurable):
+            raise DeviceError(
+                "the agent serves one configuration alone",
+                field="configuration",
+                value=wanted,
+                remedy="start it with --bitstreams FOLDER",
+            )
+        self._programs.clear()
+        seconds = device.configure(wanted)
+        LOG.info("%s has configuration %s loaded (%.2f s)", self._client, wanted, seconds)
+        self._channel.send("configured", hw=asdict(device.hw), seconds=seconds)
 
     def _load(self, request: Message) -> None:
         program = read_program(request, self._service.limits)

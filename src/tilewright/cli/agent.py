@@ -42,6 +42,13 @@ def agent(
         Path | None,
         typer.Option(help="On a board: bitstream to load, with its .hwh file beside it."),
     ] = None,
+    bitstreams: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of bitstreams and their manifests: clients choose the configuration. "
+            "Simulations build it; --hw names the first."
+        ),
+    ] = None,
     ip: Annotated[
         str, typer.Option(help="Name of the accelerator in the bitstream, if not found by itself.")
     ] = "",
@@ -58,6 +65,13 @@ def agent(
     memory: Annotated[
         str, typer.Option(help="DRAM of a simulation: 'board', 'ideal', a board or a YAML file.")
     ] = "board",
+    noise_seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Give the DRAM of a simulated board a timing that differs from run to run.",
+        ),
+    ] = None,
     listen: Annotated[
         str,
         typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port."),
@@ -92,10 +106,21 @@ def agent(
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.runtime.agent.authentication import read_token
     from tilewright.host.runtime.agent.limits import limits_of_options
-    from tilewright.host.runtime.agent.serving import open_board, open_identity, serve_device
+    from tilewright.host.runtime.agent.serving import (
+        open_bitstreams,
+        open_boards,
+        open_identity,
+        serve_device,
+    )
 
-    if (bitstream is None) == (device is None):
-        raise UsageError("give one of --bitstream and --device", field="--bitstream, --device")
+    if bitstream is not None and (device is not None or bitstreams is not None):
+        raise UsageError("give --bitstream alone", field="--bitstream")
+    if bitstream is None and bitstreams is None and device is None:
+        raise UsageError(
+            "give one of --bitstream, --bitstreams and --device", field="--bitstream, --device"
+        )
+    if noise_seed is not None and device is not ServedDevice.SIMULATED_BOARD:
+        raise UsageError("needs --device simulated-board", field="--noise-seed")
     token = read_token(token_file)
     identity = open_identity(certificate, plain=plain)
     limits = limits_of_options(
@@ -107,11 +132,21 @@ def agent(
     )
     config, target = load_hwconfig(hw), read_board(board)
     served: Any
-    if bitstream is not None:
-        served = open_board(config, target, bitstream, ip=ip, max_seconds=max_seconds)
+    digest = ""
+    if device is None:
+        served, digest = open_boards(
+            config, target, bitstream, bitstreams, ip=ip, max_seconds=max_seconds
+        )
     else:
-        assert device is not None, "one of both is given"
-        served = _open(device, config, read_memory(memory, board), target, max_seconds)
+        kind, dram = device, read_memory(memory, board)
+
+        def opened(hw: HwConfig) -> Any:
+            return _open(kind, hw, dram, target, max_seconds, noise_seed)
+
+        if bitstreams is None:
+            served, digest = opened(config), _simulated_digest(kind)
+        else:
+            served = open_bitstreams(bitstreams, config, lambda each: opened(each.hw))
     cycles = int(max_seconds * _REFERENCE_TILES_PER_SECOND)
     try:
         serve_device(
@@ -121,13 +156,27 @@ def agent(
             identity=identity,
             limits=limits,
             max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
+            board=target.name,
+            digest=digest,
         )
     finally:
         served.close()
 
 
+def _simulated_digest(kind: ServedDevice) -> str:
+    """What stands for a bitstream's digest: the device and the RTL that it runs."""
+    from tilewright.tuner.measure.oracle import rtl_identity
+
+    return f"{kind.value}-{rtl_identity()}"
+
+
 def _open(
-    kind: ServedDevice, hw: HwConfig, memory: MemoryModel, board: Any, max_seconds: float
+    kind: ServedDevice,
+    hw: HwConfig,
+    memory: MemoryModel,
+    board: Any,
+    max_seconds: float,
+    noise_seed: int | None,
 ) -> Any:
     if kind is ServedDevice.REFERENCE:
         from tilewright.sim.reference.device import ReferenceDevice
@@ -145,6 +194,7 @@ def _open(
             contiguous_bytes=int(board.cpu.contiguous_bytes),
             memory_limit=int(board.cpu.contiguous_bytes),
             max_seconds=max_seconds,
+            noise_seed=noise_seed,
         )
     from tilewright.sim.verilator.device import VerilatorDevice
 

@@ -52,8 +52,9 @@ class ScreenName(StrEnum):
 
 
 class FidelityName(StrEnum):
-    """What `tune` measures on (`measure.backends.BACKENDS`); all count the same cycles."""
+    """What `tune` measures on (`measure.backends.BACKENDS`); all but boards count alike."""
 
+    BOARD = Fidelity.BOARD
     RTL = Fidelity.RTL
     DPI = Fidelity.DPI
     TIMING = Fidelity.TIMING
@@ -141,17 +142,17 @@ def tune(
     fidelity: Annotated[
         FidelityName,
         typer.Option(
-            help="What measures or confirms: rtl (the RTL, output checked), dpi (data in C++), "
-            "timing (no data), or twin (cycle-exact)."
+            help="What measures or confirms: board (the FPGAs of --boards), rtl (the RTL, output "
+            "checked), dpi (data in C++), timing (no data), or twin (cycle-exact)."
         ),
     ] = FidelityName.RTL,
     screen: Annotated[
-        ScreenName,
+        ScreenName | None,
         typer.Option(
             help="twin: search on the cycle-exact twin and confirm the best on --fidelity; none: "
-            "measure everything on --fidelity."
+            "measure everything on --fidelity. Default: twin, and none on boards."
         ),
-    ] = ScreenName.TWIN,
+    ] = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -178,6 +179,12 @@ def tune(
             help="Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
         ),
     ] = "",
+    boards: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="POOL.yaml", help="Boards of --fidelity board: a file that lists their agents."
+        ),
+    ] = None,
     rtl: RtlOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
@@ -208,7 +215,9 @@ def tune(
             space=space.value,
             budget=budget,
             seed=seed,
-            screen=screen is ScreenName.TWIN,
+            screen=(fidelity is not FidelityName.BOARD)
+            if screen is None
+            else screen is ScreenName.TWIN,
             fidelity=fidelity.value,
             without=without or (),
         )
@@ -222,6 +231,7 @@ def tune(
         seconds=seconds,
         fidelity=fidelity.value,
         ray=ray,
+        boards=boards,
         workers=workers,
         json=json,
     )
@@ -237,6 +247,7 @@ def run_tune(
     seconds: float | None,
     fidelity: str,
     ray: str,
+    boards: Path | None,
     workers: int | None,
     json: JsonTarget | None = None,
 ) -> None:
@@ -251,6 +262,7 @@ def run_tune(
         seconds: limit of the search; None: none.
         fidelity: what measures or confirms.
         ray: address of a cluster; empty: this machine.
+        boards: file of the pool of boards; None: none.
         workers: worker processes; None: one per core.
         json: where the result is written, too.
 
@@ -280,6 +292,7 @@ def run_tune(
                 listener=display,
                 workers=workers,
                 cluster=ray,
+                boards=boards,
                 seconds=seconds,
                 warm_start=warm_start,
                 waiting=console.say,

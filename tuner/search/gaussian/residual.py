@@ -11,6 +11,7 @@ NIPS 2007), so what is learned on one layer or configuration serves the next bef
 
 The length scale L and the noise share are the maximum of the marginal likelihood on a small grid;
 the variance a is its maximum in closed form (Rasmussen and Williams, 2006, section 5.4.1).
+An observation's noise is at least what its own measurement is known to have.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ class Observation:
         features: of the point, float64 of shape (features,).
         residual: log(measured / predicted).
         log_cost: log(measured).
+        variance: of ``log_cost``, as far as the measurement itself is noisy.
     """
 
     features: Floats
     residual: float
     log_cost: float
+    variance: float = 0.0
 
 
 @dataclass
@@ -127,6 +130,18 @@ def _amplitude(fit: float, count: int) -> float:
     return (SPREAD_WEIGHT * SPREAD**2 + fit) / (SPREAD_WEIGHT + count)
 
 
+def _noise_shares(
+    observations: list[Observation], kernel: Floats, y: Floats, noise: float
+) -> Floats:
+    """Noise of each observation as a share of the variance, which is fitted without it first."""
+    shares = np.full(len(y), noise)
+    known = np.array([observation.variance for observation in observations])
+    if not known.any():
+        return shares
+    fit = float(y @ np.linalg.solve(kernel + np.diag(shares), y))
+    return np.asarray(np.maximum(shares, known / _amplitude(fit, len(y))), dtype=np.float64)
+
+
 def _stacked(
     own: list[Observation], others: list[Observation]
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
@@ -168,7 +183,8 @@ class Posterior:
             return
         x, y, mine = _stacked(own, others)
         length, noise = self._shape.length, self._shape.noise
-        covariance = _joined(_distances(x, x), mine, mine, length) + noise * np.eye(len(y))
+        covariance = _joined(_distances(x, x), mine, mine, length)
+        covariance += np.diag(_noise_shares([*own, *others], covariance, y, noise))
         cross = _kernel(x, points, mine, np.ones(len(points), dtype=bool), length)
         lower = np.linalg.cholesky(covariance)
         solved = np.linalg.solve(lower, np.column_stack([y, cross]))

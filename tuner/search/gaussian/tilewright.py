@@ -207,7 +207,12 @@ class TilewrightTuner(Tuner[P]):
         if self._level is None:
             self._level = 0.0 if self._prior is not None else log_cost
         residual = log_cost - self._level - float(prior[0])
-        observation = Observation(features=features[0], residual=residual, log_cost=log_cost)
+        observation = Observation(
+            features=features[0],
+            residual=residual,
+            log_cost=log_cost,
+            variance=(result.noise / result.value) ** 2,
+        )
         self._shared.add(self._task, observation)
         if self._descend and self.best is result:
             self._around = self._neighbours(result.index)

@@ -27,7 +27,9 @@ from tilewright.host.runtime.agent.tls import make_identity
 
 identity = functools.cache(make_identity)
 
-WELCOME = {"hw": asdict(TINY), "limits": Limits().to_mapping()}
+WELCOME = {
+    "hw": asdict(TINY), "limits": Limits().to_mapping(), "board": "", "bitstreams": {},
+}  # fmt: skip
 ERROR = {
     "class": "DeviceError", "rule": "rule", "field": "field", "value": 1, "shown": None,
     "remedy": "", "code": 1, "unit": 0, "instruction": 0, "wait_states": [],
@@ -38,7 +40,7 @@ STRANGE = (
     [[]], {}, {"name": "\x1b[2J"}, {"cycles": -1}, "DeviceStatusError", "OSError", [1] * 5,
 )  # fmt: skip
 KINDS = ("challenge", "welcome", "full", "refused", "leased", "error", "bye", "loaded", "ran",
-         "unknown", "pong", "strange")  # fmt: skip
+         "unknown", "pong", "configured", "strange")  # fmt: skip
 
 EXPECTED_KINDS = ("challenge", "welcome", "leased", "loaded", "ran")
 

@@ -31,7 +31,19 @@ STATES = ("connected", "secured", "greeted", "known", "waiting", "leased", "load
 ENDS = ("close", "reset", "half-close", "silence", "stay")
 FIELDS, BODY = describe(PROGRAM)
 NAME = "ab" * 32
-KINDS = ("hello", "proof", "lease", "load", "run", "ping", "leave", "bye", "welcome", "Ugly\x1b")
+KINDS = (
+    "hello",
+    "proof",
+    "lease",
+    "configure",
+    "load",
+    "run",
+    "ping",
+    "leave",
+    "bye",
+    "welcome",
+    "Ugly\x1b",
+)
 STRANGE = (
     None, True, -1, 0, 1, 2**31, 2**63, 2**64 - 1, -0.0, 1e308, 0.5, "", "x", NAME, "\x1b[2J",
     "\u202e", "\ud800", "x" * 5000, [], [0, 64], [[]], {}, {"insn": [0, 32]}, {"\x1b": "\x9b"},

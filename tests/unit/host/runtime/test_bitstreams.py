@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of bitstreams: manifests are checked, and a device loads the one that is asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.agents import TINY, remote_device, serving
+from support.boards import HiddenBoard, write_bitstream
+
+from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.bitstreams import ReconfigurableDevice, read_bitstreams
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.testing.device_contract import build, data_image, legal_steps
+
+EDGE = load_hwconfig("edge-8x8")
+
+
+def key(hw) -> str:
+    return f"{hw.config_hash:08x}"
+
+
+def runs(device, hw) -> None:
+    program = build(hw, *legal_steps(hw).values())
+    image = data_image(program)
+    expected = ReferenceDevice(hw).run(program, image).memory
+    assert (device.run(program, image).memory == expected).all()
+
+
+def test_a_client_chooses_among_the_bitstreams_of_an_agent(tmp_path):
+    for hw in (TINY, EDGE):
+        write_bitstream(tmp_path, hw)
+    found = read_bitstreams(tmp_path)
+    device = ReconfigurableDevice(found, key(TINY), lambda each: HiddenBoard(each.hw))
+    with serving(device) as address:
+        client = remote_device(address)
+        assert client.bitstreams == {key(hw): found[key(hw)].sha256 for hw in (TINY, EDGE)}
+        runs(client, TINY)
+        assert client.configure(key(EDGE)) >= 0
+        assert client.hw == EDGE
+        runs(client, EDGE)
+        with pytest.raises(ConfigError, match="no bitstream of that configuration"):
+            client.configure("00000000")
+        runs(client, EDGE)
+        client.configure(key(TINY))
+        runs(client, TINY)
+        client.close()
+
+
+def test_an_agent_of_one_configuration_loads_no_other(tmp_path):
+    with serving(HiddenBoard()) as address:
+        client = remote_device(address)
+        with pytest.raises(DeviceError, match=r"one configuration alone.*--bitstreams FOLDER"):
+            client.configure(key(EDGE))
+        runs(client, TINY)
+        client.close()
+
+
+def test_a_bitstream_that_cannot_be_loaded_leaves_a_device_that_says_so(tmp_path):
+    write_bitstream(tmp_path, TINY)
+    write_bitstream(tmp_path, EDGE)
+
+    def open_one(each):
+        if each.hw == EDGE:
+            raise DeviceError("it does not start", field="device")
+        return HiddenBoard(each.hw)
+
+    device = ReconfigurableDevice(read_bitstreams(tmp_path), key(TINY), open_one)
+    with pytest.raises(DeviceError, match="does not start"):
+        device.configure(key(EDGE))
+    with pytest.raises(DeviceError, match="no bitstream is loaded"):
+        runs(device, TINY)
+    device.configure(key(TINY))
+    runs(device, TINY)
+    device.close()
+
+
+def test_a_file_that_is_not_the_one_of_its_manifest_is_refused(tmp_path):
+    bitstream = write_bitstream(tmp_path, TINY)
+    (tmp_path / bitstream["bitstream"]).write_bytes(b"another build")
+    with pytest.raises(ConfigError, match=r"the SHA-256 of its manifest.*one build"):
+        ReconfigurableDevice(
+            read_bitstreams(tmp_path), key(TINY), lambda each: HiddenBoard(each.hw)
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("hwconfig", None, "hwconfig: must be a mapping"),
+        ("config_hash", "00000000", "config_hash: must be [0-9a-f]{8}, the hash of hwconfig"),
+        ("clock_mhz", True, "clock_mhz: must be from 1 to 2000 MHz"),
+        ("bitstream", "../x.bit", "bitstream: must be the name of a file beside it"),
+        ("sha256", "12", "sha256: must be 64 hexadecimal digits"),
+    ],
+)
+def test_a_manifest_with_a_wrong_field_is_refused(tmp_path, field, value, message):
+    manifest = write_bitstream(tmp_path, TINY)
+    path = next(tmp_path.glob("*.json"))
+    path.write_text(json.dumps({**manifest, field: value}))
+    with pytest.raises(ConfigError, match=message):
+        read_bitstreams(tmp_path)
+
+
+def test_a_folder_without_a_manifest_or_with_two_of_one_configuration_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="holds no manifest"):
+        read_bitstreams(tmp_path)
+    with pytest.raises(ConfigError, match="must be a folder"):
+        read_bitstreams(tmp_path / "none")
+    manifest = write_bitstream(tmp_path, TINY)
+    (tmp_path / "again.manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ConfigError, match="two bitstreams of one configuration"):
+        read_bitstreams(tmp_path)
