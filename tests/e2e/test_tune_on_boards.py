@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -52,6 +51,7 @@ def trials(folder: Path):
         return study, list(store.trials(study.id))
 
 
+@pytest.mark.slow
 def test_a_study_survives_a_killed_board_and_a_liar(tmp_path):
     write_layer(tmp_path)
     with ExitStack() as stack:
@@ -63,10 +63,8 @@ def test_a_study_survives_a_killed_board_and_a_liar(tmp_path):
             arguments(*tune_words()), cwd=tmp_path, env=environment(),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        seen = re.compile("runs a program")
-        for line in victim.stderr:
-            if seen.search(line):
-                break
+        while study.poll() is None and "runs a program" not in victim.stderr.readline():
+            pass
         victim.send_signal(signal.SIGKILL)  # in the middle of a trial
         out, err = study.communicate(timeout=120)
         assert study.returncode == 0, out + err
@@ -83,6 +81,7 @@ def test_a_study_survives_a_killed_board_and_a_liar(tmp_path):
         assert any(t.measurement.relative_error > 0 for t in found)
 
 
+@pytest.mark.slow
 def test_a_study_whose_boards_all_died_ends_with_2_and_goes_on_later(tmp_path):
     write_layer(tmp_path)
     with ExitStack() as stack:
@@ -93,7 +92,7 @@ def test_a_study_whose_boards_all_died_ends_with_2_and_goes_on_later(tmp_path):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and study.poll() is None:
             if (tmp_path / "runs" / "studies.sqlite").exists() and trials_made(tmp_path) >= 4:
                 break
             time.sleep(0.05)

@@ -25,7 +25,8 @@ class SlowBoard(HiddenBoard):
         self._pause, self._lies_after = pause, lies_after
 
     def about_to_run(self) -> None:
-        print("runs a program", file=sys.stderr, flush=True)
+        sys.stderr.write("runs a program\n")
+        sys.stderr.flush()
         time.sleep(self._pause)
         self.lies = 0 <= self._lies_after < self.runs
 

@@ -95,7 +95,9 @@ def write_pool(folder, **addresses):
 def write_layer(folder):
     """A network of one small layer."""
     path = folder / "layer.yaml"
-    path.write_text("layers:\n" + LAYER_YAML)
+    layer = "name: L, height: 6, width: 6, channels_in: 8, channels_out: 8"
+    layer += ", kernel_h: 3, kernel_w: 3, pad_top: 1, pad_bottom: 1, pad_left: 1, pad_right: 1"
+    path.write_text(f"layers:\n  - {{{layer}}}\n")
     return path
 
 
