@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright board`: what is done with boards besides serving them."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.application import BOARDS, WORDS, Group, UsageError, app, open_console
+from tilewright.cli.arguments import (
+    BoardOption,
+    SeedOption,
+    read_board,
+    read_network,
+    split_layers,
+)
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tilewright.tuner.calibrate.board_calibration import Calibration
+
+board_app = typer.Typer(cls=Group, no_args_is_help=True, help="Calibrate boards.")
+app.add_typer(board_app, name="board", rich_help_panel=BOARDS)
+
+
+@board_app.callback()
+def boards() -> None:
+    """Calibrate boards."""
+
+
+@board_app.command()
+def calibrate(
+    context: typer.Context,
+    pool: Annotated[
+        Path,
+        typer.Option(
+            "--boards", metavar="POOL.yaml", help="Boards: a file that lists their agents."
+        ),
+    ],
+    hw: Annotated[str, typer.Option("--hw", help="Configuration that the boards hold.")],
+    board: BoardOption = "pynq-z2",
+    network: Annotated[
+        str, typer.Option("--network", help="Built-in network, ONNX file or YAML table of layers.")
+    ] = "resnet18",
+    layers: Annotated[
+        str, typer.Option(help="Only these layers, separated by commas; every other is held out.")
+    ] = "",
+    schedules: Annotated[
+        int, typer.Option(min=1, help="Schedules of each layer: the untuned one, random ones.")
+    ] = 6,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File; default: BOARD-calibrated.yaml.")
+    ] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Fit a board's memory model to what its boards count, and write the board as a file.
+
+    Each board runs every schedule until its median is known. Latencies and bandwidths are fitted
+    to the counters of every other layer; the layers between say what the fit is worth.
+    """
+    from tilewright.host.common.print_table import print_table
+    from tilewright.host.common.whole_file import write_whole
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.host.runtime.board_pool import load_board_pool
+    from tilewright.tuner.calibrate.board_calibration import board_yaml
+    from tilewright.tuner.calibrate.board_calibration import calibrate as fit_board
+    from tilewright.tuner.schedule.rules import host_rules
+
+    target = read_board(board)
+    path = output or Path(f"{target.name}-calibrated.yaml")
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError("must end in .yaml", field="--output", value=str(path))
+    addresses = load_board_pool(pool)
+    table = read_network(network)
+    with fields_named({"layers": "--layers"}):
+        workloads = table.select(split_layers(layers))
+    console = open_console()
+
+    def say(text: str) -> None:
+        console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
+
+    words = context.find_root().meta[WORDS]
+    found = fit_board(
+        addresses,
+        target,
+        load_hwconfig(hw),
+        workloads,
+        rules=host_rules(),
+        command=shlex.join(["tilewright", *words]),
+        schedules=schedules,
+        seed=seed,
+        tell=say,
+    )
+    print_table(_layers(found), console)
+    before, after = target.memory, found.fit.memory
+    for name, half in found.fit.errors.items():
+        say(
+            f"{name}: {getattr(before, name):.4g} in the model, {getattr(after, name):.4g} fitted, "
+            f"+- {half:.2g} (95 %)"
+        )
+    say(
+        f"mean error of cycles on layers held out: {found.held_before:.2%} before, "
+        f"{found.held_after:.2%} after"
+    )
+    write_whole(path, board_yaml(found.board))
+    say(f"{path}: use it as --board")
+
+
+def _layers(found: Calibration) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in ("layer", "board", "layer is"):
+        table.add_column(title)
+    for title in ("board's cycles", "model before", "after", "worst before", "after"):
+        table.add_column(title, justify="right")
+    for row in found.layers:
+        table.add_row(
+            Text(printable(row.layer)),
+            Text(printable(row.board)),
+            "held out" if row.held_out else "fitted",
+            f"{row.cycles:,}",
+            f"{row.before:+.2%}",
+            f"{row.after:+.2%}",
+            f"{row.worst_before:.2%}",
+            f"{row.worst_after:.2%}",
+        )
+    return table
