@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from tilewright.cli.arguments import (
     read_network,
     split_layers,
 )
+from tilewright.cli.json_output import JsonOption
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
@@ -60,6 +62,7 @@ def calibrate(
         Path | None, typer.Option("--output", "-o", help="File; default: BOARD-calibrated.yaml.")
     ] = None,
     seed: SeedOption = 0,
+    json: JsonOption = None,
 ) -> None:
     """Fit a board's memory model to what its boards count, and write the board as a file.
 
@@ -112,6 +115,14 @@ def calibrate(
     )
     write_whole(path, board_yaml(found.board))
     say(f"{path}: use it as --board")
+    if json is not None:
+        json.write(
+            [asdict(row) for row in found.layers],
+            {"board": target.name, "hw": hw, "schedules": schedules, "seed": seed},
+            memory=asdict(found.fit.memory),
+            errors=dict(found.fit.errors),
+            held_out={"before": found.held_before, "after": found.held_after},
+        )
 
 
 def _layers(found: Calibration) -> Table:
