@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from tilewright.bench.figure_table import FigureTable
 from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belief, last_piece
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars
 from tilewright.tuner.report.drawing.page import (
@@ -25,8 +26,7 @@ from tilewright.tuner.report.drawing.page import (
 )
 from tilewright.tuner.report.drawing.palette import series_colour, series_dash, series_marker
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.table import Cell, Column, table
-from tilewright.tuner.report.drawing.table import Row as TableRow
+from tilewright.tuner.report.drawing.table import Cell
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
 NAMES = ("a", "b", "c", "ln sigma")
@@ -69,12 +69,12 @@ def page(result: Mapping[str, Any], cases: Mapping[str, Any]) -> str:
         section(
             "Final latency as a share of the untuned default",
             panels(_finals(untuned), "untuned", width=HALF),
-            _table("allocator", _turned(untuned), "{:.3f}"),
+            _table("allocator", untuned, "{:.3f}"),
         ),
         section(
             "Where the time goes",
             figure(_seconds_chart(seconds), "seconds"),
-            _table("network, price", seconds, "{:.3g}"),
+            _table("part", seconds, "{:.3g}"),
         ),
         section(
             "Belief and segments",
@@ -273,29 +273,20 @@ def _finals(figures: Mapping[str, Mapping[str, float]]) -> list[tuple[str, BarCh
     return charts
 
 
-def _turned(figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Rows as columns."""
-    names = dict.fromkeys(name for own in figures.values() for name in own)
-    return {name: {row: own[name] for row, own in figures.items() if name in own} for name in names}
-
-
 def _table(title: str, figures: Mapping[str, Mapping[str, float]], form: str) -> str:
-    """Figures by row and name."""
-    names = list(dict.fromkeys(name for own in figures.values() for name in own))
-    columns = [Column(title=title), *(Column(title=name, number=True) for name in names)]
+    """Figures by column and row."""
+    names = dict.fromkeys(name for own in figures.values() for name in own)
     rows = [
-        TableRow(
-            cells=(
-                row,
-                *(
-                    Cell(text=form.format(own[name]), value=own[name]) if name in own else "-"
-                    for name in names
-                ),
-            )
+        (
+            name,
+            *(
+                Cell(text=form.format(own[name]), value=own[name]) if name in own else "-"
+                for own in figures.values()
+            ),
         )
-        for row, own in figures.items()
+        for name in names
     ]
-    return table(f"Figures by {title}", columns, rows)
+    return FigureTable(title=f"Figures by {title}", header=(title, *figures), rows=rows).html()
 
 
 def _flops(cases: Mapping[str, Any]) -> XYChart:

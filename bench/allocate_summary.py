@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,11 @@ def over_families(values: Row, *, rounds: int = 2000) -> Row:
     }
 
 
+def deciding_percent(run: Row) -> float:
+    """Time of deciding, in percent of the time that is divided."""
+    return float(100 * run["deciding_seconds"] / (run["budget_seconds"] + run["warm_up_seconds"]))
+
+
 def _overall(pairs: Row) -> Row:
     """By challenger and baseline: over all networks that have the pair."""
     found: Row = {}
@@ -89,10 +94,7 @@ def summarise(rows: Sequence[Row]) -> Row:
         ours = [r for r in runs if r["allocator"] == "dynatune"]
         if ours:
             summary[f"overhead_pct{tag}"] = round(
-                statistics.median(
-                    100 * r["deciding_seconds"] / (r["budget_seconds"] + r["warm_up_seconds"])
-                    for r in ours
-                ),
+                statistics.median(map(deciding_percent, ours)),
                 3,
             )
         summary[f"limit_of_any_allocator{tag}"] = _limits(runs)
@@ -121,43 +123,40 @@ def summarise(rows: Sequence[Row]) -> Row:
     return summary
 
 
+def _grouped(rows: Sequence[Row], keys: Sequence[str], of: Callable[[list[Row]], object]) -> Row:
+    """What is made of the rows with equal members, nested by these members."""
+    found: dict[Any, list[Row]] = {}
+    if not keys:
+        return of(list(rows))  # type: ignore[return-value]  # the innermost level
+    for row in rows:
+        found.setdefault(row[keys[0]], []).append(row)
+    return {name: _grouped(own, keys[1:], of) for name, own in found.items()}
+
+
 def _pairs(rows: Sequence[Row]) -> Row:
     """By challenger, network and baseline."""
-    found: Row = {}
-    for row in rows:
-        networks = found.setdefault(row["challenger"], {})
-        networks.setdefault(row["network"], {}).setdefault(row["baseline"], []).append(row)
-    return {
-        challenger: {
-            network: {
-                baseline: interval([r["speedup"] for r in pairs])
-                | {"censored": sum(r["censored"] for r in pairs)}
-                for baseline, pairs in baselines.items()
-            }
-            for network, baselines in networks.items()
-        }
-        for challenger, networks in found.items()
-    }
+
+    def speedups(pairs: list[Row]) -> Row:
+        censored = sum(pair["censored"] for pair in pairs)
+        return interval([pair["speedup"] for pair in pairs]) | {"censored": censored}
+
+    return _grouped(rows, ("challenger", "network", "baseline"), speedups)
 
 
 def _limits(runs: Sequence[Row]) -> Row:
     """By network and allocator: its time to its own final latency over the least possible one."""
-    found: Row = {}
-    for run in runs:
-        found.setdefault(run["network"], {}).setdefault(run["allocator"], []).append(
-            run["seconds_to_final"] / run["least_seconds_to_final"]
-        )
-    return {n: {a: interval(v) for a, v in each.items()} for n, each in found.items()}
+
+    def ratios(own: list[Row]) -> Row:
+        return interval([r["seconds_to_final"] / r["least_seconds_to_final"] for r in own])
+
+    return _grouped(runs, ("network", "allocator"), ratios)
 
 
 def _by_network(runs: Sequence[Row], key: str) -> Row:
     def value(run: Row) -> float:
         return float(run["final_cycles"] / run["start_cycles"] if key == "final" else run[key])
 
-    found: Row = {}
-    for run in runs:
-        found.setdefault(run["network"], {}).setdefault(run["allocator"], []).append(value(run))
-    return {
-        network: {name: round(statistics.median(v), 5) for name, v in each.items()}
-        for network, each in found.items()
-    }
+    def median(own: list[Row]) -> float:
+        return round(statistics.median(map(value, own)), 5)
+
+    return _grouped(runs, ("network", "allocator"), median)

@@ -4,78 +4,67 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewright.bench.allocate_summary import deciding_percent
+from tilewright.bench.figure_table import FigureTable
 from tilewright.host.common.result_document import rows_of
 
 Row = dict[str, Any]
+_INTERVAL = "{median:.2f} ({low:.2f} to {high:.2f})"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; the first column is text."""
-    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+def crossed(title: str, figures: Mapping[str, Mapping[str, str]]) -> FigureTable:
+    """Texts by column and row; a column may lack a row."""
+    names = dict.fromkeys(name for column in figures.values() for name in column)
+    rows = [(name, *(column.get(name, "-") for column in figures.values())) for name in names]
+    return FigureTable(title=title, header=(title, *figures), rows=rows)
 
 
-def speed_ups(summary: Row, seeds: Row, challenger: str) -> str:
+def speed_ups(summary: Row, seeds: Row, challenger: str) -> FigureTable:
     """Speed-up of a challenger to each baseline's final latency."""
-    found = summary["speedup_to_final_latency"][challenger]
 
-    def cell(pair: Row) -> str:
+    def text(pair: Row) -> str:
         never = f", {pair['censored']} never" if pair["censored"] else ""
-        return f"{pair['median']:.2f} ({pair['low']:.2f} to {pair['high']:.2f}){never}"
+        return _INTERVAL.format(**pair) + never
 
-    baselines = next(iter(found.values()))
-    return table(
-        (f"{challenger} against", *(f"{name} ({seeds[name]})" for name in found)),
-        ((b, *(cell(pairs[b]) for pairs in found.values())) for b in baselines),
-    )
+    found = summary["speedup_to_final_latency"][challenger]
+    texts = {
+        f"{network} ({seeds[network]})": {name: text(pair) for name, pair in pairs.items()}
+        for network, pairs in found.items()
+    }
+    return crossed(f"{challenger} against", texts)
 
 
-def over_networks(summary: Row) -> str:
+def over_networks(summary: Row) -> FigureTable:
     """Speed-ups over all networks, with intervals over families of networks."""
+    form = "{mean:.2f} ({low:.2f} to {high:.2f}), {verdict}"
     found = summary["speedup_over_networks"]
-    baselines = list(dict.fromkeys(b for own in found.values() for b in own))
-
-    def cell(overall: Row | None) -> str:
-        if overall is None:
-            return "-"
-        return "{mean:.2f} ({low:.2f} to {high:.2f}), {verdict}".format(**overall)
-
-    return table(
-        ("against", *found),
-        ((b, *(cell(found[c].get(b)) for c in found)) for b in baselines),
-    )
+    texts = {c: {b: form.format(**each) for b, each in own.items()} for c, own in found.items()}
+    return crossed("against", texts)
 
 
-def limits(summary: Row) -> str:
+def limits(summary: Row) -> FigureTable:
     """What any allocator could gain over each one: exact, over the recorded searches."""
     found = summary["limit_of_any_allocator"]
-    allocators = next(iter(found.values()))
-    return table(
-        ("least time against", *found),
-        (
-            (a, *("{median:.2f} ({low:.2f} to {high:.2f})".format(**found[n][a]) for n in found))
-            for a in allocators
-        ),
-    )
+    texts = {
+        n: {a: _INTERVAL.format(**each) for a, each in own.items()} for n, own in found.items()
+    }
+    return crossed("least time against", texts)
 
 
-def excesses(summary: Row) -> str:
+def excesses(summary: Row) -> FigureTable:
     """Mean excess over the budget, and final latency as a share of the untuned one."""
-    excess, final = summary["mean_excess"], summary["final_over_start"]
-    allocators = next(iter(excess.values()))
-    return table(
-        ("allocator", *excess),
-        (
-            (a, *(f"{100 * excess[n][a]:.1f} %, {final[n][a]:.3f}" for n in excess))
-            for a in allocators
-        ),
-    )
+    final = summary["final_over_start"]
+    texts = {
+        n: {a: f"{100 * value:.1f} %, {final[n][a]:.3f}" for a, value in own.items()}
+        for n, own in summary["mean_excess"].items()
+    }
+    return crossed("allocator", texts)
 
 
-def budgets(rows: Sequence[Row]) -> str:
+def budgets(rows: Sequence[Row]) -> FigureTable:
     """Budget, slot, cost of deciding and quality of the forecasts of each network."""
     runs = [r for r in rows if r["what"] == "run" and r["allocator"] == "dynatune"]
     forecasts = [r for r in rows if r["what"] == "forecast"]
@@ -87,30 +76,20 @@ def budgets(rows: Sequence[Row]) -> str:
     for network in dict.fromkeys(r["network"] for r in runs):
         own = [r for r in runs if r["network"] == network]
         foretold = [r for r in forecasts if r["network"] == network]
-        share = statistics.median(
-            100 * r["deciding_seconds"] / (r["budget_seconds"] + r["warm_up_seconds"]) for r in own
-        )
         lines.append(
             (
                 network,
                 f"{median(own, 'budget_seconds'):,.0f}",
                 f"{median(own, 'slot_seconds'):.1f}",
-                f"{share:.1f} %",
+                f"{statistics.median(map(deciding_percent, own)):.1f} %",
                 ", ".join(f"{100 * median(foretold, key):.1f} %" for key in ("expected", "came")),
                 f"{median(foretold, 'rank_correlation'):.2f}",
             )
         )
-    return table(
-        (
-            "network",
-            "budget, s",
-            "slot, s",
-            "deciding",
-            "saving expected, came",
-            "rank correlation",
-        ),
-        lines,
-    )
+    header = (
+        "network", "budget, s", "slot, s", "deciding", "saving expected, came", "rank correlation",
+    )  # fmt: skip
+    return FigureTable(title="Budgets", header=header, rows=lines)
 
 
 def tables(study: Row) -> str:
@@ -125,4 +104,4 @@ def tables(study: Row) -> str:
         excesses(summary),
         budgets(rows),
     ]
-    return "\n\n".join(found)
+    return "\n\n".join(table.markdown() for table in found)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.tuner.report.drawing.page import section
 from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
 
 
@@ -31,9 +30,9 @@ class FigureTable:
         return "\n".join(f"| {' | '.join(map(_text, line))} |" for line in lines)
 
     def html(self) -> str:
-        """A section with the table, sortable."""
+        """The table alone, sortable."""
         columns = [Column(title=name, number=place > 0) for place, name in enumerate(self.header)]
-        return section(self.title, table(self.title, columns, [Row(cells=r) for r in self.rows]))
+        return table(self.title, columns, [Row(cells=row) for row in self.rows])
 
 
 def _text(cell: str | Cell) -> str:

@@ -121,7 +121,7 @@ def page(study: Mapping[str, Any]) -> str:
         heading("Tuners, judged by the exhaustive optimum", f"track {track}"),
         paragraph(outcome, "lead"),
         *parts,
-        *(table.html() for table in study_tables(study)),
+        *(section(table.title, table.html()) for table in study_tables(study)),
         section("Conditions", preformatted(json.dumps(conditions, indent=1), "conditions")),
     )
 
