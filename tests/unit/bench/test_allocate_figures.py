@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support.browser import Browser, missing
+from support.command_line import call
 from support.html_structure import assert_well_made
 from support.seen_in_browser import assert_shown_well
 
 from tilewright.bench.allocate_figures import write_figures
+from tilewright.bench.result import BenchResult
 
 ALLOCATORS = ("dynatune", "sequential", "round-robin")
 
@@ -67,6 +69,19 @@ def test_the_page_is_one_small_file_with_its_figures_in_tables(page):
         assert f'data-value="{0.8 + number / 100:g}" class="n">0.{80 + number}0</td>' in text
     assert "hw: &lt;pynq&gt;" in text
     assert "Walkers of parameter a" in text
+
+
+def test_the_command_writes_the_page_of_its_result(monkeypatch, tmp_path):
+    result = a_result()
+    shown = BenchResult(
+        rows=result["rows"], conditions=result["conditions"], more={"curves": result["curves"]}
+    )
+    study = SimpleNamespace(result=lambda: shown, cases=lambda *_: {"alexnet": a_case()})
+    monkeypatch.setattr("tilewright.bench.allocate.compare_allocators", lambda *_, **__: study)
+    path = tmp_path / "figures.html"
+    done = call("bench", "allocate", "--html", str(path))
+    assert done.exit_code == 0, done.stderr
+    assert "hw: &lt;pynq&gt;" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())

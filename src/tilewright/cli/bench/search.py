@@ -282,7 +282,7 @@ def allocate(
     if html is not None and not ablate:
         from tilewright.bench.allocate_figures import write_figures
 
-        shown = {"rows": result.rows, **result.more}
+        shown = {"rows": result.rows, "conditions": result.conditions, **result.more}
         write_figures(html, shown, study.cases(chosen, paid[0]))
     finish(result, json)
 
