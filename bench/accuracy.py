@@ -347,13 +347,8 @@ def run(options: Options) -> BenchResult:
             for form in options.forms
         },
         conditions={
-            "hw": options.hw,
-            "board": options.board,
+            **asdict(options),
             "forms": {form: asdict(FORMS[form]) for form in options.forms},
-            "fidelity": options.fidelity,
-            "sample": options.sample,
-            "search": options.search,
-            "quick": options.quick,
             "seed": SEED,
             "packages": {name: version(name) for name in PACKAGES},
             "rtl": rtl_digest(),

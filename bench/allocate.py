@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from tilewright.bench.allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case, Regime
+from tilewright.bench.allocate_case import FRACTIONS, LATE, REGIMES, Beliefs, Case
 from tilewright.bench.allocate_summary import NEAR, Row, summarise
 from tilewright.bench.allocate_trials import PRICES, Search, Tables, tasks_of
 from tilewright.bench.result import BenchResult
@@ -266,20 +266,7 @@ def compare_allocators(
     Raises:
         ConfigError: the document was made under other conditions.
     """
-    changed = {name: getattr(options, name) for name in ("tuner", "trials", "slots")}
-    regime = replace(REGIMES[options.regime], **{n: v for n, v in changed.items() if v is not None})
-    conditions = {
-        "values": "twin, exact cycles of the RTL; not confirmed on the RTL here",
-        "rtl": identity_of("twin"),
-        "hw": options.hw,
-        "memory": options.memory,
-        "space": options.space,
-        "regime": options.regime,
-        **asdict(regime),
-        "prices": {name: price.source for name, price in PRICES.items()},
-        "late": LATE,
-    }
-    study = Study(options, regime, conditions, known)
+    study = Study(options, known)
     beliefs = Beliefs()
     for seed in range(seeds):
         for network in networks:
@@ -298,34 +285,38 @@ class Study:
 
     Args:
         options: what is compared.
-        regime: how searches are run.
-        conditions: what figures hold under.
         known: document of a stopped run.
 
     Raises:
         ConfigError: the document holds other conditions.
     """
 
-    def __init__(
-        self,
-        options: Options,
-        regime: Regime,
-        conditions: Row,
-        known: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.options, self.regime, self.conditions = options, regime, conditions
+    def __init__(self, options: Options, known: Mapping[str, Any] | None = None) -> None:
+        changed = {name: getattr(options, name) for name in ("tuner", "trials", "slots")}
+        self.options = options
+        self.regime = replace(
+            REGIMES[options.regime], **{n: v for n, v in changed.items() if v is not None}
+        )
+        self.conditions: Row = {
+            "values": "twin, exact cycles of the RTL; not confirmed on the RTL here",
+            "rtl": identity_of("twin"),
+            **{name: getattr(options, name) for name in ("hw", "memory", "space", "regime")},
+            **asdict(self.regime),
+            "prices": {name: price.source for name, price in PRICES.items()},
+            "late": LATE,
+        }
         self.records: list[Row] = []
         self.curves: list[Row] = []
         self._fits: list[float] = []
         self._acceptance: list[float] = []
         self._tables = Tables(
             load_hwconfig(options.hw), load_memory(options.memory), kind=options.space,
-            rules=host_rules(), folder=options.cache, identity=conditions["rtl"],
+            rules=host_rules(), folder=options.cache, identity=self.conditions["rtl"],
         )  # fmt: skip
         self._searches: dict[tuple[str, int], Search] = {}
         if known is not None:
-            same = {k: v for k, v in known["conditions"].items() if k in conditions}
-            if same != conditions:
+            same = {k: v for k, v in known["conditions"].items() if k in self.conditions}
+            if same != self.conditions:
                 raise ConfigError(
                     "the file holds rows of other conditions",
                     field="--json",

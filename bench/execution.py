@@ -20,23 +20,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tilewright.bench.result import BenchResult
+from tilewright.bench.store import requests, settings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.registers import COUNTERS
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.measure.oracle import DeviceOracle, compare, golden, rtl_identity
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -226,47 +226,19 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
 # -- store ------------------------------------------------------------------------------------
 
 
-@cache
-def _example() -> Request:
-    hw, task = load_hwconfig("pynq-16x16"), load_network("vta-resnet18")["C8"]
-    return Request(
-        hw=hw,
-        workload=task,
-        schedule=default_schedule(hw, task),
-        memory=load_memory("ideal"),
-        max_cycles=LIMIT,
-    )
-
-
-def _trial(number: int) -> tuple[Request, Measurement]:
-    """A trial as large as a real one; numbers make distinct schedules."""
-    example = _example()
-    request = replace(example, schedule=replace(example.schedule, tile_h=1 + number))
-    measurement = Measurement(
-        status=Status.OK,
-        fidelity="rtl",
-        cycles=1_000_000 + number,
-        counters={name: 123_456 for name, _ in COUNTERS},
-        limit_cycles=LIMIT,
-        host_seconds=1.0,
-        output_checked=True,
-    )
-    return request, measurement
-
-
 def _write(location: Path | str, name: str, commits: int, barrier: Any, times: Any) -> None:
     """One writer: a study that commits trials, claims included, as a session does."""
-    trials = [_trial(number) for number in range(commits)]
+    trials = list(requests(settings(commits), commits))
     with Store(location) as store:
         study = store.open_study(name, {}, {})
         barrier.wait()
         seconds = []
-        for number, (request, measurement) in enumerate(trials):
+        for number, (task, request, measurement) in enumerate(trials):
             started = time.perf_counter()
             store.add_trial(
                 study.id,
                 sequence=number,
-                task="C8",
+                task=task,
                 origin="bench",
                 request=request,
                 measurement=measurement,
@@ -314,11 +286,13 @@ def _size(kind: str, location: Path | str, rows: int) -> Record:
     """A store with many trials: bytes per trial, seconds to open, to look up and to read all."""
     with Store(location) as store:
         study = store.open_study("a", {}, {})
-        trials = [trial_row(*_trial(number), "bench") for number in range(rows)]
-        keys = [row["key"] for row in trials]
-        common = {"study_id": study.id, "task": "C8", "origin": "bench"}
+        common = {"study_id": study.id, "origin": "bench"}
+        rows_of_trials = [
+            {**common, "task": task, "sequence": n, **trial_row(request, measurement, "bench")}
+            for n, (task, request, measurement) in enumerate(requests(settings(rows), rows))
+        ]
+        keys = [row["key"] for row in rows_of_trials]
         database = Database(location)
-        rows_of_trials = [{**common, "sequence": n, **row} for n, row in enumerate(trials)]
         database.write(lambda connection: connection.execute(TRIALS.insert(), rows_of_trials))
         database.close()
         look = [

@@ -17,7 +17,6 @@ import itertools
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,25 +37,6 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 LENGTH = TOTALS.index("instruction_count")
 NEAR_MEDIAN = 100
 """Programs that stand for the median one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How much is lowered.
-
-    Attributes:
-        hw: configuration.
-        sample: points per layer; 0: all.
-        seconds: of lowering in Python per layer.
-        repeat: runs of which the best counts.
-        seed: of the sample.
-    """
-
-    hw: str
-    sample: int
-    seconds: float
-    repeat: int
-    seed: int
 
 
 def cpu_seconds(work: Callable[[], object], repeat: int) -> float:
@@ -102,22 +82,28 @@ def near_median(points: Points, lengths: npt.NDArray[np.int64]) -> Points:
 
 
 def measure(
-    hw: HwConfig, task: Workload, options: Options, rng: np.random.Generator
+    hw: HwConfig,
+    task: Workload,
+    rng: np.random.Generator,
+    *,
+    sample: int,
+    seconds: float,
+    repeat: int,
 ) -> dict[str, Any]:
     """One layer, as a flat record."""
     schedules = all_schedules(hw, task)
     every = encode_schedules(schedules)
     native = NativeLowering(hw, task)
-    check = cpu_seconds(lambda: native.rules(every), options.repeat)
+    check = cpu_seconds(lambda: native.rules(every), repeat)
     legal = np.flatnonzero(native.rules(every) == 0)
-    chosen = rng.permutation(legal)[: options.sample or None]
+    chosen = rng.permutation(legal)[: sample or None]
     points = every[chosen]
     lengths = native.totals(points)[:, LENGTH]
-    spent = cpu_seconds(lambda: native.totals(points), options.repeat)
+    spent = cpu_seconds(lambda: native.totals(points), repeat)
     middle = near_median(points, lengths)
-    median_spent = cpu_seconds(lambda: native.totals(middle), 10 * options.repeat)
+    median_spent = cpu_seconds(lambda: native.totals(middle), 10 * repeat)
     programs, instructions, python_spent = python_times(
-        native, [schedules[index] for index in chosen], options.seconds
+        native, [schedules[index] for index in chosen], seconds
     )
     native.close()
     return {
@@ -164,15 +150,23 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def run(options: Options) -> BenchResult:
-    """Lower the layers one after another."""
-    hw = load_hwconfig(options.hw)
-    rng = np.random.default_rng(options.seed)
+def run(*, hw: str, sample: int, seconds: float, repeat: int, seed: int) -> BenchResult:
+    """Lower the layers one after another.
+
+    Args:
+        hw: configuration.
+        sample: points per layer; 0: all.
+        seconds: of lowering in Python per layer.
+        repeat: runs of which the best counts.
+        seed: of the sample.
+    """
+    config = load_hwconfig(hw)
+    rng = np.random.default_rng(seed)
     records = []
     for task in load_network("vta-resnet18").workloads:
         if task.name == "C1":
             continue
-        record = measure(hw, task, options, rng)
+        record = measure(config, task, rng, sample=sample, seconds=seconds, repeat=repeat)
         records.append(record)
         print(
             f"{record['layer']:4} {record['legal']:5} legal of {record['space']:5}  "
@@ -189,12 +183,12 @@ def run(options: Options) -> BenchResult:
         rows=records,
         summary=summary,
         conditions={
-            "hw": hw.parameters(),
+            "hw": config.parameters(),
             "space": "vta, legal points",
-            "time": f"CPU seconds of one process, best of {options.repeat}",
-            "sample_per_layer": options.sample or "all",
-            "python_seconds_per_layer": options.seconds,
-            "seed": options.seed,
+            "time": f"CPU seconds of one process, best of {repeat}",
+            "sample_per_layer": sample or "all",
+            "python_seconds_per_layer": seconds,
+            "seed": seed,
             "compiler": find_compiler().version,
             "python": platform.python_version(),
             "processor": platform.processor() or platform.machine(),

@@ -15,9 +15,9 @@ is spent again, or that the task gets as fast as the similar ones, whichever pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from tilewright.tuner.allocate._base import Allocator, Arm, Seed
+from tilewright.tuner.allocate._base import Allocator, Arm
 from tilewright.tuner.search import TunerError
 
 
@@ -25,11 +25,11 @@ class AnsorGradient(Allocator):
     """Steepest estimated gradient, each task once first, and any task now and then.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         alpha: trust in the gain seen recently.
         beta: trust in similar tasks; a large value trusts them less.
         window: slots over which the recent gain is taken.
         epsilon: share of slots drawn at random.
+        options: of `Allocator`.
 
     Raises:
         TunerError: an argument out of its range.
@@ -39,14 +39,13 @@ class AnsorGradient(Allocator):
         self,
         arms: Sequence[Arm],
         *,
-        seed: Seed,
-        slot: float,
         alpha: float = 0.2,
         beta: float = 2.0,
         window: int = 3,
         epsilon: float = 0.05,
+        **options: Any,
     ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+        super().__init__(arms, **options)
         for name, value, ok in (
             ("alpha", alpha, 0 <= alpha <= 1),
             ("beta", beta, beta > 0),

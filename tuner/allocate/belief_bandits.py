@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.tuner.allocate._base import Arm, Seed
+from tilewright.tuner.allocate._base import Arm
 from tilewright.tuner.allocate.expectation import Expectation
 from tilewright.tuner.search import TunerError
 
@@ -21,7 +21,6 @@ class EpsilonGreedy(Expectation):
     """The arm of the largest promise; with probability epsilon any arm.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         epsilon: share of slots drawn at random.
         options: of `Expectation`.
 
@@ -29,10 +28,8 @@ class EpsilonGreedy(Expectation):
         TunerError: ``epsilon`` lies outside 0 to 1.
     """
 
-    def __init__(
-        self, arms: Sequence[Arm], *, seed: Seed, slot: float, epsilon: float = 0.05, **options: Any
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot, **options)
+    def __init__(self, arms: Sequence[Arm], *, epsilon: float = 0.05, **options: Any) -> None:
+        super().__init__(arms, **options)
         if not 0 <= epsilon <= 1:
             raise TunerError("must lie in 0 to 1", field="epsilon", value=epsilon)
         self._epsilon: Final = epsilon
@@ -47,7 +44,6 @@ class Softmax(Expectation):
     """Arms drawn with probability exp(promise / (temperature x largest promise)).
 
     Args:
-        arms, seed, slot: see `Allocator`.
         temperature: relative to the largest promise, so that it has no unit.
         options: of `Expectation`.
 
@@ -55,16 +51,8 @@ class Softmax(Expectation):
         TunerError: ``temperature`` is not positive.
     """
 
-    def __init__(
-        self,
-        arms: Sequence[Arm],
-        *,
-        seed: Seed,
-        slot: float,
-        temperature: float = 0.25,
-        **options: Any,
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot, **options)
+    def __init__(self, arms: Sequence[Arm], *, temperature: float = 0.25, **options: Any) -> None:
+        super().__init__(arms, **options)
         if not temperature > 0:
             raise TunerError("must be positive", field="temperature", value=temperature)
         self._temperature: Final = temperature

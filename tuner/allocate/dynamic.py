@@ -9,8 +9,9 @@ improvement, and all take part again when every one has stopped.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tilewright.tuner.allocate._base import Allocator, Arm, Seed
+from tilewright.tuner.allocate._base import Allocator, Arm
 from tilewright.tuner.search import TunerError
 
 PATIENCE = 48
@@ -21,17 +22,15 @@ class _Dynamic(Allocator):
     """Keeps the tasks that still improve.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         patience: trials without an improvement after which a task stops.
+        options: of `Allocator`.
 
     Raises:
         TunerError: ``patience`` is below 1.
     """
 
-    def __init__(
-        self, arms: Sequence[Arm], *, seed: Seed, slot: float, patience: int = PATIENCE
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+    def __init__(self, arms: Sequence[Arm], *, patience: int = PATIENCE, **options: Any) -> None:
+        super().__init__(arms, **options)
         if patience < 1:
             raise TunerError("must be at least 1", field="patience", value=patience)
         self._patience = patience

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tilewright.tuner.allocate._base import Arm, Seed
+from tilewright.tuner.allocate._base import Arm
 from tilewright.tuner.allocate.expectation import Expectation
 from tilewright.tuner.search import TunerError
 
@@ -34,7 +34,6 @@ class DynaTune(Expectation):
     """Upper confidence bound on promised rewards, as published.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         exploration: C; by default `EXPLORATION` for shares; for milliseconds 2, or 0.2 below 1 ms.
         reward: ``ms``, or ``share`` of the network's latency.
         ms_per_cost: milliseconds of one unit of cost, for ``ms`` (a cycle at 100 MHz).
@@ -48,14 +47,12 @@ class DynaTune(Expectation):
         self,
         arms: Sequence[Arm],
         *,
-        seed: Seed,
-        slot: float,
         exploration: float | None = None,
         reward: str = "ms",
         ms_per_cost: float = 1e-5,
         **options: Any,
     ) -> None:
-        super().__init__(arms, seed=seed, slot=slot, **options)
+        super().__init__(arms, **options)
         for name, value, ok in (
             ("exploration", exploration, exploration is None or exploration >= 0),
             ("reward", reward, reward in REWARDS),
@@ -92,7 +89,5 @@ class DynaTune(Expectation):
 class DynaTuneShare(DynaTune):
     """The same with rewards as shares of the network's latency; arguments as `DynaTune`."""
 
-    def __init__(
-        self, arms: Sequence[Arm], *, seed: Seed, slot: float, reward: str = "share", **options: Any
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot, reward=reward, **options)
+    def __init__(self, arms: Sequence[Arm], *, reward: str = "share", **options: Any) -> None:
+        super().__init__(arms, reward=reward, **options)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from tilewright.tuner.allocate._base import Allocator, Arm, Seed, Track
+from tilewright.tuner.allocate._base import Allocator, Arm, Track
 from tilewright.tuner.allocate.belief import Belief, Floats, corners, fit_belief
 from tilewright.tuner.search import TunerError
 
@@ -40,13 +40,13 @@ class Expectation(Allocator):
     Tasks without a slot come first, the most expensive before the others.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         peak: what rates are divided by: the best ``seen`` so far, or the rate at the ``bound``
             where an arm has one (a grey-box variant: no rate is believed above it).
         prior: ``above`` excludes curves that predict less than the last best one slot later, as the
             text does; ``rising`` excludes falling curves alone.
         patience: trials without an improvement after which a task is stopped early.
         fit: makes beliefs; replaced to keep them between runs.
+        options: of `Allocator`.
 
     Attributes:
         forecasts: arm, expected and true share of its cost saved, for every slot foretold.
@@ -59,14 +59,13 @@ class Expectation(Allocator):
         self,
         arms: Sequence[Arm],
         *,
-        seed: Seed,
-        slot: float,
         peak: str = "seen",
         prior: str = "above",
         patience: int = PATIENCE,
         fit: Fit = _fit,
+        **options: Any,
     ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+        super().__init__(arms, **options)
         for name, value, ok in (
             ("peak", peak, peak in PEAKS),
             ("prior", prior, prior in PRIORS),

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from tilewright.tuner.allocate._base import Allocator, Arm, Seed
+from tilewright.tuner.allocate._base import Allocator, Arm
 from tilewright.tuner.search import TunerError
 
 
@@ -18,24 +18,18 @@ class Sequential(Allocator):
     that is left after the last task goes round in turn.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         trials: of each task.
         patience: trials without an improvement after which a task is left early; None: never.
+        options: of `Allocator`.
 
     Raises:
         TunerError: ``trials`` or ``patience`` is below 1.
     """
 
     def __init__(
-        self,
-        arms: Sequence[Arm],
-        *,
-        seed: Seed,
-        slot: float,
-        trials: int = 128,
-        patience: int | None = None,
+        self, arms: Sequence[Arm], *, trials: int = 128, patience: int | None = None, **options: Any
     ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+        super().__init__(arms, **options)
         for name, value in (("trials", trials), ("patience", patience)):
             if value is not None and value < 1:
                 raise TunerError("must be at least 1", field=name, value=value)

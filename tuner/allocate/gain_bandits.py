@@ -8,11 +8,11 @@ as a search goes on, so only the last `WINDOW` slots count; a mean over all woul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from tilewright.tuner.allocate._base import Allocator, Arm, Seed
+from tilewright.tuner.allocate._base import Allocator, Arm
 from tilewright.tuner.search import TunerError
 
 WINDOW: Final = 3
@@ -23,17 +23,15 @@ class GainEpsilonGreedy(Allocator):
     """The arm of the largest value; with probability epsilon any arm.
 
     Args:
-        arms, seed, slot: see `Allocator`.
         epsilon: share of slots drawn at random.
+        options: of `Allocator`.
 
     Raises:
         TunerError: ``epsilon`` lies outside 0 to 1.
     """
 
-    def __init__(
-        self, arms: Sequence[Arm], *, seed: Seed, slot: float, epsilon: float = 0.1
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+    def __init__(self, arms: Sequence[Arm], *, epsilon: float = 0.1, **options: Any) -> None:
+        super().__init__(arms, **options)
         if not 0 <= epsilon <= 1:
             raise TunerError("must lie in 0 to 1", field="epsilon", value=epsilon)
         self._epsilon: Final = epsilon
@@ -52,17 +50,15 @@ class GainSoftmax(Allocator):
     """Arms drawn with probability exp(value / (temperature x largest value)).
 
     Args:
-        arms, seed, slot: see `Allocator`.
         temperature: relative to the largest value, so that it has no unit.
+        options: of `Allocator`.
 
     Raises:
         TunerError: ``temperature`` is not positive.
     """
 
-    def __init__(
-        self, arms: Sequence[Arm], *, seed: Seed, slot: float, temperature: float = 0.25
-    ) -> None:
-        super().__init__(arms, seed=seed, slot=slot)
+    def __init__(self, arms: Sequence[Arm], *, temperature: float = 0.25, **options: Any) -> None:
+        super().__init__(arms, **options)
         if not temperature > 0:
             raise TunerError("must be positive", field="temperature", value=temperature)
         self._temperature: Final = temperature

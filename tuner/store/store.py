@@ -9,7 +9,7 @@ again, alike, when it resumes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from tilewright.host.common.errors import StoreError
 from tilewright.host.common.names import choices
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
-from tilewright.tuner.store.database import PATIENCE_SECONDS, Database
+from tilewright.tuner.store.database import Database
 from tilewright.tuner.store.records import (
     StoredConfig,
     StoredStudy,
@@ -67,31 +67,14 @@ class Store:
 
     Args:
         location: a SQLite file, created with its folder when absent, or a database URL.
-        must_exist: refuse a store that is not there instead of creating it.
-        read_only: write nothing, not even beside the file.
-        waiting: told in a sentence when the database makes its user wait (a lock, a restart).
-        patience_s: how long it may.
+        options: of `Database`.
 
     Raises:
         StoreError: the store is missing, foreign, damaged, of another version or out of reach.
     """
 
-    def __init__(
-        self,
-        location: Path | str,
-        *,
-        must_exist: bool = False,
-        read_only: bool = False,
-        waiting: Callable[[str], None] = lambda _: None,
-        patience_s: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._database: Final = Database(
-            location,
-            must_exist=must_exist,
-            read_only=read_only,
-            waiting=waiting,
-            patience_s=patience_s,
-        )
+    def __init__(self, location: Path | str, **options: Any) -> None:
+        self._database: Final = Database(location, **options)
 
     @property
     def name(self) -> str:

@@ -42,16 +42,16 @@ def lowering(
     json: JsonOption = None,
 ) -> None:
     """Programs per second of lowering, in Python and in C++."""
-    from tilewright.bench.lowering import Options, run
+    from tilewright.bench.lowering import run
 
-    options = Options(
+    result = run(
         hw=hw,
         sample=(sample or 200) if quick else sample,
         seconds=min(seconds, 1) if quick else seconds,
         repeat=repeat,
         seed=seed,
     )
-    finish(run(options), json)
+    finish(result, json)
 
 
 @bench_app.command(rich_help_panel=SPEED)
