@@ -95,6 +95,9 @@ synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP aga
 netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference (minutes; ARGS="--stage packed": less)
 	@$(TW) verify netlist $(HW) $(ARGS)
 
+bitstream: $(RUN_READY) ## build HW for BOARD with Vivado (ARGS=--dry-run: write the folder that Vivado builds from)
+	@$(TW) bitstream $(HW) --board $(BOARD) $(ARGS)
+
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
 	@$(TW) verify formal $(ARGS)
 
@@ -172,4 +175,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr bitstream mutate pinned-cycles lint format generate pictures lock release clean

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,13 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+from tilewright.host.machine.bitstream import (
+    MARK,
+    BitstreamManifest,
+    bitstream_manifest,
+    read_bitstream_manifest,
+)
+from tilewright.host.machine.vivado_target import SECTION, VivadoTarget, vivado_target
 
 BOARD_DIR: Final = CONSTRAINTS_DIR / "boards"
 MEMORY_DIR: Final = CONSTRAINTS_DIR / "memory"
@@ -129,7 +136,7 @@ class Board:
         part: FPGA part.
         lut, ff, bram36, dsp: resources of the part (BRAM in 36 Kb blocks; an UltraRAM is not
             counted).
-        clock_mhz: clock that the accelerator is planned for.
+        clock_mhz: clock that the accelerator is planned for, or that a bitstream reached.
         axi_data_bits: widest AXI port into DRAM.
         axi_burst_beats: longest burst of that port.
         coherent: whether that port is coherent with the CPU caches.
@@ -187,6 +194,36 @@ class Board:
         """Plain values, for the store."""
         return asdict(self)
 
+    def at_clock(self, clock_mhz: float, source: str) -> Board:
+        """This board with another clock of the accelerator.
+
+        The memory keeps its times in seconds: what is counted in cycles of the accelerator follows
+        the clock. A beat still takes at least a cycle.
+
+        Args:
+            clock_mhz: the clock.
+            source: where it comes from, for `sources`.
+
+        Raises:
+            ConfigError: a clock that no board can have.
+        """
+        number = isinstance(clock_mhz, int | float) and not isinstance(clock_mhz, bool)
+        if not number or not 1 <= clock_mhz <= 2000:
+            raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock_mhz)
+        ratio = clock_mhz / self.clock_mhz
+        memory = replace(
+            self.memory,
+            read_latency=max(1, round(self.memory.read_latency * ratio)),
+            write_latency=max(1, round(self.memory.write_latency * ratio)),
+            shared_bytes_per_cycle=self.memory.shared_bytes_per_cycle / ratio,
+        )
+        return replace(
+            self,
+            clock_mhz=clock_mhz,
+            memory=memory if ratio != 1 else self.memory,
+            sources={**self.sources, "clock_mhz": source},
+        )
+
 
 def _build(cls: type, values: Mapping[str, Any], origin: str) -> Any:
     known = {f.name for f in fields(cls)}
@@ -213,7 +250,10 @@ def named_boards() -> tuple[str, ...]:
 
 
 def load_board(name_or_path: str | Path | Board) -> Board:
-    """Load a named board (``pynq-z2``) or a YAML file; a loaded one stays as it is.
+    """Load a named board (``pynq-z2``), a YAML file, or the board of a bitstream's manifest.
+
+    A manifest stands for its board at the clock that the bitstream reached; a loaded board stays
+    as it is.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
@@ -228,6 +268,9 @@ def load_board(name_or_path: str | Path | Board) -> Board:
         return name_or_path
     path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
     data = read_yaml_mapping(path, "a board")
+    if MARK in data:
+        return _of_bitstream(bitstream_manifest(data, path))
+    data.pop(SECTION, None)  # of `load_vivado_target`
     memory = data.get("memory")
     if not isinstance(memory, dict):
         raise ConfigError("must be a mapping of memory timing", field=f"{path}: memory")
@@ -244,6 +287,47 @@ def load_board(name_or_path: str | Path | Board) -> Board:
     data.setdefault("name", path.stem)
     board: Board = _build(Board, data, str(path))
     return board
+
+
+def _of_bitstream(manifest: BitstreamManifest) -> Board:
+    """The board of a bitstream, at its clock."""
+    return _at_clock_of(load_board(manifest.board), manifest)
+
+
+def board_with_bitstream(board: Board, bitstream: Path | None) -> Board:
+    """A board at the clock of a bitstream, where its manifest lies beside it.
+
+    Args:
+        board: at its planned clock.
+        bitstream: file such as ``tilewright.bit``; None: the board as it is.
+
+    Raises:
+        ConfigError: the manifest cannot be read, or is for another part.
+    """
+    if bitstream is None or not bitstream.with_suffix(".yaml").is_file():
+        return board
+    return _at_clock_of(board, read_bitstream_manifest(bitstream.with_suffix(".yaml")))
+
+
+def _at_clock_of(board: Board, manifest: BitstreamManifest) -> Board:
+    if board.part != manifest.part:
+        raise ConfigError(
+            f"the bitstream must be for the part of board {board.name}, {board.part}",
+            field=f"{manifest.path}: part",
+            value=manifest.part,
+            remedy=f"give --board {manifest.board}",
+        )
+    return board.at_clock(manifest.clock_mhz, manifest.source)
+
+
+def load_vivado_target(name_or_path: str | Path) -> VivadoTarget:
+    """What Vivado has to know of a board.
+
+    Raises:
+        ConfigError: unknown name, unreadable file, no or bad section ``vivado``.
+    """
+    path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
+    return vivado_target(read_yaml_mapping(path, "a board").get(SECTION), path)
 
 
 def load_memory(

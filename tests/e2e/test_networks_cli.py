@@ -18,11 +18,13 @@ import yaml
 from e2e.command import TIMEOUT_S, environment, tilewright
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from support.bitstreams import write_manifest
 from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.machine.board import BOARD_DIR
+from tilewright.host.machine.hwconfig import load_hwconfig
 
 SHAPE = (1, 3, 12, 12)
 
@@ -275,6 +277,19 @@ def test_a_network_for_a_board_of_ones_own_runs_with_it(folder):
     assert done.returncode == 0, done.stderr
     assert "memory mine: " in done.stdout
     assert "ms at 50 MHz" in done.stdout
+
+
+def test_the_clock_of_a_bitstream_replaces_the_planned_one(folder):
+    write_manifest(folder / "tilewright.yaml", load_hwconfig("tiny-4x4"), clock_mhz=80)
+    made = tilewright(
+        "compile", "small.onnx", "--random-calibration", "1", "--hw", "tiny-4x4", "--search", "0",
+        "--board", "tilewright.yaml", "-o", "slow.tw", cwd=folder,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert "ms at 80 MHz" in made.stdout
+    done = tilewright("run", "slow.tw", "--device", "twin", "--cycles-only", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "ms at 80 MHz" in done.stdout
 
 
 def test_the_board_that_a_compiled_network_names_is_never_opened_as_a_path(folder):

@@ -122,7 +122,11 @@ def _key_figures(result: StudyResult) -> list[tuple[str, str, str]]:
     found = [("best network" if result.shared else "sum of layers", number(best), "cycles")]
     if result.shared and best is not None:
         found.append(
-            ("time", f"{result.milliseconds(best):.2f} ms", f"at {result.clock_mhz:g} MHz, planned")
+            (
+                "time",
+                f"{result.milliseconds(best):.2f} ms",
+                f"at {result.clock_mhz:g} MHz, {result.clock_origin}",
+            )
         )
     search = result.search
     found += [

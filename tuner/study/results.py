@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tilewright.host.machine.bitstream import REACHED
 from tilewright.tuner.measure.measurement import Status
 from tilewright.tuner.store.records import dump
 from tilewright.tuner.store.store import Store, StoredConfig, StoredStudy, StoredTrial
@@ -102,8 +103,14 @@ class StudyResult:
 
     @property
     def clock_mhz(self) -> float:
-        """The board's planned clock."""
+        """The board's clock."""
         return float(self.settings["board"]["clock_mhz"])
+
+    @property
+    def clock_origin(self) -> str:
+        """Whether that clock is planned, or reached by a bitstream."""
+        source = str(self.settings["board"]["sources"].get("clock_mhz", ""))
+        return "reached" if source.startswith(REACHED) else "planned"
 
     @property
     def counts(self) -> dict[str, int]:

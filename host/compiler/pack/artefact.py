@@ -87,7 +87,7 @@ class CompiledNetwork:
         return [step.program for region in self.regions for step in region.steps]
 
     def target_board(self) -> Board:
-        """The built-in board that the network was compiled for.
+        """The built-in board that the network was compiled for, at the clock of then.
 
         The file says a name. It comes from anybody, so it is looked up and never opened as a path.
 
@@ -102,7 +102,10 @@ class CompiledNetwork:
                 value=name,
                 remedy="give the YAML file of that board, or one of " + ", ".join(named_boards()),
             )
-        return load_board(name)
+        board, clock = load_board(name), self.conditions.get("clock_mhz")
+        if clock is None or clock == board.clock_mhz:
+            return board
+        return board.at_clock(clock, "the compiled network's")
 
 
 def save(network: CompiledNetwork, path: Path) -> None:

@@ -49,7 +49,9 @@ HwOption = Annotated[str, typer.Option("--hw", help="Named configuration or YAML
 NetworkOption = Annotated[
     str, typer.Option("--network", help="Built-in network, ONNX file or YAML table of layers.")
 ]
-BoardOption = Annotated[str, typer.Option("--board", help="Board or YAML file.")]
+BoardOption = Annotated[
+    str, typer.Option("--board", help="Board, YAML file, or a bitstream's manifest.")
+]
 MemoryOption = Annotated[
     str,
     typer.Option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilewright.cli import sim, exhaust, certify, export
 from tilewright.cli import tune, report, listings
 from tilewright.cli import compile, run
-from tilewright.cli import agent, board, synth
+from tilewright.cli import agent, board, bitstream, synth
 from tilewright.cli import verify
 from tilewright.cli.bench import speed, search, accelerator
 from tilewright.cli import doctor

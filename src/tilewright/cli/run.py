@@ -29,6 +29,7 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.compiler.run.runtime import NetworkRun
     from tilewright.host.machine.board import Board
     from tilewright.host.machine.hwconfig import HwConfig
@@ -127,8 +128,7 @@ def run_command(
     from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled = load(network)
-    with fields_named({"board": "--board"}):
-        target = read_board(board) if board else compiled.target_board()
+    target = _target(compiled, board, bitstream)
     timing = read_memory(memory, target)
     if device is NetworkDevice.TWIN and not cycles_only:
         raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
@@ -190,6 +190,15 @@ def run_command(
         }
         _write(json, run, wrong, conditions)
     _tell_check(wrong)
+
+
+def _target(compiled: CompiledNetwork, board: str, bitstream: Path | None) -> Board:
+    """The board to run on, at the clock of the bitstream that it loads."""
+    from tilewright.host.machine.board import board_with_bitstream
+
+    with fields_named({"board": "--board"}):
+        target = read_board(board) if board else compiled.target_board()
+    return board_with_bitstream(target, bitstream)
 
 
 def _write(

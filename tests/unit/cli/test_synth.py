@@ -96,3 +96,24 @@ def test_the_record_gets_named_and_drawn_configurations(monkeypatch):
     assert seen.names == ["tiny-4x4", *results.draw(7)]
     assert (seen.family, seen.stale_only) == ("xc7", True)
     assert call("synth-record", "heldout").exit_code == 0
+
+
+def test_a_dry_run_writes_the_folder_that_vivado_builds_from(tmp_path):
+    out = tmp_path / "p"
+    done = call("bitstream", "tiny-4x4", "--board", "zcu104", "--dry-run", "--out", str(out))
+    assert done.exit_code == 0, done.output
+    assert "vivado -mode batch -source build.tcl" in done.stdout
+    assert "settings(clock_mhz) 200" in (out / "settings.tcl").read_text(encoding="utf-8")
+    written = rows("bitstream", "tiny-4x4", "--dry-run", "--clock", "90", "--out", str(out))
+    assert {row["file"] for row in written} == {
+        str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()
+    }
+    assert "settings(clock_mhz) 90" in (out / "settings.tcl").read_text(encoding="utf-8")
+
+
+def test_without_vivado_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out = tmp_path / "p"
+    done = call("bitstream", "tiny-4x4", "--out", str(out))
+    assert done.exit_code != 0
+    assert not out.exists()

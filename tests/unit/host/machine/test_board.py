@@ -41,8 +41,9 @@ def test_the_four_boards_are_there():
 def test_every_figure_of_a_board_has_a_source(name):
     raw = yaml.safe_load((BOARD_DIR / f"{name}.yaml").read_text())
     named = {part.strip() for key in raw["sources"] for part in key.split(",")}
-    figures = {k for k in raw if k not in ("memory", "cpu", "sources")}
+    figures = {k for k in raw if k not in ("memory", "cpu", "sources", "vivado")}
     figures |= {f"cpu.{k}" for k in raw["cpu"] if k != "name"}
+    figures |= {f"vivado.{k}" for k in raw["vivado"]}
     figures |= {f"memory.{k}" for k in raw["memory"] if k != "source"}
     assert figures == named
     assert all(raw["sources"].values())
@@ -91,7 +92,7 @@ def test_a_yaml_path_is_loaded_and_named_after_the_file(tmp_path):
     assert (board.name, board.memory.name, board.dsp) == ("board", "board", 220)
 
 
-@pytest.mark.parametrize("key", [k for k in GOOD if k != "sources"])
+@pytest.mark.parametrize("key", [k for k in GOOD if k not in ("sources", "vivado")])
 def test_a_missing_key_is_named(tmp_path, key):
     with pytest.raises(ConfigError, match=key):
         load_board(write(tmp_path, {k: v for k, v in GOOD.items() if k != key}))

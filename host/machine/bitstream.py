@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`BitstreamManifest`: what a bitstream is, as the build in Vivado wrote it down.
+
+It lies beside the bitstream and has its name (``tilewright.bit``, ``tilewright.yaml``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.machine.hwconfig import HwConfig
+
+FORMAT: Final = 1
+REACHED: Final = "reached by"
+"""How the source of a clock begins that a bitstream runs at."""
+MARK: Final = "bitstream"
+"""Key of the format's version: a mapping that has it is a manifest."""
+
+_KEYS: Final = (
+    MARK, "board", "part", "config_hash", "hw", "clock_mhz", "timing", "utilisation", "strategy",
+    "preset", "vivado", "files",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitstreamManifest:
+    """A bitstream that met timing.
+
+    Attributes:
+        path: of the manifest.
+        board: name of the board that it was built for.
+        part: FPGA part.
+        hw: configuration.
+        clock_mhz: clock that the processing system gives it.
+        setup_slack_ns: of the worst path at that clock.
+        limit_mhz: clock at which that path would just pass.
+        utilisation: what it takes of lut, ff, bram36 and dsp.
+        strategy: directive of the implementation.
+        vivado: version.
+        files: SHA-256 of the files beside the manifest.
+    """
+
+    path: Path
+    board: str
+    part: str
+    hw: HwConfig
+    clock_mhz: float
+    setup_slack_ns: float
+    limit_mhz: float
+    utilisation: Mapping[str, float]
+    strategy: str
+    vivado: str
+    files: Mapping[str, str]
+
+    @property
+    def source(self) -> str:
+        """Where the clock comes from, for a board's sources."""
+        return (
+            f"{REACHED} {self.path.name} (Vivado {self.vivado}, {self.strategy}, configuration "
+            f"{self.hw.name}, {self.hw.config_hash:#010x})"
+        )
+
+    def check_files(self) -> None:
+        """Refuse files that are not those of the build.
+
+        Raises:
+            ConfigError: one is missing or differs.
+        """
+        for name, digest in self.files.items():
+            path = self.path.parent / name
+            if not path.is_file():
+                raise ConfigError(
+                    "the manifest's file must lie beside it",
+                    field=str(path),
+                    remedy="copy the bitstream, its .hwh and its manifest together",
+                )
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if found != digest:
+                raise ConfigError(
+                    f"must be the file of the manifest (SHA-256 {digest})",
+                    field=str(path),
+                    value=found,
+                    remedy="copy the bitstream, its .hwh and its manifest together",
+                )
+
+
+def read_bitstream_manifest(path: Path) -> BitstreamManifest:
+    """Read a manifest.
+
+    Raises:
+        ConfigError: unreadable, of another format, or its configuration is not that of its hash.
+    """
+    return bitstream_manifest(read_yaml_mapping(path, "a bitstream's manifest"), path)
+
+
+def bitstream_manifest(data: Mapping[str, Any], path: Path) -> BitstreamManifest:
+    """The manifest that a parsed file holds (see `read_bitstream_manifest`).
+
+    Raises:
+        ConfigError: as there.
+    """
+    if data.get(MARK) != FORMAT:
+        raise ConfigError(
+            f"must be a manifest of format {FORMAT}",
+            field=f"{path}: {MARK}",
+            value=data.get(MARK),
+            remedy="build the bitstream with this version",
+        )
+    missing = [key for key in _KEYS if key not in data]
+    if missing:
+        raise ConfigError("a key is missing", field=str(path), remedy=f"add {', '.join(missing)}")
+    hw = HwConfig.from_mapping(_mapping(data, "hw", path), origin=f"{path}: hw")
+    if data["config_hash"] != hw.config_hash:
+        raise ConfigError(
+            f"must be the hash of the configuration in the file, {hw.config_hash:#010x}",
+            field=f"{path}: config_hash",
+            value=data["config_hash"],
+            remedy="build the bitstream with this version of Tilewright",
+        )
+    timing = _mapping(data, "timing", path)
+    slack = _number(timing, "setup_slack_ns", path)
+    if slack < 0:
+        raise ConfigError(
+            "a bitstream must meet timing", field=f"{path}: setup_slack_ns", value=slack
+        )
+    used = _mapping(data, "utilisation", path)
+    return BitstreamManifest(
+        path=path,
+        board=str(data["board"]),
+        part=str(data["part"]),
+        hw=hw,
+        clock_mhz=_number(data, "clock_mhz", path),
+        setup_slack_ns=slack,
+        limit_mhz=_number(timing, "limit_mhz", path),
+        utilisation={name: _number(used, name, path) for name in ("lut", "ff", "bram36", "dsp")},
+        strategy=str(data["strategy"]),
+        vivado=str(data["vivado"]),
+        files={str(k): str(v) for k, v in _mapping(data, "files", path).items()},
+    )
+
+
+def _mapping(data: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = data[key]
+    if not isinstance(value, dict):
+        raise ConfigError("must be a mapping", field=f"{path}: {key}", value=value)
+    return value
+
+
+def _number(data: Mapping[str, Any], key: str, path: Path) -> float:
+    value = data.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError("must be a number", field=f"{path}: {key}", value=value)
+    return value

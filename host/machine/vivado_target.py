@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`VivadoTarget`: what Vivado has to know of a board, the ``vivado`` section of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import choices
+
+SECTION: Final = "vivado"
+"""Key of a board's file."""
+
+PROCESSORS: Final = ("zynq7000", "zynqmp")
+"""Families of processing systems: each has a constraints/vivado/processor_<family>.tcl."""
+
+_ADDRESSES: Final = 1 << 40
+_PAGE: Final = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class VivadoTarget:
+    """How the block design for a board differs from that for another.
+
+    Attributes:
+        processor: one of `PROCESSORS`.
+        board_part: pattern of the board files' names in Vivado.
+        registers_base: where the CPU finds the accelerator's registers.
+        memory_bytes: DRAM from address 0 that the accelerator reaches.
+        processor_properties: of the processing system, without ``CONFIG.``, where Vivado does not
+            have the board files.
+    """
+
+    processor: str
+    board_part: str
+    registers_base: int
+    memory_bytes: int
+    processor_properties: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.processor not in PROCESSORS:
+            raise ConfigError(
+                "must be a family of processing systems",
+                field="vivado.processor",
+                value=self.processor,
+                remedy=choices(str(self.processor), PROCESSORS),
+            )
+        for name in ("registers_base", "memory_bytes"):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not _PAGE <= value <= _ADDRESSES or value % _PAGE:
+                raise ConfigError(
+                    f"must be a multiple of {_PAGE} below 2^40",
+                    field=f"vivado.{name}",
+                    value=value,
+                )
+        if not isinstance(self.board_part, str) or not self.board_part:
+            raise ConfigError("must be a text", field="vivado.board_part", value=self.board_part)
+        properties = self.processor_properties
+        plain = isinstance(properties, Mapping) and all(
+            isinstance(name, str) and isinstance(value, str | int | float)
+            for name, value in properties.items()
+        )
+        if not plain:
+            raise ConfigError(
+                "must be a mapping of properties to plain values",
+                field="vivado.processor_properties",
+                value=properties,
+            )
+
+
+def vivado_target(section: Any, origin: Path) -> VivadoTarget:
+    """The target that the section of a board's file describes.
+
+    Raises:
+        ConfigError: there is no section, or it has unknown, missing or bad keys.
+    """
+    known = [field.name for field in fields(VivadoTarget)]
+    if not isinstance(section, Mapping):
+        raise ConfigError(
+            "the board must say how Vivado builds for it",
+            field=f"{origin}: {SECTION}",
+            remedy=f"add the section with {', '.join(known)}; boards that come with Tilewright "
+            "have it",
+        )
+    for key in section:
+        if key not in known:
+            raise ConfigError(
+                "unknown key", field=f"{origin}: {SECTION}.{key}", remedy=choices(str(key), known)
+            )
+    missing = [
+        f.name for f in fields(VivadoTarget) if f.default is MISSING and f.name not in section
+    ]
+    if missing:
+        raise ConfigError(
+            "a key is missing",
+            field=f"{origin}: {SECTION}",
+            remedy=f"add {', '.join(missing)}",
+        )
+    return VivadoTarget(**section)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright bitstream`: a configuration built by Vivado for a board."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.application import BOARDS, app
+from tilewright.cli.arguments import BoardOption, HwArgument, read_board
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
+
+
+@app.command(rich_help_panel=BOARDS)
+def bitstream(
+    hw: HwArgument,
+    board: BoardOption = "pynq-z2",
+    clock: Annotated[
+        float | None, typer.Option(min=1, help="Clock in MHz; default: what the board plans.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: build/bitstream/HW-BOARD.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write the folder that Vivado builds from, no more.")
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Build a bitstream with Vivado: tilewright.bit, its .hwh, and a manifest.
+
+    The manifest holds the clock that was reached. Give it as --board to other commands.
+    """
+    from tilewright.host.machine.area import fits
+    from tilewright.host.machine.board import load_vivado_target
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.synth.bitstream import build_bitstream, find_vivado, write_project
+
+    config, plan = load_hwconfig(hw), read_board(board)
+    target = load_vivado_target(board)
+    if clock is not None:
+        plan = replace(plan, clock_mhz=clock)
+    vivado = None if dry_run else find_vivado()
+    folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
+    named = board if plan.name == board else str(Path(board).resolve())
+    entry = write_project(config, plan, target, folder, board_name=named)
+    typer.echo(f"{fits(config, plan).text} (estimated)")
+    conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
+    if vivado is None:
+        typer.echo(f"wrote {folder}; where Vivado is: vivado -mode batch -source {entry.name}")
+        if json is not None:
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            json.write([{"file": str(path.relative_to(folder))} for path in files], conditions)
+        return
+    with progress(f"{config.name} on {plan.name}: Vivado", quiet=json is not None) as steps:
+        built = build_bitstream(vivado, entry, steps.say)
+    used = ", ".join(f"{name} {value:g}" for name, value in built.utilisation.items())
+    typer.echo(f"{folder / 'tilewright.bit'}: {built.clock_mhz:g} MHz, slack "
+               f"{built.setup_slack_ns:g} ns (limit {built.limit_mhz:g} MHz); {used}")  # fmt: skip
+    typer.echo(f"give --board {built.path} to take its clock")
+    if json is not None:
+        json.write(
+            [{"resource": name, "used": value} for name, value in built.utilisation.items()],
+            conditions,
+            summary={
+                "clock_mhz": built.clock_mhz,
+                "setup_slack_ns": built.setup_slack_ns,
+                "limit_mhz": built.limit_mhz,
+                "vivado": built.vivado,
+                "files": dict(built.files),
+            },
+        )
