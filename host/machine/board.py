@@ -351,7 +351,8 @@ def load_memory(
     names = [THE_BOARDS, *sorted(p.stem for p in MEMORY_DIR.glob("*.yaml")), *named_boards()]
     path = named_file(name_or_path, MEMORY_DIR, "memory model", "memory", names)
     data = read_yaml_mapping(path, "a memory model")
-    if isinstance(data.get("memory"), dict):  # a board's file stands for its memory
+    # A board's file stands for its memory.
+    if isinstance(data.get("memory"), dict) or MARK in data:
         return load_board(path).memory
     data.setdefault("name", path.stem)
     return MemoryModel.from_mapping(data, origin=str(path))

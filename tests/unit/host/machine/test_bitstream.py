@@ -30,7 +30,7 @@ def test_the_memory_keeps_its_times_at_another_clock(tmp_path):
     assert board.memory.read_latency == planned.memory.read_latency / 2
     assert board.memory.shared_bytes_per_cycle == 2 * planned.memory.shared_bytes_per_cycle
     assert board.memory.read_bytes_per_cycle == planned.memory.read_bytes_per_cycle
-    assert load_memory(BOARD_DIR / "pynq-z2.yaml") == planned.memory
+    assert load_memory(tmp_path / "tilewright.yaml") == board.memory
     slow = planned.at_clock(1, "for a test")
     assert slow.memory.read_latency == 1
 
