@@ -179,16 +179,34 @@ class Board:
         for name in ("axi_data_bits", "axi_burst_beats"):
             value = getattr(self, name)
             if value & (value - 1):
-                raise ConfigError("must be a power of two", field=name, value=value)
+                raise ConfigError(
+                    "must be a power of two",
+                    field=name,
+                    value=value,
+                    remedy="take the next smaller one",
+                )
         if not isinstance(self.coherent, bool):
             raise ConfigError("must be true or false", field="coherent", value=self.coherent)
         if not isinstance(self.memory, MemoryModel):
-            raise ConfigError("must be a mapping of memory timing", field="memory")
+            raise ConfigError(
+                "must be a mapping of memory timing",
+                field="memory",
+                remedy="load one with load_board",
+            )
         if not isinstance(self.cpu, CpuModel):
-            raise ConfigError("must be a mapping that describes the CPU", field="cpu")
+            raise ConfigError(
+                "must be a mapping that describes the CPU",
+                field="cpu",
+                remedy="load one with load_board",
+            )
         clock = self.clock_mhz
         if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
-            raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock)
+            raise ConfigError(
+                "must be from 1 to 2000 MHz",
+                field="clock_mhz",
+                value=clock,
+                remedy="give it in MHz, not Hz",
+            )
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, for the store."""
@@ -273,7 +291,11 @@ def load_board(name_or_path: str | Path | Board) -> Board:
     data.pop(SECTION, None)  # of `load_vivado_target`
     memory = data.get("memory")
     if not isinstance(memory, dict):
-        raise ConfigError("must be a mapping of memory timing", field=f"{path}: memory")
+        raise ConfigError(
+            "must be a mapping of memory timing",
+            field=f"{path}: memory",
+            remedy=f"give {', '.join(f.name for f in fields(MemoryModel))}",
+        )
     memory.setdefault("name", path.stem)
     data["memory"] = MemoryModel.from_mapping(memory, origin=f"{path}: memory")
     cpu = data.get("cpu")

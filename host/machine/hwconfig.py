@@ -256,7 +256,12 @@ class HwConfig:
                     remedy=f"use a whole number from {parameter.low} to {parameter.high}",
                 )
         if not isinstance(self.name, str) or not self.name:
-            raise ConfigError("must be a non-empty text", field="name", value=self.name)
+            raise ConfigError(
+                "must be a non-empty text",
+                field="name",
+                value=self.name,
+                remedy="put the name in quotes",
+            )
         values = self.parameters()
         for rule in RULES:
             if not eval(_COMPILED[rule.name], {"__builtins__": {}}, values):

@@ -17,7 +17,7 @@ from support.randomness import generator
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.compiler.pack.artefact import load
-from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_memory
 from tilewright.host.runtime.agent.authentication import read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
@@ -79,7 +79,7 @@ def test_a_network_runs_bit_exact_on_a_board_with_the_counters_of_the_rtl(folder
     compiled = load(folder / "small.tw")
     inputs = {compiled.inputs[0].name: np.load(folder / "input.npy")}
     rtl = VerilatorDevice(compiled.hw, load_memory("pynq-z2"))
-    expected = NetworkRunner(compiled, rtl).run(inputs)
+    expected = run_network(compiled, rtl, inputs)
     rtl.close()
     with agent(folder) as (process, address):
         done = run_on(folder, address, "-o", "out.npz")
@@ -90,7 +90,7 @@ def test_a_network_runs_bit_exact_on_a_board_with_the_counters_of_the_rtl(folder
         assert np.array_equal(np.load(folder / "out.npz")["y"], expected.outputs["y"])
         device = RemoteDevice(address, read_token(folder / "token"), wait_seconds=10)
         for _ in range(2):
-            found = NetworkRunner(compiled, device).run(inputs)
+            found = run_network(compiled, device, inputs)
             assert [r.counters for r in found.results] == [r.counters for r in expected.results]
             assert all(
                 np.array_equal(a.memory, b.memory)

@@ -121,7 +121,11 @@ class ScheduleSpace(Space[Schedule]):
         """
         index = self.index_of({knob.name: getattr(point, knob.name) for knob in self.knobs})
         if self.decode(index) != point:
-            raise SpaceError(f"the schedule lies outside space {self.kind}", field="schedule")
+            raise SpaceError(
+                f"the schedule lies outside space {self.kind}",
+                field="schedule",
+                remedy="choose its values among the space's knobs; 'full' holds every tile size",
+            )
         return index
 
     def _refusal(self, index: Index) -> str:
@@ -319,7 +323,11 @@ class JointSpace(Space[JointPoint]):
         tail = tuple(knob.position(getattr(point.schedule, knob.name)) for knob in knobs)
         index = (*self.hardware.encode(point.hw), *tail)
         if self.decode(index).schedule != point.schedule:
-            raise SpaceError(f"the schedule lies outside space {self.kind}", field="schedule")
+            raise SpaceError(
+                f"the schedule lies outside space {self.kind}",
+                field="schedule",
+                remedy="choose its values among the space's knobs; 'full' holds every tile size",
+            )
         return index
 
     def _refusal(self, index: Index) -> str:

@@ -80,10 +80,20 @@ def conduct(
         StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
     """
     if workers is not None and (type(workers) is not int or workers < 1):
-        raise SettingsError("must be an integer of at least 1", field="workers", value=workers)
+        raise SettingsError(
+            "must be an integer of at least 1",
+            field="workers",
+            value=workers,
+            remedy="leave it out for one worker per core",
+        )
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if seconds is not None and not (number and seconds >= 0):
-        raise SettingsError("must be a number of at least 0", field="seconds", value=seconds)
+        raise SettingsError(
+            "must be a number of at least 0",
+            field="seconds",
+            value=seconds,
+            remedy="leave it out for no limit",
+        )
     name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
     on_boards = fidelity == Fidelity.BOARD
     if on_boards != (boards is not None):
@@ -144,7 +154,10 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
     """
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(
-            f"must be printable text of at most {LONGEST_NAME} bytes", field="name", value=name
+            f"must be printable text of at most {LONGEST_NAME} bytes",
+            field="name",
+            value=name,
+            remedy="it names the report's file: choose a short name, or leave it out",
         )
     return name or settings.default_name(fidelity=fidelity, warm_start=warm_start)
 

@@ -149,5 +149,6 @@ def load_goal(name: str) -> Goal:
                 f"must not fall when cycles, energy or area grow (from {low} to {high})",
                 field=f"objective {name}",
                 value=f"{values[low]} to {values[high]}",
+                remedy="let value grow with each of its arguments, or leave it equal",
             )
     return goal

@@ -129,7 +129,12 @@ class StudySettings:
             )
         names = [task.name for task in self.tasks]
         if len(set(names)) != len(names):
-            raise SettingsError("task names must be distinct", field="tasks", value=names)
+            raise SettingsError(
+                "task names must be distinct",
+                field="tasks",
+                value=names,
+                remedy="rename the layers that share a name",
+            )
         TUNERS.check(self.tuner)
         ALLOCATORS.check(self.allocator)
         OBJECTIVES.check(self.objective)

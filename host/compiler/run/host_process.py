@@ -117,6 +117,10 @@ class HostProcess:
                 with contextlib.suppress(OSError):
                     stream.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_child"):  # whoever forgets to close leaves no process behind
+            self.close()
+
     def __enter__(self) -> HostProcess:
         return self
 

@@ -151,7 +151,12 @@ def require_readable(path: Path, field: str) -> None:
     except OSError as error:
         why = error.strerror or str(error)
     if why:
-        raise UsageError(f"cannot be read ({why})", field=field, value=str(path))
+        raise UsageError(
+            f"cannot be read ({why})",
+            field=field,
+            value=str(path),
+            remedy="check the path and its permissions",
+        )
 
 
 def read_network(name: str) -> NetworkTable:

@@ -203,6 +203,11 @@ def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
         except ValueError:
             shape = ()
         if not (name and sign and shape and min(shape) > 0):
-            raise UsageError("must look like NAME=1,3,224,224", field="--shape", value=text)
+            raise UsageError(
+                "must look like NAME=1,3,224,224",
+                field="--shape",
+                value=text,
+                remedy="give the name of an input and its sizes, all of them above 0",
+            )
         shapes[name] = shape
     return shapes

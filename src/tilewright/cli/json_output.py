@@ -78,7 +78,10 @@ def read_document(path: Path) -> dict[str, Any]:
         rows_of(document)
     except (ValueError, LookupError, TypeError) as error:
         raise UsageError(
-            "must be a JSON file that a command wrote", field="--json", value=str(path)
+            "must be a JSON file that a command wrote",
+            field="--json",
+            value=str(path),
+            remedy="name a new file, or one of an earlier run",
         ) from error
     return dict(document)
 
@@ -92,7 +95,12 @@ def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | Non
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
     else:  # before anything long is run for it
         if target.path.is_dir():
-            raise UsageError("must be a file", field="--json", value=target.name)
+            raise UsageError(
+                "must be a file",
+                field="--json",
+                value=target.name,
+                remedy="name a file in that folder",
+            )
         target.path.absolute().parent.mkdir(parents=True, exist_ok=True)
     return JsonTarget(target.name, command, stdout)
 

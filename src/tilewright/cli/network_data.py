@@ -20,7 +20,12 @@ def read_numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise UsageError("must be numbers separated by commas", field=option, value=text) from error
+        raise UsageError(
+            "must be numbers separated by commas",
+            field=option,
+            value=text,
+            remedy="write them as in 0.485,0.456,0.406",
+        ) from error
 
 
 def data_fields(source: str) -> dict[str, str]:

@@ -142,7 +142,11 @@ def run_command(
     if device is not NetworkDevice.BOARD and (agent or bitstream):
         raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
     if (data is None) == (not random_input):
-        raise UsageError("give one of --input and --random", field="--input, --random")
+        raise UsageError(
+            "give one of --input and --random",
+            field="--input, --random",
+            remedy="--random is noise: good for timing",
+        )
     with fields_named(data_fields("--random" if random_input else "--input")):
         source = Calibration(
             path=data,
@@ -283,7 +287,11 @@ def open_board_device(
 ) -> Device:
     """The board that an agent serves, or the one that this command runs on."""
     if bool(agent) == (bitstream is not None):
-        raise UsageError("give one of --agent and --bitstream", field="--device board")
+        raise UsageError(
+            "give one of --agent and --bitstream",
+            field="--device board",
+            remedy="--agent is a board elsewhere, --bitstream this one",
+        )
     if bitstream is not None:
         from tilewright.host.runtime.agent.serving import open_board
 

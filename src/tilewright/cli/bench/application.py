@@ -40,7 +40,12 @@ def names(text: str, field: str, known: Iterable[str] = ()) -> list[str]:
     """
     found = [part.strip() for part in text.split(",")] if text else []
     if not all(found):
-        raise UsageError("must be names, separated by commas", field=field, value=text)
+        raise UsageError(
+            "must be names, separated by commas",
+            field=field,
+            value=text,
+            remedy="leave no name empty",
+        )
     known = list(known)
     return [one_of(name, known, field) for name in found] if known else found
 
@@ -54,7 +59,12 @@ def numbers(text: str, field: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise UsageError("must be numbers, separated by commas", field=field, value=text) from error
+        raise UsageError(
+            "must be numbers, separated by commas",
+            field=field,
+            value=text,
+            remedy="write them as in 64,128",
+        ) from error
 
 
 def known_rows(json: JsonTarget | None) -> Mapping[str, Any] | None:

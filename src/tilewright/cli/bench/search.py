@@ -299,5 +299,10 @@ def allocate_tables(
     require_readable(study, "JSON")
     document = read_document(study)
     if "summary" not in document:
-        raise UsageError("must be a file of 'bench allocate'", field="JSON", value=str(study))
+        raise UsageError(
+            "must be a file of 'bench allocate'",
+            field="JSON",
+            value=str(study),
+            remedy="run 'tilewright bench allocate --json FILE' first",
+        )
     typer.echo(tables(document))

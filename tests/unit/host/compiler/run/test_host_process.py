@@ -137,3 +137,11 @@ def test_messages_that_lie_are_errors(arrays) -> None:
     text = json.dumps({"arrays": arrays}).encode()
     with pytest.raises(ChannelError):
         receive(io.BytesIO(len(text).to_bytes(8, "little") + text + bytes(64)))
+
+
+def test_a_process_that_nobody_holds_ends(parts) -> None:
+    process = HostProcess(parts.host.to_json())
+    child = process._child
+    assert child.poll() is None
+    del process
+    assert child.returncode is not None
