@@ -1,3 +1,3 @@
 // The MAC array alone, for place and route; paths are relative to this file.
-../../rtl/tw_mac.sv
+../../rtl/core/tw_mac.sv
 mac_array.sv

@@ -19,9 +19,9 @@ RTL: Final = Path(__file__).resolve().parents[2] / "rtl"
 _INSTANCE: Final = re.compile(
     r"^ *(tw_\w+)(?:\s*#\((?:[^;]*?)\))?\s+(u_\w+)\s*\(\n(.*?)\);", re.MULTILINE | re.DOTALL
 )
-_PORT: Final = re.compile(r"\.(\w+)_([io])\s*\(((?:[^()]|\([^()]*\))*)\)")
+_PORT: Final = re.compile(r"\.(\w+_([io]))\b(?:\s*\(((?:[^()]|\([^()]*\))*)\))?")
 _NAME: Final = re.compile(r"(?<![\w:.'])([a-z]\w*)(?!\w*::)")
-_COMMON: Final = frozenset({"clk", "halt", "unit_rst", "tw_pkg", "index"})
+_COMMON: Final = frozenset({"aclk", "clk_i", "rst", "rst_i", "halt", "unit_rst", "tw_pkg", "index"})
 
 # Instance: x, y, width, height, head, lines.
 BLOCKS: Final = {
@@ -61,13 +61,20 @@ FLOWS: Final = (
 
 
 def instances() -> dict[str, dict[str, set[str]]]:
-    """Signals that each instance of the accelerator drives (``o``) and reads (``i``)."""
+    """Signals that each instance of the accelerator drives (``o``) and reads (``i``).
+
+    A port of the core counts as the signal that the system connects to it.
+    """
     found: dict[str, dict[str, set[str]]] = {}
-    for path in sorted(RTL.rglob("*.sv")):
+    outside: dict[str, set[str]] = {}
+    for path in sorted(RTL.rglob("*.sv"), key=lambda path: path.stem):  # the system comes first
         for _, name, ports in _INSTANCE.findall(path.read_text(encoding="utf-8")):
             signals = found.setdefault(name, {"i": set(), "o": set()})
-            for _, direction, expression in _PORT.findall(ports):
-                signals[direction] |= set(_NAME.findall(expression)) - _COMMON
+            for port, direction, expression in _PORT.findall(ports):
+                used = set(_NAME.findall(expression or port))
+                signals[direction] |= set().union(*(outside.get(n, {n}) for n in used)) - _COMMON
+                if name == "u_core":
+                    outside[port] = used
     return found
 
 

@@ -37,7 +37,7 @@ PARAM_ROW_BYTES: Final = 32
 FETCH_BYTES: Final = 1024
 """Bytes of the FIFO between the bus and the instruction decoder."""
 HOLD_BEATS: Final = 16
-"""Beats that LOAD can hold, or a longest burst if that has more (rtl/tw_hold.sv)."""
+"""Beats that LOAD can hold, or a longest burst if that has more (rtl/core/tw_hold.sv)."""
 WRITE_BEATS: Final = 4
 """Beats in the FIFO of the write channel, each with its strobes and the mark of a burst's end."""
 FIFO_QUADS: Final = 238
@@ -48,7 +48,7 @@ LUT_PER_PRODUCT: Final = 40
 LUT_PER_TREE_BIT: Final = (1.0, 1.0, 1.04, 1.35, 1.57)
 """LUTs a bit of the adders in so many levels of the adder tree without a register between them.
 
-By the synthesis of rtl/tw_mac.sv alone: Yosys merges such levels into one carry-save sum.
+By the synthesis of rtl/core/tw_mac.sv alone: Yosys merges such levels into one carry-save sum.
 """
 LUT_PER_PACKED_MAC: Final = 3
 """LUTs a packed MAC more where just two levels merge: the constant that splits the products."""
@@ -158,7 +158,7 @@ class Scratchpad:
 def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
     """The seven scratchpads of a configuration.
 
-    Shapes as in rtl/tw_spad.sv, tw_acc.sv and tw_out.sv: a tile of at least a beat is a row of
+    Shapes as in rtl/core/tw_spad.sv, tw_acc.sv and tw_out.sv: a tile of at least a beat is a row of
     beat-wide slices with own write enables; of smaller tiles, a beat's worth of banks is made.
     """
     beat = hw.axi_bytes
@@ -209,7 +209,7 @@ def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
 
 
 def fifo_luts(*, width: int, depth: int) -> int:
-    """LUTs of a FIFO in LUT RAM: RAM32M of 6 bits each, or RAM64M of 3 (rtl/tw_fifo.sv)."""
+    """LUTs of a FIFO in LUT RAM: RAM32M of 6 bits each, or RAM64M of 3 (rtl/core/tw_fifo.sv)."""
     narrow, deep = (6, 32) if depth <= 32 else (3, 64)
     return 4 * -(-width // narrow) * -(-depth // deep)
 
@@ -230,7 +230,7 @@ def lut_memory(hw: HwConfig) -> int:
     return fifos + line + sum(memory.cost.lutram for memory in scratchpads(hw))
 
 
-# -- MAC array (rtl/tw_mac.sv) --------------------------------------------------------------
+# -- MAC array (rtl/core/tw_mac.sv) --------------------------------------------------------------
 
 
 def _sum_bits(hw: HwConfig) -> int:

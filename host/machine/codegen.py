@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generate the SystemVerilog package, legality module, C++ headers and docs tables.
 
-Everything derives from `host.machine.isa`, `registers`, `hwconfig` and `geometry`.
+Everything derives from `host.machine.isa`, `wires`, `registers`, `hwconfig` and `geometry`.
 Run ``python -m tilewright.host.machine.codegen --write`` after changing one of them; ``--check``
 fails when a generated file is stale.
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 from tilewright.host.common import generated_files
 from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
-from tilewright.host.machine import geometry, hwconfig, isa, program, registers
+from tilewright.host.machine import geometry, hwconfig, isa, program, registers, wires
 from tilewright.host.machine.reference_pages import GENERATED_NOTE as _NOTE
 from tilewright.host.machine.reference_pages import REFERENCE_PAGES
 
@@ -77,6 +77,8 @@ def systemverilog_package() -> str:
         (isa.PARAM_FIELDS, "param_t", 128, "One channel of a PARAM tile."),
     ):
         lines += _sv_struct(layout, name, bits, comment)
+    for name, layout, comment in wires.STRUCTURES:
+        lines += _sv_struct(layout, name, isa.layout_bits(layout), comment)
     lines.append("  // AXI4-Lite register offsets.")
     for register in registers.REGISTERS:
         lines.append(
@@ -252,8 +254,8 @@ def systemverilog_geometry() -> str:
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// {_NOTE}",
-        "// rtl/tw_geometry.sv for simulations that serve every configuration with one build: the",
-        "// sizes are variables, which the harness gives once, before the first cycle.",
+        "// rtl/core/tw_geometry.sv for simulations that serve every configuration with one build:",
+        "// the sizes are variables, which the harness gives once, before the first cycle.",
         "package tw_geometry;",
         '  import "DPI-C" function int unsigned tilewright_geometry(input int unsigned index);',
         "",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of a configuration that its modules and models read at run time.
 
-`rtl/tw_geometry.sv` gives them to the modules that control. Where one build serves every
+`rtl/core/tw_geometry.sv` gives them to the modules that control. Where one build serves every
 configuration, they are variables instead (`host.machine.codegen` writes both files of that form).
 """
 

@@ -205,6 +205,28 @@ package tw_pkg;
     logic signed [31:0] bias;  // added to the accumulator
   } param_t;
 
+  // What a run works with, as the registers give it.
+  typedef struct packed {
+    logic [10:0] attributes;  // of every burst: AxQOS, AxPROT, AxCACHE
+    logic [31:0] watchdog;  // limit in cycles; 0: never
+    logic [38:0] mem_size;  // bytes of it
+    logic [39:0] mem_base;  // physical address of the program's memory
+    logic [31:0] insn_count;  // instructions of the program
+    logic [39:0] insn_base;  // offset of the program from mem_base
+  } settings_t;
+
+  // What has become of the run.
+  typedef struct packed {
+    logic [15:0] waits;  // wait_e of each unit at that time
+    logic [31:0] error_index;  // instruction that failed
+    logic [3:0] error_unit;  // error_unit_e
+    logic [7:0] error;  // error_e
+    logic resetting;  // a soft reset waits for the bus
+    logic failed;  // it has ended with an error: the next four tell
+    logic done;  // it has ended well
+    logic busy;  // a run has begun and not ended
+  } status_t;
+
   // AXI4-Lite register offsets.
   localparam logic [11:0] RegId = 12'h000;  // ro: 0x54575231, ASCII TWR1
   localparam logic [11:0] RegIsa = 12'h004;  // ro: instruction set version

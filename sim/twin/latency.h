@@ -9,7 +9,7 @@
 
 namespace tilewright::twin::latency {
 
-// tilewright_top
+// tw_core
 constexpr uint32_t kQueueDepth = 16;    // gen_queue: instructions in front of a unit
 constexpr uint32_t kMaxTokens = 65535;  // tw_tokens
 

@@ -72,7 +72,7 @@ _RAISES: Final[Mapping[ErrorUnit, Sequence[ErrorCode]]] = {
 
 _FULL: Final[Mapping[str, tuple[str, str]]] = {
     **{
-        f"{name} queue {state}": (r"TOP\.tilewright_top", rf"{signal}\[{unit}\]:{edge}")
+        f"{name} queue {state}": (r"TOP\.tilewright_top\.u_core", rf"{signal}\[{unit}\]:{edge}")
         for unit, name in enumerate(UNIT_NAMES)
         for state, signal, edge in (
             ("full", "queue_full", "0->1"),

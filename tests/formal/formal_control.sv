@@ -17,10 +17,10 @@ module formal_control (
     input logic [ 3:0][ 3:0] state_i
 );
   logic accept, unit_reset, fetch_start, halt, running;
-  logic [3:0] status;
-  logic [31:0] error, error_insn, wait_state;
+  tw_pkg::status_t status;
   logic [1:0] events;
   logic busy, done, failed, resetting;
+  logic [59:0] told;     // what the error registers say
   logic [31:0] watchdog_q;
   tw_pkg::error_e code[5];
   tw_pkg::index_t index[5];
@@ -52,12 +52,10 @@ module formal_control (
       .halt_o       (halt),
       .running_o    (running),
       .status_o     (status),
-      .error_o      (error),
-      .error_insn_o (error_insn),
-      .wait_state_o (wait_state),
       .event_o      (events)
   );
-  assign {resetting, failed, done, busy} = status;
+  assign {resetting, failed, done, busy} = {status.resetting, status.failed, status.done, status.busy};
+  assign told = {status.error_unit, status.error, status.error_index, status.waits};
 
   // The states of tw_control, by their numbers.
   typedef enum logic [2:0] {
@@ -75,7 +73,7 @@ module formal_control (
   logic was_reset_q, was_running_q, was_draining_q, was_idle_q, was_failed_q, was_soft_q, was_fit_q;
   logic was_accepted_q, was_reset_unit_q;
   logic [31:0] quiet_q;  // cycles of this run without progress, up to now
-  logic [95:0] told_q;   // what the error registers said
+  logic [59:0] told_q;   // what they said
   logic [31:0] first_q;  // index that the first error gave
   logic idle;
   assign idle = !busy && !failed && !resetting;
@@ -93,7 +91,7 @@ module formal_control (
     was_soft_q       <= soft_reset_i;
     was_accepted_q   <= accept && !rst_i;
     was_reset_unit_q <= unit_reset;
-    told_q           <= {error, error_insn, wait_state};
+    told_q           <= told;
     quiet_q          <= (running && !progress_i && !fetch_start && !rst_i) ? quiet_q + 32'd1 : '0;
     if (events[1])
       for (int u = 4; u >= 0; u--) if (error_valid_i[u]) first_q <= error_index_i[u];
@@ -125,8 +123,8 @@ module formal_control (
       assert (events != 2'b11);
       if (events != 2'b00) assert (running && !soft_reset_i);
       if (was_failed_q && !was_reset_q && failed && !was_soft_q)
-        assert ({error, error_insn, wait_state} == told_q);
-      if (failed) assert (error_insn == first_q);
+        assert (told == told_q);
+      if (failed) assert (status.error_index == first_q);
       if (was_failed_q && !was_reset_q && !was_soft_q) assert (failed);
       // Silence ends a run within the limit of the watchdog.
       if (running && watchdog_q != '0) assert (quiet_q <= watchdog_q);
@@ -146,7 +144,7 @@ module formal_control (
       // Reachable, and a reset in the midst of it.
       cover (events == 2'b01);
       cover (done && accept && !was_running_q);
-      cover (failed && !busy && error[7:0] == tw_pkg::ErrWatchdog && watchdog_q == 32'd2);
+      cover (failed && !busy && status.error == tw_pkg::ErrWatchdog && watchdog_q == 32'd2);
       cover (events == 2'b10 && error_valid_i == 5'b10100);
       cover (failed && !busy && soft_reset_i);
       cover (resetting && was_failed_q && !bus_idle_i);

@@ -52,6 +52,15 @@ _LINT_OFF: Final = "/* verilator lint_off UNUSED */ /* verilator lint_off CMPCON
 Record = dict[str, Any]
 
 
+def hardware(rtl: Path) -> dict[str, str]:
+    """Text of every file of a copy of ``rtl/`` that holds hardware of ours, by name."""
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(rtl.rglob("*.sv"))
+        if path.stem not in PACKAGES and path.parent.name != "generated"
+    }
+
+
 def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: bool) -> Record:
     """Build a mutant and run the regression on it (without a mutation: on the RTL as it is).
 
@@ -63,7 +72,7 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(rtl, work / "rtl")
     if mutation is not None:
-        path = work / "rtl" / mutation.file
+        (path,) = (work / "rtl").rglob(mutation.file)
         path.write_text(_LINT_OFF + mutation.apply(path.read_text(encoding="utf-8")), "utf-8")
     os.environ["TILEWRIGHT_CACHE"] = str(rtl.parent / "cache")
     libraries: dict[str, Path] = {}
@@ -109,7 +118,7 @@ def _phase(work: Path, text: str) -> None:
 def _run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
     """Run the bench of the mutated unit; its failure as text, empty if it passes."""
     unit = mutation.file.removesuffix(".sv").removeprefix("tw_")
-    test = "test_top" if unit == "tilewright_top" else f"test_{unit}"
+    test = "test_top" if unit in ("tilewright_top", "core") else f"test_{unit}"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
     command += ["-p", "mutation.cocotb_plugin", "-k", test]
     done = subprocess.run(
@@ -163,11 +172,7 @@ class Run:
             self.seed, self.modules = seed or secrets.randbelow(2**31), list(modules)
             text = json.dumps({"seed": self.seed, "modules": self.modules})
             settings.write_text(text + "\n", encoding="utf-8")
-        self._sources = {
-            path.name: path.read_text(encoding="utf-8")
-            for path in sorted(self._rtl.glob("*.sv"))
-            if path.stem not in PACKAGES
-        }
+        self._sources = hardware(self._rtl)
         for module in self.modules:
             if f"{module}.sv" not in self._sources:
                 raise TilewrightError(

@@ -12,13 +12,13 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.mutate import PERMANENT, judge, load_permanent
+from mutation.mutate import PERMANENT, hardware, judge, load_permanent
 from support.randomness import SEED
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.sim.verilator.build import MANIFEST
 
-SOURCES = {path.name: path.read_text(encoding="utf-8") for path in MANIFEST.parent.glob("*.sv")}
+SOURCES = hardware(MANIFEST.parent)
 NAMES = tuple(yaml.safe_load(PERMANENT.read_text(encoding="utf-8")))
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from bench import generator, start_clock
 from cocotb.triggers import RisingEdge
 
+from tilewright.host.machine.isa import pack_fields
+from tilewright.host.machine.wires import SETTINGS
+
 _PAGE = 4096
 _NAMES = ("insn_base", "insn_count", "mem_base", "mem_size", "watchdog", "attributes")
 
@@ -31,8 +34,7 @@ def draw(rng: np.random.Generator) -> dict[str, int]:
 
 def offer(dut: Any, values: dict[str, int]) -> None:
     """Drive the registers."""
-    for name, value in values.items():
-        getattr(dut, f"{name}_i").value = value
+    dut.settings_i.value = pack_fields(SETTINGS, values)
 
 
 def refused(values: dict[str, int]) -> bool:

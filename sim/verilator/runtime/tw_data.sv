@@ -104,10 +104,10 @@ module tw_data #(
   end
 endmodule
 
-bind tilewright_top tw_data #(
+bind tw_core tw_data #(
     .BeatBytes(BeatBytes)
 ) u_data (
-    .clk_i            (clk),
+    .clk_i,
     .rst_i            (unit_rst),
     .load_memories_i  (write_mem),
     .load_tile_i      (write_addr),

@@ -34,10 +34,16 @@ module bench_control (
   for (genvar u = 0; u < 4; u++) begin : gen_state
     assign state[u] = tw_pkg::wait_e'(state_i[u*4+:4]);
   end
+  tw_pkg::status_t status;
+  assign status_o     = {status.resetting, status.failed, status.done, status.busy};
+  assign error_o      = {20'd0, status.error_unit, status.error};
+  assign error_insn_o = status.error_index;
+  assign wait_state_o = {16'd0, status.waits};
   tw_control u_dut (
       .error_code_i (code),
       .error_index_i(index),
       .state_i      (state),
+      .status_o     (status),
       .*
   );
 endmodule

@@ -42,6 +42,18 @@ module bench_regs #(
     output logic [ 5:0] counter_index_o,
     input  logic [63:0] counter_i
 );
+  tw_pkg::settings_t settings;
+  tw_pkg::status_t status;
+  assign insn_base_o  = settings.insn_base;
+  assign insn_count_o = settings.insn_count;
+  assign mem_base_o   = settings.mem_base;
+  assign mem_size_o   = settings.mem_size;
+  assign watchdog_o   = settings.watchdog;
+  assign attributes_o = settings.attributes;
+  assign {status.resetting, status.failed, status.done, status.busy} = status_i;
+  assign {status.error_unit, status.error} = error_i[11:0];
+  assign status.error_index = error_insn_i;
+  assign status.waits = wait_state_i[15:0];
   assign s_axil_bresp = '0;
   assign s_axil_rresp = '0;
   tw_regs #(
@@ -62,6 +74,8 @@ module bench_regs #(
       .rdata_o  (s_axil_rdata),
       .rvalid_o (s_axil_rvalid),
       .rready_i (s_axil_rready),
+      .settings_o(settings),
+      .status_i (status),
       .*
   );
   logic unused;

@@ -11,9 +11,13 @@ from mutation.faults import OPERATORS, find_mutations, sample
 from mutation.sv_scan import scan, tokenize
 
 from tilewright.host.common.errors import BuildError
-from tilewright.sim.verilator.build import MANIFEST
+from tilewright.sim.verilator.build import read_manifest
 
-MODULES = sorted(set(MANIFEST.parent.glob("*.sv")) - {MANIFEST.parent / "tw_geometry.sv"})
+MODULES = [
+    path
+    for path in read_manifest()
+    if path.parent.name != "generated" and path.stem != "tw_geometry"
+]
 """Files with hardware: tw_geometry is a package of functions that are the identity there."""
 
 SOURCE = """// a + b in a comment

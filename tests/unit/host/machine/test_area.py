@@ -120,7 +120,7 @@ def test_beats_are_held_where_one_can_bring_several_diagonals():
     assert lut_memory(wide.with_(axi_burst_beats=64)) - lut_memory(wide) == 4 * 43
 
 
-# rtl/tw_mac.sv synthesised alone with pyosys 0.70; four output channels, so that a column is seen.
+# tw_mac.sv synthesised alone with pyosys 0.70; four output channels, so that a column is seen.
 ARRAYS = [
     # batch, block_in, pipeline, packed, columns in LUTs; LUT, FF
     ((1, 16, 2, 0, 0), 700, 80),

@@ -15,7 +15,7 @@ from tilewright.host.machine.reference_pages import registers_page
 
 def test_the_geometry_of_hardware_has_the_sizes_of_the_variables():
     """It is no generated file: a device gets it as it stands."""
-    text = (RTL_DIR / "tw_geometry.sv").read_text(encoding="utf-8")
+    text = (RTL_DIR / "core" / "tw_geometry.sv").read_text(encoding="utf-8")
     functions = re.findall(
         r"function automatic int unsigned (\w+)\(int unsigned fixed\); return fixed; endfunction",
         text,

@@ -230,5 +230,5 @@ def test_the_recorded_row_of_tiny_4x4_is_still_true():
     assert found.ff == pytest.approx(row.ff, rel=0.03)
     assert found.bram36 == estimate(row.hw).bram36
     by_name = {memory.name: memory for memory in found.memories}
-    assert by_name["u_wgt.gen_wide.mem"].ramb36 == 2
-    assert by_name["u_acc.gen_bank[3].mem"].lutram == 176
+    assert by_name["u_core.u_wgt.gen_wide.mem"].ramb36 == 2
+    assert by_name["u_core.u_acc.gen_bank[3].mem"].lutram == 176

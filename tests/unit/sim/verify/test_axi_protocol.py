@@ -75,7 +75,7 @@ FAULTS = {
 def run_faulty(tmp_path, name):
     file, old, new, _ = FAULTS[name]
     shutil.copytree(build.MANIFEST.parent, tmp_path / "rtl")
-    source = tmp_path / "rtl" / file
+    (source,) = (tmp_path / "rtl").rglob(file)
     text = source.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"the seed of {name!r} must match {file} once"
     source.write_text(text.replace(old, new), encoding="utf-8")
@@ -106,5 +106,6 @@ def test_a_build_without_the_assertions_is_another_model():
 
 def test_every_seeded_fault_has_its_place():
     for name, (file, old, _, _) in FAULTS.items():
-        text = (build.MANIFEST.parent / file).read_text(encoding="utf-8")
+        (source,) = build.MANIFEST.parent.rglob(file)
+        text = source.read_text(encoding="utf-8")
         assert text.count(old) == 1, f"the seed of {name!r} must match {file} once"

@@ -55,7 +55,7 @@ def test_the_proof_holds(name):
 def test_the_proof_finds_a_seeded_fault(tmp_path, name):
     file, old, new = FAULTS[name]
     shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
-    source = tmp_path / "rtl" / file
+    (source,) = (tmp_path / "rtl").rglob(file)
     text = source.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"the seed must match {file} once"
     source.write_text(text.replace(old, new), encoding="utf-8")

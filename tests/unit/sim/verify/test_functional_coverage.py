@@ -157,11 +157,11 @@ def toggle(page, instance, what, count=1):
 
 def test_structural_bins_follow_signals():
     coverage = FunctionalCoverage()
-    top = "TOP.tilewright_top"
+    top = "TOP.tilewright_top.u_core"
     coverage.points(
         [
-            toggle("tilewright_top", top, "queue_full[1]:0->1"),
-            toggle("tilewright_top", top, "queue_full[2]:0->1", count=0),
+            toggle("tw_core", top, "queue_full[1]:0->1"),
+            toggle("tw_core", top, "queue_full[2]:0->1", count=0),
             toggle("tw_read__B40_O10", f"{top}.u_read", "in_flight_q[4]:0->1"),
             toggle("tw_store__O2_T4", f"{top}.u_store", "tag_count[0]:0->1"),
         ]

@@ -37,7 +37,7 @@ def variant(tmp_path, monkeypatch):
     shutil.copytree(STOCK.parent, folder)
 
     def edit(before: str, after: str) -> None:
-        path = folder / "tilewright_top.sv"
+        path = folder / "core" / "tw_core.sv"
         text = path.read_text(encoding="utf-8")
         assert text.count(before) == 1, before
         path.write_text(text.replace(before, after), encoding="utf-8")
@@ -54,7 +54,7 @@ def test_build_cache_and_store_tell_a_variant_from_our_rtl_and_from_its_next_edi
     manifest, edit = variant
     keys, identities = [recipe_key()], [rtl_identity(), identity_of("twin")]
     for text in ("// first edit\n", "// second edit\n"):
-        edit("module tilewright_top", f"{text}module tilewright_top")
+        edit("module tw_core", f"{text}module tw_core")
         with rtl_variant(manifest):
             assert variant_digest()
             keys.append(recipe_key())
@@ -63,7 +63,7 @@ def test_build_cache_and_store_tell_a_variant_from_our_rtl_and_from_its_next_edi
             assert variant_digest() == digest
         edit(text, "")
     assert len(set(keys)) == 3
-    edit("module tilewright_top", "// third edit\nmodule tilewright_top")
+    edit("module tw_core", "// third edit\nmodule tw_core")
     with rtl_variant(manifest):
         identities += [rtl_identity(), identity_of("twin")]
     assert len(set(identities)) == 4
@@ -87,7 +87,7 @@ def test_the_twin_is_refused_for_a_variant_that_nobody_compared(variant) -> None
 
 def test_the_twin_is_accepted_for_a_variant_that_counts_alike(variant) -> None:
     manifest, edit = variant
-    edit("module tilewright_top", "// the same hardware\nmodule tilewright_top")
+    edit("module tw_core", "// the same hardware\nmodule tw_core")
     with rtl_variant(manifest):
         require_agreement(TINY, IDEAL)
         Twin(TINY, IDEAL)

@@ -4,13 +4,7 @@
 module tw_settings (
     input  logic        clk_i,
     input  logic        accept_i,      // a start is accepted
-    // registers
-    input  logic [39:0] insn_base_i,
-    input  logic [31:0] insn_count_i,
-    input  logic [39:0] mem_base_i,
-    input  logic [38:0] mem_size_i,
-    input  logic [31:0] watchdog_i,
-    input  logic [10:0] attributes_i,
+    input  tw_pkg::settings_t settings_i,  // registers
     // of the run
     output logic [39:0] insn_base_o,
     output logic [31:0] insn_count_o,
@@ -34,12 +28,12 @@ module tw_settings (
 
   always_ff @(posedge clk_i) begin
     if (accept_i) begin
-      insn_base_q  <= insn_base_i[39:PageBits];
-      insn_count_o <= insn_count_i;
-      mem_base_q   <= mem_base_i[39:PageBits];
-      mem_size_q   <= {1'b0, mem_size_i[38:PageBits]};
-      watchdog_o   <= watchdog_i;
-      attributes_o <= attributes_i;
+      insn_base_q  <= settings_i.insn_base[39:PageBits];
+      insn_count_o <= settings_i.insn_count;
+      mem_base_q   <= settings_i.mem_base[39:PageBits];
+      mem_size_q   <= {1'b0, settings_i.mem_size[38:PageBits]};
+      watchdog_o   <= settings_i.watchdog;
+      attributes_o <= settings_i.attributes;
     end
     refuse_q <= mem_end > {1'b1, 28'd0} || insn_end > {1'b0, mem_size_q, 7'd0};
   end
@@ -50,6 +44,6 @@ module tw_settings (
   assign refuse_o    = refuse_q;
 
   logic unused;
-  assign unused = ^{insn_base_i[PageBits-1:0], mem_base_i[PageBits-1:0],
-                    mem_size_i[PageBits-1:0]};
+  assign unused = ^{settings_i.insn_base[PageBits-1:0], settings_i.mem_base[PageBits-1:0],
+                    settings_i.mem_size[PageBits-1:0]};
 endmodule

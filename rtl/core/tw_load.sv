@@ -136,7 +136,7 @@ module tw_load #(
   logic [27:0] row_bytes;
   // Of the padded region, in tiles. `keep`: Yosys 0.70 would move the register of the width and
   // the sum before it into the multiplier, where the other readers of the register do not see it
-  // (docs/yosys-xilinx-dsp.md).
+  // (docs/results/yosys-xilinx-dsp.md).
   (* keep *) logic [16:0] width_q;
   logic [16:0] height_q;
   tile_t wide_rows;

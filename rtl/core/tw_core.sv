@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accelerator: AXI4-Lite control, AXI4 DRAM port, four decoupled units around scratchpads.
-module tilewright_top #(
+// One core of the accelerator: four decoupled units around scratchpads, and what runs them.
+//
+// It reads from top to bottom as an instruction and a byte travel. `tw_settings` keeps what the run
+// was given, `tw_control` starts and ends it. `tw_fetch` puts each instruction into the queue of its
+// unit; `tw_tokens` tells a unit when it may go on. Data come in through `tw_read`; LOAD places them
+// in scratchpads, GEMM multiplies them into ACC, VECTOR turns sums into OUT, STORE writes OUT back.
+//
+// Everything is the core's own: several with other parameters can stand in one design. Registers,
+// bus attributes and what several cores share belong to the system (rtl/system).
+module tw_core #(
     parameter int unsigned Batch            = 1,       // rows of the activation tile
     parameter int unsigned BlockIn          = 16,      // input channels of a tile
     parameter int unsigned BlockOut         = 16,      // output channels of a tile
@@ -19,71 +27,44 @@ module tilewright_top #(
     parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
-    parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
-    input  logic                     aclk,
-    input  logic                     aresetn,
-    output logic                     irq_o,
-    // AXI4-Lite control
-    input  logic [             11:0] s_axil_awaddr,
-    input  logic [              2:0] s_axil_awprot,
-    input  logic                     s_axil_awvalid,
-    output logic                     s_axil_awready,
-    input  logic [             31:0] s_axil_wdata,
-    input  logic [              3:0] s_axil_wstrb,
-    input  logic                     s_axil_wvalid,
-    output logic                     s_axil_wready,
-    output logic [              1:0] s_axil_bresp,
-    output logic                     s_axil_bvalid,
-    input  logic                     s_axil_bready,
-    input  logic [             11:0] s_axil_araddr,
-    input  logic [              2:0] s_axil_arprot,
-    input  logic                     s_axil_arvalid,
-    output logic                     s_axil_arready,
-    output logic [             31:0] s_axil_rdata,
-    output logic [              1:0] s_axil_rresp,
-    output logic                     s_axil_rvalid,
-    input  logic                     s_axil_rready,
-    // AXI4 DRAM port
-    output logic [              0:0] m_axi_awid,
-    output logic [             39:0] m_axi_awaddr,
-    output logic [              7:0] m_axi_awlen,
-    output logic [              2:0] m_axi_awsize,
-    output logic [              1:0] m_axi_awburst,
-    output logic [              0:0] m_axi_awlock,
-    output logic [              3:0] m_axi_awcache,
-    output logic [              2:0] m_axi_awprot,
-    output logic [              3:0] m_axi_awqos,
-    output logic                     m_axi_awvalid,
-    input  logic                     m_axi_awready,
-    output logic [  AxiDataBits-1:0] m_axi_wdata,
-    output logic [AxiDataBits/8-1:0] m_axi_wstrb,
-    output logic                     m_axi_wlast,
-    output logic                     m_axi_wvalid,
-    input  logic                     m_axi_wready,
-    input  logic [              0:0] m_axi_bid,
-    input  logic [              1:0] m_axi_bresp,
-    input  logic                     m_axi_bvalid,
-    output logic                     m_axi_bready,
-    output logic [              0:0] m_axi_arid,
-    output logic [             39:0] m_axi_araddr,
-    output logic [              7:0] m_axi_arlen,
-    output logic [              2:0] m_axi_arsize,
-    output logic [              1:0] m_axi_arburst,
-    output logic [              0:0] m_axi_arlock,
-    output logic [              3:0] m_axi_arcache,
-    output logic [              2:0] m_axi_arprot,
-    output logic [              3:0] m_axi_arqos,
-    output logic                     m_axi_arvalid,
-    input  logic                     m_axi_arready,
-    input  logic [              0:0] m_axi_rid,
-    input  logic [  AxiDataBits-1:0] m_axi_rdata,
-    input  logic [              1:0] m_axi_rresp,
-    input  logic                     m_axi_rlast,
-    input  logic                     m_axi_rvalid,
-    output logic                     m_axi_rready
+    input  logic                                   clk_i,
+    input  logic                                   rst_i,
+    // run control
+    input  logic                                   start_i,          // one cycle; without effect unless idle
+    input  logic                                   soft_reset_i,     // one cycle; goes before a start
+    input  tw_pkg::settings_t                      settings_i,       // kept when a start is accepted
+    output tw_pkg::status_t                        status_o,
+    output logic [                            1:0] event_o,          // one cycle: done, error
+    // performance counters
+    input  logic                                   snapshot_i,       // one cycle: copy all of them
+    input  logic [$clog2(tw_pkg::NumCounters)-1:0] counter_index_i,
+    output logic [                           63:0] counter_o,        // the copy
+    // memory, read: addresses and data of AXI4, data are taken at once
+    output logic [                           39:0] araddr_o,
+    output logic [                            7:0] arlen_o,
+    output logic                                   arvalid_o,
+    input  logic                                   arready_i,
+    input  logic [                AxiDataBits-1:0] rdata_i,
+    input  logic [                            1:0] rresp_i,
+    input  logic                                   rlast_i,
+    input  logic                                   rvalid_i,
+    // memory, write: answers are taken at once
+    output logic [                           39:0] awaddr_o,
+    output logic [                            7:0] awlen_o,
+    output logic                                   awvalid_o,
+    input  logic                                   awready_i,
+    output logic [                AxiDataBits-1:0] wdata_o,
+    output logic [              AxiDataBits/8-1:0] wstrb_o,
+    output logic                                   wlast_o,
+    output logic                                   wvalid_o,
+    input  logic                                   wready_i,
+    input  logic [                            1:0] bresp_i,
+    input  logic                                   bvalid_i,
+    // of every burst of the run: AxQOS, AxPROT, AxCACHE
+    output logic [                           10:0] attributes_o
 );
   // ---------------------------------------------------------------------------------------
   // Geometry
@@ -136,18 +117,12 @@ module tilewright_top #(
   ) u_legal ();
 
   // ---------------------------------------------------------------------------------------
-  // Control and registers
-  logic clk, rst, unit_rst, halt, running, start, soft_reset, fetch_start, finish, snapshot;
+  // Run control
+  logic unit_rst, halt, running, fetch_start, finish;
   logic progress, bus_idle, all_idle, read_idle, write_idle;
   logic accept, refuse;
-  logic [39:0] set_insn_base, insn_base, set_mem_base, mem_base, mem_size;
-  logic [38:0] set_mem_size;
-  logic [31:0] set_insn_count, insn_count, set_watchdog, watchdog, error, error_insn, wait_state;
-  logic [10:0] set_attributes, attributes;
-  logic [3:0] status;
-  logic [1:0] events;
-  logic [$clog2(tw_pkg::NumCounters)-1:0] counter_index;
-  logic [63:0] counter_value;
+  logic [39:0] insn_base, mem_base, mem_size;
+  logic [31:0] insn_count, watchdog;
   logic [4:0] error_valid;
   tw_pkg::error_e error_code[5];
   tw_pkg::index_t error_index[5];
@@ -156,73 +131,24 @@ module tilewright_top #(
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
   logic [$clog2(BeatBytes):0] write_bytes;
 
-  assign clk = aclk;
-  assign rst = !aresetn;
-
-  tw_regs #(
-      .ConfigHash(ConfigHash)
-  ) u_regs (
-      .clk_i          (clk),
-      .rst_i          (rst),
-      .awaddr_i       (s_axil_awaddr),
-      .awvalid_i      (s_axil_awvalid),
-      .awready_o      (s_axil_awready),
-      .wdata_i        (s_axil_wdata),
-      .wstrb_i        (s_axil_wstrb),
-      .wvalid_i       (s_axil_wvalid),
-      .wready_o       (s_axil_wready),
-      .bvalid_o       (s_axil_bvalid),
-      .bready_i       (s_axil_bready),
-      .araddr_i       (s_axil_araddr),
-      .arvalid_i      (s_axil_arvalid),
-      .arready_o      (s_axil_arready),
-      .rdata_o        (s_axil_rdata),
-      .rvalid_o       (s_axil_rvalid),
-      .rready_i       (s_axil_rready),
-      .start_o        (start),
-      .soft_reset_o   (soft_reset),
-      .insn_base_o    (set_insn_base),
-      .insn_count_o   (set_insn_count),
-      .mem_base_o     (set_mem_base),
-      .mem_size_o     (set_mem_size),
-      .watchdog_o     (set_watchdog),
-      .attributes_o   (set_attributes),
-      .snapshot_o     (snapshot),
-      .status_i       (status),
-      .error_i        (error),
-      .error_insn_i   (error_insn),
-      .wait_state_i   (wait_state),
-      .event_i        (events),
-      .irq_o          (irq_o),
-      .counter_index_o(counter_index),
-      .counter_i      (counter_value)
-  );
-  assign s_axil_bresp = '0;
-  assign s_axil_rresp = '0;
-
   tw_settings u_settings (
-      .clk_i       (clk),
+      .clk_i,
       .accept_i    (accept),
-      .insn_base_i (set_insn_base),
-      .insn_count_i(set_insn_count),
-      .mem_base_i  (set_mem_base),
-      .mem_size_i  (set_mem_size),
-      .watchdog_i  (set_watchdog),
-      .attributes_i(set_attributes),
+      .settings_i,
       .insn_base_o (insn_base),
       .insn_count_o(insn_count),
       .mem_base_o  (mem_base),
       .mem_size_o  (mem_size),
       .watchdog_o  (watchdog),
-      .attributes_o(attributes),
+      .attributes_o,
       .refuse_o    (refuse)
   );
 
   tw_control u_control (
-      .clk_i        (clk),
-      .rst_i        (rst),
-      .start_i      (start),
-      .soft_reset_i (soft_reset),
+      .clk_i,
+      .rst_i,
+      .start_i,
+      .soft_reset_i,
       .finish_i     (finish),
       .bus_idle_i   (bus_idle),
       .progress_i   (progress),
@@ -236,36 +162,33 @@ module tilewright_top #(
       .fetch_start_o(fetch_start),
       .halt_o       (halt),
       .running_o    (running),
-      .status_o     (status),
-      .error_o      (error),
-      .error_insn_o (error_insn),
-      .wait_state_o (wait_state),
-      .event_o      (events)
+      .status_o,
+      .event_o
   );
 
   tw_counters #(
       .BeatBytes(BeatBytes)
   ) u_counters (
-      .clk_i        (clk),
-      .clear_i      (rst || accept),
+      .clk_i,
+      .clear_i      (rst_i || accept),
       .running_i    (running),
-      .snapshot_i   (snapshot),
+      .snapshot_i,
       .state_i      (state),
       .retire_i     (retire),
       .mac_i        (mac_issue),
       .vector_i     (vector_issue),
-      .read_beat_i  (m_axi_rvalid),
+      .read_beat_i  (rvalid_i),
       .write_bytes_i(write_bytes),
       .read_burst_i (read_burst),
       .write_burst_i(write_burst),
-      .index_i      (counter_index),
-      .value_o      (counter_value)
+      .index_i      (counter_index_i),
+      .value_o      (counter_o)
   );
   always_comb begin
     write_bytes = '0;
     if (write_beat) begin
       for (int unsigned b = 0; b < BeatBytes; b++)
-        write_bytes += ($clog2(BeatBytes) + 1)'(m_axi_wstrb[b]);
+        write_bytes += ($clog2(BeatBytes) + 1)'(wstrb_o[b]);
     end
   end
 
@@ -287,7 +210,7 @@ module tilewright_top #(
       .BeatBytes (BeatBytes),
       .BurstBeats(AxiBurstBeats)
   ) u_fetch (
-      .clk_i        (clk),
+      .clk_i,
       .rst_i        (unit_rst),
       .start_i      (fetch_start),
       .halt_i       (halt),
@@ -317,7 +240,7 @@ module tilewright_top #(
         .Width(QueueBits),
         .Depth(16)
     ) u_queue (
-        .clk_i  (clk),
+        .clk_i,
         .rst_i  (unit_rst),
         .push_i (queue_push[u]),
         .data_i ({fetched_index, fetched}),
@@ -332,7 +255,7 @@ module tilewright_top #(
   logic [3:0][3:0] token_push, token_pop, token_available;
   logic [3:0] token_overflow;
   tw_tokens u_tokens (
-      .clk_i      (clk),
+      .clk_i,
       .rst_i      (unit_rst),
       .push_i     (token_push),
       .pop_i      (token_pop),
@@ -344,7 +267,7 @@ module tilewright_top #(
       .BeatBytes  (BeatBytes),
       .Outstanding(ReadOutstanding)
   ) u_read (
-      .clk_i       (clk),
+      .clk_i,
       .rst_i       (unit_rst),
       .halt_i      (halt),
       .mem_base_i  (mem_base),
@@ -362,14 +285,14 @@ module tilewright_top #(
       .range_err_o (range_err),
       .resp_err_o  (resp_err),
       .last_err_o  (last_err),
-      .araddr_o    (m_axi_araddr),
-      .arlen_o     (m_axi_arlen),
-      .arvalid_o   (m_axi_arvalid),
-      .arready_i   (m_axi_arready),
-      .rdata_i     (m_axi_rdata),
-      .rresp_i     (m_axi_rresp),
-      .rlast_i     (m_axi_rlast),
-      .rvalid_i    (m_axi_rvalid)
+      .araddr_o,
+      .arlen_o,
+      .arvalid_o,
+      .arready_i,
+      .rdata_i,
+      .rresp_i,
+      .rlast_i,
+      .rvalid_i
   );
 
   // ---------------------------------------------------------------------------------------
@@ -401,7 +324,7 @@ module tilewright_top #(
       .DiagBytes   (Diagonal),
       .DiagBlocks  (WgtTile / (Diagonal * Diagonal))
   ) u_load (
-      .clk_i        (clk),
+      .clk_i,
       .rst_i        (unit_rst),
       .halt_i       (halt),
       .insn_valid_i (queue_valid[tw_pkg::UnitLoad]),
@@ -468,7 +391,7 @@ module tilewright_top #(
       .AccDepth     (AccDepth),
       .AccBankShift (AccBankShift)
   ) u_gemm (
-      .clk_i           (clk),
+      .clk_i,
       .rst_i           (unit_rst),
       .halt_i          (halt),
       .insn_valid_i    (queue_valid[tw_pkg::UnitGemm]),
@@ -532,7 +455,7 @@ module tilewright_top #(
       .ResDepth    (ResDepth),
       .AccBankShift(AccBankShift)
   ) u_vector (
-      .clk_i           (clk),
+      .clk_i,
       .rst_i           (unit_rst),
       .halt_i          (halt),
       .insn_valid_i    (queue_valid[tw_pkg::UnitVector]),
@@ -587,7 +510,7 @@ module tilewright_top #(
       .TileBytes  (OutTile),
       .OutDepth   (OutDepth)
   ) u_store (
-      .clk_i        (clk),
+      .clk_i,
       .rst_i        (unit_rst),
       .halt_i       (halt),
       .mem_base_i   (mem_base),
@@ -604,17 +527,17 @@ module tilewright_top #(
       .out_slice_o  (out_slice),
       .out_lane_o   (out_lane),
       .out_data_i   (out_read_data),
-      .awaddr_o     (m_axi_awaddr),
-      .awlen_o      (m_axi_awlen),
-      .awvalid_o    (m_axi_awvalid),
-      .awready_i    (m_axi_awready),
-      .wdata_o      (m_axi_wdata),
-      .wstrb_o      (m_axi_wstrb),
-      .wlast_o      (m_axi_wlast),
-      .wvalid_o     (m_axi_wvalid),
-      .wready_i     (m_axi_wready),
-      .bresp_i      (m_axi_bresp),
-      .bvalid_i     (m_axi_bvalid),
+      .awaddr_o,
+      .awlen_o,
+      .awvalid_o,
+      .awready_i,
+      .wdata_o,
+      .wstrb_o,
+      .wlast_o,
+      .wvalid_o,
+      .wready_i,
+      .bresp_i,
+      .bvalid_i,
       .idle_o       (unit_idle[tw_pkg::UnitStore]),
       .bus_idle_o   (write_idle),
       .burst_o      (write_burst),
@@ -635,7 +558,7 @@ module tilewright_top #(
       .BeatBytes (BeatBytes),
       .TotalBytes(UopBytes)
   ) u_uop (
-      .clk_i        (clk),
+      .clk_i,
       .write_i      (write_mem[tw_pkg::MemUop]),
       .write_addr_i (write_addr),
       .write_slice_i(write_slice),
@@ -656,7 +579,7 @@ module tilewright_top #(
       .TotalBytes(InpBytes),
       .DataPath  (DataPath)
   ) u_inp (
-      .clk_i        (clk),
+      .clk_i,
       .write_i      (write_mem[tw_pkg::MemInp]),
       .write_addr_i (write_addr),
       .write_slice_i(write_slice),
@@ -679,7 +602,7 @@ module tilewright_top #(
       .RowBytes  (ChannelsIn),
       .DataPath  (DataPath)
   ) u_wgt (
-      .clk_i        (clk),
+      .clk_i,
       .write_i      (write_mem[tw_pkg::MemWgt]),
       .write_addr_i (write_addr),
       .write_slice_i(write_slice),
@@ -700,7 +623,7 @@ module tilewright_top #(
       .TotalBytes(ParamBytes),
       .DataPath  (DataPath)
   ) u_param (
-      .clk_i        (clk),
+      .clk_i,
       .write_i      (write_mem[tw_pkg::MemParam]),
       .write_addr_i (write_addr),
       .write_slice_i(write_slice),
@@ -721,7 +644,7 @@ module tilewright_top #(
       .TotalBytes(ResBytes),
       .DataPath  (DataPath)
   ) u_res (
-      .clk_i        (clk),
+      .clk_i,
       .write_i      (write_mem[tw_pkg::MemRes]),
       .write_addr_i (write_addr),
       .write_slice_i(write_slice),
@@ -743,7 +666,7 @@ module tilewright_top #(
       .Banks     (Banks),
       .DataPath  (DataPath)
   ) u_acc (
-      .clk_i             (clk),
+      .clk_i,
       .gemm_read_i       (gemm_acc_read),
       .gemm_read_addr_i  (gemm_acc_read_addr),
       .gemm_read_data_o  (gemm_acc_read_data),
@@ -770,7 +693,7 @@ module tilewright_top #(
       .TotalBytes(OutBytes),
       .DataPath  (DataPath)
   ) u_out (
-      .clk_i       (clk),
+      .clk_i,
       .write_i     (out_write),
       .write_addr_i(out_write_addr),
       .write_part_i(out_part),
@@ -814,25 +737,7 @@ module tilewright_top #(
 
   assign all_idle = (queue_valid == '0) && (&unit_idle) && read_idle;
   assign bus_idle = read_idle && write_idle;
-  assign progress = mac_issue || vector_issue || m_axi_rvalid || m_axi_bvalid || write_beat ||
+  assign progress = mac_issue || vector_issue || rvalid_i || bvalid_i || write_beat ||
                     read_burst || write_burst || (write_mem != '0) || pad_step || (retire != '0) ||
                     (queue_push != '0) || finish;
-
-  // ---------------------------------------------------------------------------------------
-  // AXI attributes: constant, but for those that the run's settings give
-  assign m_axi_awid    = '0;
-  assign m_axi_awsize  = 3'($clog2(BeatBytes));
-  assign m_axi_awburst = 2'b01;
-  assign m_axi_awlock  = '0;
-  assign {m_axi_awqos, m_axi_awprot, m_axi_awcache} = attributes;
-  assign m_axi_bready  = 1'b1;
-  assign m_axi_arid    = '0;
-  assign m_axi_arsize  = 3'($clog2(BeatBytes));
-  assign m_axi_arburst = 2'b01;
-  assign m_axi_arlock  = '0;
-  assign {m_axi_arqos, m_axi_arprot, m_axi_arcache} = attributes;
-  assign m_axi_rready  = 1'b1;
-
-  logic unused;
-  assign unused = ^{s_axil_awprot, s_axil_arprot, m_axi_bid, m_axi_rid};
 endmodule

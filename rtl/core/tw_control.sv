@@ -18,10 +18,7 @@ module tw_control (
     output logic                  fetch_start_o,
     output logic                  halt_o,            // stop issuing, let the bus drain
     output logic                  running_o,
-    output logic           [ 3:0] status_o,
-    output logic           [31:0] error_o,
-    output logic           [31:0] error_insn_o,
-    output logic           [31:0] wait_state_o,
+    output tw_pkg::status_t       status_o,
     output logic           [ 1:0] event_o            // done, error
 );
   typedef enum logic [2:0] {
@@ -83,13 +80,16 @@ module tw_control (
   assign running_o     = state_q == Run;
   assign unit_reset_o  = rst_i || ((state_q == Clear || state_q == Reset) && bus_idle_i);
   assign fetch_start_o = (state_q == Run) && !started_q;
-  assign status_o      = {
-    state_q == Reset, code_q != tw_pkg::ErrNone, done_q,
-    state_q == Clear || state_q == Run || state_q == Halt
+  assign status_o      = '{
+      resetting: state_q == Reset,
+      failed: code_q != tw_pkg::ErrNone,
+      done: done_q,
+      busy: state_q == Clear || state_q == Run || state_q == Halt,
+      error: code_q,
+      error_unit: from_q,
+      error_index: index_q,
+      waits: waits_q
   };
-  assign error_o      = {20'd0, from_q, code_q};
-  assign error_insn_o = 32'(index_q);
-  assign wait_state_o = 32'(waits_q);
   assign event_o      = {enter_error, (state_q == Run) && finish_i && !any_error && !soft_reset_i};
 
   always_ff @(posedge clk_i) begin

@@ -28,18 +28,10 @@ module tw_regs #(
     // control
     output logic        start_o,        // one cycle
     output logic        soft_reset_o,   // one cycle
-    output logic [39:0] insn_base_o,
-    output logic [31:0] insn_count_o,
-    output logic [39:0] mem_base_o,
-    output logic [38:0] mem_size_o,
-    output logic [31:0] watchdog_o,
-    output logic [10:0] attributes_o,   // AxQOS, AxPROT, AxCACHE
+    output tw_pkg::settings_t settings_o,
     output logic        snapshot_o,     // one cycle
     // status
-    input  logic [ 3:0] status_i,       // busy, done, error, resetting from bit 0
-    input  logic [31:0] error_i,
-    input  logic [31:0] error_insn_i,
-    input  logic [31:0] wait_state_i,
+    input  tw_pkg::status_t status_i,
     input  logic [ 1:0] event_i,        // one cycle: done, error
     output logic        irq_o,          // level, one cycle after its cause
     // counters, as snapshot
@@ -76,12 +68,14 @@ module tw_regs #(
   assign start_o = write && write_word == tw_pkg::RegCtrl && wdata[0] && wstrb[0];
   assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata[1] && wstrb[0];
   assign snapshot_o = write && write_word == tw_pkg::RegSnapshot;
-  assign insn_base_o = insn_base_q;
-  assign mem_base_o = mem_base_q;
-  assign mem_size_o = mem_size_q;
-  assign insn_count_o = count_q;
-  assign watchdog_o = watchdog_q;
-  assign attributes_o = {qos_q, prot_q, cache_q};
+  assign settings_o = '{
+      insn_base: insn_base_q,
+      insn_count: count_q,
+      mem_base: mem_base_q,
+      mem_size: mem_size_q,
+      watchdog: watchdog_q,
+      attributes: {qos_q, prot_q, cache_q}
+  };
   assign irq_o = irq_q;
 
   always_ff @(posedge clk_i) begin
@@ -147,10 +141,12 @@ module tw_regs #(
       tw_pkg::RegId: value = tw_pkg::DeviceId;
       tw_pkg::RegIsa: value = tw_pkg::IsaVersion;
       tw_pkg::RegConfigHash: value = tw_geometry::config_hash(ConfigHash);
-      tw_pkg::RegStatus: value = 32'(status_i);
-      tw_pkg::RegError: value = error_i;
-      tw_pkg::RegErrorInsn: value = error_insn_i;
-      tw_pkg::RegWaitState: value = wait_state_i;
+      tw_pkg::RegStatus: value = {
+        28'd0, status_i.resetting, status_i.failed, status_i.done, status_i.busy
+      };
+      tw_pkg::RegError: value = {20'd0, status_i.error_unit, status_i.error};
+      tw_pkg::RegErrorInsn: value = status_i.error_index;
+      tw_pkg::RegWaitState: value = {16'd0, status_i.waits};
       tw_pkg::RegIrqEnable: value = 32'(irq_enable_q);
       tw_pkg::RegIrqStatus: value = 32'(irq_status_q);
       tw_pkg::RegInsnBaseLo: value = insn_base_q[31:0];

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts of what the modules of the RTL hand to each other, as `tw_pkg` declares them.
+
+Widths that depend on a configuration stay at the ports of the modules. Benches take the values
+apart with `host.machine.isa.unpack_fields`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tilewright.host.machine.isa import Field
+
+SETTINGS: Final = (
+    Field(name="insn_base", bits=40, meaning="offset of the program from mem_base"),
+    Field(name="insn_count", bits=32, meaning="instructions of the program"),
+    Field(name="mem_base", bits=40, meaning="physical address of the program's memory"),
+    Field(name="mem_size", bits=39, meaning="bytes of it"),
+    Field(name="watchdog", bits=32, meaning="limit in cycles; 0: never"),
+    Field(name="attributes", bits=11, meaning="of every burst: AxQOS, AxPROT, AxCACHE"),
+)
+
+STATUS: Final = (
+    Field(name="busy", bits=1, meaning="a run has begun and not ended"),
+    Field(name="done", bits=1, meaning="it has ended well"),
+    Field(name="failed", bits=1, meaning="it has ended with an error: the next four tell"),
+    Field(name="resetting", bits=1, meaning="a soft reset waits for the bus"),
+    Field(name="error", bits=8, meaning="error_e"),
+    Field(name="error_unit", bits=4, meaning="error_unit_e"),
+    Field(name="error_index", bits=32, meaning="instruction that failed"),
+    Field(name="waits", bits=16, meaning="wait_e of each unit at that time"),
+)
+
+STRUCTURES: Final = (
+    ("settings_t", SETTINGS, "What a run works with, as the registers give it."),
+    ("status_t", STATUS, "What has become of the run."),
+)
+"""Name in `tw_pkg`, fields from the lowest bit, what it is."""
