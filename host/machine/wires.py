@@ -9,7 +9,28 @@ from __future__ import annotations
 
 from typing import Final
 
-from tilewright.host.machine.isa import Field
+from tilewright.host.machine.isa import INSTRUCTION_BITS, Field
+
+ENTRY: Final = (
+    Field(name="insn", bits=INSTRUCTION_BITS, meaning="the instruction"),
+    Field(name="index", bits=32, meaning="its place in the program"),
+)
+
+ERROR: Final = (
+    Field(name="valid", bits=1, meaning="there is one in this cycle"),
+    Field(name="code", bits=8, meaning="error_e: the cause"),
+    Field(name="index", bits=32, meaning="instruction that caused it"),
+)
+
+SPAD_WRITE: Final = (
+    Field(name="tile", bits=18, meaning="the first one"),
+    Field(name="slice", bits=10, meaning="beat within a wide tile, or within a diagonal"),
+    Field(name="lane", bits=5, meaning="first narrow tile, or diagonal, within the beat"),
+    Field(name="count", bits=5, meaning="narrow tiles, at least 1"),
+    Field(name="pad", bits=1, meaning="the beat fills the whole tile"),
+    Field(name="diagonal", bits=1, meaning="WGT: the data are a diagonal, zeros around it"),
+    Field(name="phase", bits=4, meaning="WGT: block that has the diagonal"),
+)
 
 SETTINGS: Final = (
     Field(name="insn_base", bits=40, meaning="offset of the program from mem_base"),
@@ -32,6 +53,9 @@ STATUS: Final = (
 )
 
 STRUCTURES: Final = (
+    ("entry_t", ENTRY, "An entry of a unit's queue."),
+    ("error_t", ERROR, "What a unit says is wrong; its wire says which unit."),
+    ("spad_write_t", SPAD_WRITE, "Where LOAD puts a beat, or padding, in a scratchpad."),
     ("settings_t", SETTINGS, "What a run works with, as the registers give it."),
     ("status_t", STATUS, "What has become of the run."),
 )

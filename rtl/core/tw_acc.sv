@@ -31,9 +31,7 @@ module tw_acc #(
     input  logic [PartBytes*8-1:0] vec_write_data_i,
     // LOAD: one beat, or a whole tile of padding
     input  logic                   load_write_i,
-    input  logic [   AddrBits-1:0] load_write_addr_i,
-    input  logic [            9:0] load_write_slice_i,
-    input  logic                   load_write_pad_i,
+    input  tw_pkg::spad_write_t    load_write_at_i,
     input  logic [BeatBytes*8-1:0] load_write_data_i
 );
   localparam int unsigned RowBits = AddrBits - $clog2(Banks);
@@ -52,6 +50,9 @@ module tw_acc #(
     return RowBits > 0 ? RowIndexBits'(addr & AddrBits'((32'd1 << RowBits) - 32'd1)) : '0;
   endfunction
 
+  logic [AddrBits-1:0] load_addr;
+  assign load_addr = load_write_at_i.tile[AddrBits-1:0];
+
   logic [Banks-1:0][TileBytes*8-1:0] data_q;
   logic [BankBits-1:0] gemm_bank_q, vec_bank_q;
   // Writes of parts and beats: which grains, and what.
@@ -60,7 +61,7 @@ module tw_acc #(
   always_comb begin
     for (int unsigned g = 0; g < Grains; g++) begin
       vec_grains[g]  = Parts == 1 || (g * GrainBytes / PartBytes) == 32'(vec_write_part_i);
-      load_grains[g] = load_write_pad_i || (g * GrainBytes / BeatBytes) == 32'(load_write_slice_i);
+      load_grains[g] = load_write_at_i.pad || (g * GrainBytes / BeatBytes) == 32'(load_write_at_i.slice);
     end
   end
   assign vec_tile  = {Parts{vec_write_data_i}};
@@ -73,7 +74,7 @@ module tw_acc #(
     assign vec_read   = Used && vec_read_i && bank_of(vec_read_addr_i) == BankBits'(b);
     assign gemm_write = Used && gemm_write_i && bank_of(gemm_write_addr_i) == BankBits'(b);
     assign vec_write  = Used && vec_write_i && bank_of(vec_write_addr_i) == BankBits'(b);
-    assign load_write = Used && load_write_i && bank_of(load_write_addr_i) == BankBits'(b);
+    assign load_write = Used && load_write_i && bank_of(load_addr) == BankBits'(b);
     logic [RowIndexBits-1:0] read_row, write_row;
     logic [Grains-1:0] grains;
     assign read_row = row_of(gemm_read ? gemm_read_addr_i : vec_read_addr_i);
@@ -85,7 +86,7 @@ module tw_acc #(
         write_row = row_of(vec_write_addr_i);
         grains = vec_grains;
       end else begin
-        write_row = row_of(load_write_addr_i);
+        write_row = row_of(load_addr);
         grains = load_grains;
       end
     end
@@ -110,4 +111,7 @@ module tw_acc #(
   end
   assign gemm_read_data_o = data_q[gemm_bank_q];
   assign vec_read_data_o  = data_q[vec_bank_q];
+
+  logic unused;
+  assign unused = ^load_write_at_i;
 endmodule

@@ -9,9 +9,7 @@ module tw_control (
     input  logic                  bus_idle_i,        // nothing in flight on AXI
     input  logic                  progress_i,        // any unit advanced
     input  logic           [31:0] watchdog_i,        // limit in cycles; 0: never
-    input  logic           [ 4:0] error_valid_i,     // by unit, fetch last
-    input  tw_pkg::error_e        error_code_i [5],
-    input  tw_pkg::index_t        error_index_i[5],
+    input  tw_pkg::error_t        error_i      [5],  // by unit, fetch last
     input  tw_pkg::wait_e         state_i      [4],
     output logic                  accept_o,          // start_i is taken
     output logic                  unit_reset_o,      // clears every unit
@@ -41,17 +39,18 @@ module tw_control (
   logic started_q;  // the program's first cycle is over
 
   assign watchdog_error = (watchdog_i != '0) && (quiet_q >= watchdog_i);
-  assign any_error = |error_valid_i || watchdog_error;
 
   always_comb begin
+    any_error = watchdog_error;
     code  = tw_pkg::ErrWatchdog;
     from  = tw_pkg::FromWatchdog;
     index = '0;
     for (int unsigned u = 5; u > 0; u--) begin
-      if (error_valid_i[u-1]) begin
-        code  = error_code_i[u-1];
+      if (error_i[u-1].valid) begin
+        any_error = 1'b1;
+        code  = tw_pkg::error_e'(error_i[u-1].code);
         from  = tw_pkg::error_unit_e'(4'(u - 1));
-        index = error_index_i[u-1];
+        index = error_i[u-1].index;
       end
     end
   end

@@ -93,7 +93,6 @@ module tw_core #(
   localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
   localparam int unsigned Parts = OutTile / Lanes;
   localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
-  localparam int unsigned QueueBits = tw_pkg::InsnBits + $bits(tw_pkg::index_t);
 
   tw_legal #(
       .Batch           (Batch),
@@ -123,9 +122,7 @@ module tw_core #(
   logic accept, refuse;
   logic [39:0] insn_base, mem_base, mem_size;
   logic [31:0] insn_count, watchdog;
-  logic [4:0] error_valid;
-  tw_pkg::error_e error_code[5];
-  tw_pkg::index_t error_index[5];
+  tw_pkg::error_t unit_error[4], fetch_error, error[5];  // `error` by unit, fetch last
   tw_pkg::wait_e state[4];
   logic [3:0] retire, unit_idle;
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
@@ -153,9 +150,7 @@ module tw_core #(
       .bus_idle_i   (bus_idle),
       .progress_i   (progress),
       .watchdog_i   (watchdog),
-      .error_valid_i(error_valid),
-      .error_code_i (error_code),
-      .error_index_i(error_index),
+      .error_i      (error),
       .state_i      (state),
       .accept_o     (accept),
       .unit_reset_o (unit_rst),
@@ -199,11 +194,8 @@ module tw_core #(
   logic [1:0][7:0] req_len;
   logic [BeatBytes*8-1:0] beat_data;
   logic [3:0] queue_push, queue_full, queue_valid, queue_pop;
-  logic [tw_pkg::InsnBits-1:0] fetched, queue_insn[4];
-  tw_pkg::index_t fetched_index, queue_index[4];
-  logic fetch_error_valid, load_error_valid;
-  tw_pkg::error_e fetch_error_code, load_error_code;
-  tw_pkg::index_t load_error_index, load_issue_index, load_beat_index, fetch_bus_index;
+  tw_pkg::entry_t fetched, queue[4];  // the oldest entry of each queue
+  tw_pkg::index_t load_issue_index, load_beat_index, fetch_bus_index;
   tw_pkg::index_t retire_index[4];
 
   tw_fetch #(
@@ -224,28 +216,26 @@ module tw_core #(
       .beat_valid_i (beat_valid[0]),
       .beat_data_i  (beat_data),
       .push_o       (queue_push),
-      .insn_o       (fetched),
-      .index_o      (fetched_index),
+      .entry_o      (fetched),
       .full_i       (queue_full),
       .all_idle_i   (all_idle),
       .finish_o     (finish),
-      .error_valid_o(fetch_error_valid),
-      .error_code_o (fetch_error_code),
+      .error_o      (fetch_error),
       .bus_index_o  (fetch_bus_index)
   );
 
   for (genvar u = 0; u < 4; u++) begin : gen_queue
     logic [4:0] unused_count;
     tw_fifo #(
-        .Width(QueueBits),
+        .Width($bits(tw_pkg::entry_t)),
         .Depth(16)
     ) u_queue (
         .clk_i,
         .rst_i  (unit_rst),
         .push_i (queue_push[u]),
-        .data_i ({fetched_index, fetched}),
+        .data_i (fetched),
         .pop_i  (queue_pop[u]),
-        .data_o ({queue_index[u], queue_insn[u]}),
+        .data_o (queue[u]),
         .valid_o(queue_valid[u]),
         .full_o (queue_full[u]),
         .count_o(unused_count)
@@ -299,11 +289,8 @@ module tw_core #(
   // Units
   logic [tw_pkg::AccBanks-1:0] gemm_lock, gemm_claim, vector_lock, vector_claim, load_lock;
   logic [6:0] write_mem;
-  logic [17:0] write_addr;
-  logic [9:0] write_slice;
-  logic [4:0] write_lane, write_count;
-  logic write_pad, write_diag, pad_step;
-  logic [3:0] write_phase;
+  tw_pkg::spad_write_t write_at;
+  logic pad_step;
   logic [BeatBytes*8-1:0] write_data;
 
   tw_load #(
@@ -328,8 +315,7 @@ module tw_core #(
       .rst_i        (unit_rst),
       .halt_i       (halt),
       .insn_valid_i (queue_valid[tw_pkg::UnitLoad]),
-      .insn_i       (queue_insn[tw_pkg::UnitLoad]),
-      .index_i      (queue_index[tw_pkg::UnitLoad]),
+      .entry_i      (queue[tw_pkg::UnitLoad]),
       .insn_pop_o   (queue_pop[tw_pkg::UnitLoad]),
       .token_i      (token_available[tw_pkg::UnitLoad]),
       .token_pop_o  (token_pop[tw_pkg::UnitLoad]),
@@ -343,21 +329,13 @@ module tw_core #(
       .beat_valid_i (beat_valid[1]),
       .beat_data_i  (beat_data),
       .write_mem_o  (write_mem),
-      .write_addr_o (write_addr),
-      .write_slice_o(write_slice),
-      .write_lane_o (write_lane),
-      .write_count_o(write_count),
-      .write_pad_o  (write_pad),
-      .write_diag_o (write_diag),
-      .write_phase_o(write_phase),
+      .write_at_o   (write_at),
       .write_data_o (write_data),
       .idle_o       (unit_idle[tw_pkg::UnitLoad]),
       .pad_step_o   (pad_step),
       .retire_o     (retire[tw_pkg::UnitLoad]),
       .state_o      (state[tw_pkg::UnitLoad]),
-      .error_valid_o(load_error_valid),
-      .error_code_o (load_error_code),
-      .error_index_o(load_error_index),
+      .error_o      (unit_error[tw_pkg::UnitLoad]),
       .issue_index_o(load_issue_index),
       .retire_index_o(retire_index[tw_pkg::UnitLoad])
   );
@@ -372,9 +350,6 @@ module tw_core #(
   logic gemm_acc_read, gemm_acc_write;
   logic [$clog2(AccDepth)-1:0] gemm_acc_read_addr, gemm_acc_write_addr;
   logic [AccTile*8-1:0] gemm_acc_read_data, gemm_acc_write_data;
-  logic gemm_error_valid;
-  tw_pkg::error_e gemm_error_code;
-  tw_pkg::index_t gemm_error_index;
 
   tw_gemm #(
       .Batch        (Rows),
@@ -395,8 +370,7 @@ module tw_core #(
       .rst_i           (unit_rst),
       .halt_i          (halt),
       .insn_valid_i    (queue_valid[tw_pkg::UnitGemm]),
-      .insn_i          (queue_insn[tw_pkg::UnitGemm]),
-      .index_i         (queue_index[tw_pkg::UnitGemm]),
+      .entry_i         (queue[tw_pkg::UnitGemm]),
       .insn_pop_o      (queue_pop[tw_pkg::UnitGemm]),
       .token_i         (token_available[tw_pkg::UnitGemm]),
       .token_pop_o     (token_pop[tw_pkg::UnitGemm]),
@@ -423,9 +397,7 @@ module tw_core #(
       .issue_o         (mac_issue),
       .retire_o        (retire[tw_pkg::UnitGemm]),
       .state_o         (state[tw_pkg::UnitGemm]),
-      .error_valid_o   (gemm_error_valid),
-      .error_code_o    (gemm_error_code),
-      .error_index_o   (gemm_error_index),
+      .error_o         (unit_error[tw_pkg::UnitGemm]),
       .retire_index_o  (retire_index[tw_pkg::UnitGemm])
   );
 
@@ -440,9 +412,6 @@ module tw_core #(
   logic [OutTile*8-1:0] res_data;
   logic [$clog2(OutDepth)-1:0] out_write_addr, out_read_addr;
   logic [Lanes*8-1:0] out_write_data;
-  logic vector_error_valid;
-  tw_pkg::error_e vector_error_code;
-  tw_pkg::index_t vector_error_index;
 
   tw_vector #(
       .Batch       (Rows),
@@ -459,8 +428,7 @@ module tw_core #(
       .rst_i           (unit_rst),
       .halt_i          (halt),
       .insn_valid_i    (queue_valid[tw_pkg::UnitVector]),
-      .insn_i          (queue_insn[tw_pkg::UnitVector]),
-      .index_i         (queue_index[tw_pkg::UnitVector]),
+      .entry_i         (queue[tw_pkg::UnitVector]),
       .insn_pop_o      (queue_pop[tw_pkg::UnitVector]),
       .token_i         (token_available[tw_pkg::UnitVector]),
       .token_pop_o     (token_pop[tw_pkg::UnitVector]),
@@ -489,9 +457,7 @@ module tw_core #(
       .issue_o         (vector_issue),
       .retire_o        (retire[tw_pkg::UnitVector]),
       .state_o         (state[tw_pkg::UnitVector]),
-      .error_valid_o   (vector_error_valid),
-      .error_code_o    (vector_error_code),
-      .error_index_o   (vector_error_index),
+      .error_o         (unit_error[tw_pkg::UnitVector]),
       .retire_index_o  (retire_index[tw_pkg::UnitVector])
   );
 
@@ -499,9 +465,6 @@ module tw_core #(
   logic [9:0] out_slice;
   logic [4:0] out_lane;
   logic [BeatBytes*8-1:0] out_read_data;
-  logic store_error_valid;
-  tw_pkg::error_e store_error_code;
-  tw_pkg::index_t store_error_index;
 
   tw_store #(
       .BeatBytes  (BeatBytes),
@@ -516,8 +479,7 @@ module tw_core #(
       .mem_base_i   (mem_base),
       .mem_size_i   (mem_size),
       .insn_valid_i (queue_valid[tw_pkg::UnitStore]),
-      .insn_i       (queue_insn[tw_pkg::UnitStore]),
-      .index_i      (queue_index[tw_pkg::UnitStore]),
+      .entry_i      (queue[tw_pkg::UnitStore]),
       .insn_pop_o   (queue_pop[tw_pkg::UnitStore]),
       .token_i      (token_available[tw_pkg::UnitStore]),
       .token_pop_o  (token_pop[tw_pkg::UnitStore]),
@@ -544,9 +506,7 @@ module tw_core #(
       .beat_o       (write_beat),
       .retire_o     (retire[tw_pkg::UnitStore]),
       .state_o      (state[tw_pkg::UnitStore]),
-      .error_valid_o(store_error_valid),
-      .error_code_o (store_error_code),
-      .error_index_o(store_error_index),
+      .error_o      (unit_error[tw_pkg::UnitStore]),
       .retire_index_o(retire_index[tw_pkg::UnitStore])
   );
 
@@ -559,18 +519,12 @@ module tw_core #(
       .TotalBytes(UopBytes)
   ) u_uop (
       .clk_i,
-      .write_i      (write_mem[tw_pkg::MemUop]),
-      .write_addr_i (write_addr),
-      .write_slice_i(write_slice),
-      .write_lane_i (write_lane),
-      .write_count_i(write_count),
-      .write_pad_i  (write_pad),
-      .write_diag_i (1'b0),
-      .write_phase_i(4'd0),
-      .write_data_i (write_data),
-      .read_i       (uop_read),
-      .read_addr_i  (uop_addr),
-      .read_data_o  (uop_data)
+      .write_i     (write_mem[tw_pkg::MemUop]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .read_i      (uop_read),
+      .read_addr_i (uop_addr),
+      .read_data_o (uop_data)
   );
   tw_spad #(
       .TileBytes (InpTile),
@@ -580,18 +534,12 @@ module tw_core #(
       .DataPath  (DataPath)
   ) u_inp (
       .clk_i,
-      .write_i      (write_mem[tw_pkg::MemInp]),
-      .write_addr_i (write_addr),
-      .write_slice_i(write_slice),
-      .write_lane_i (write_lane),
-      .write_count_i(write_count),
-      .write_pad_i  (write_pad),
-      .write_diag_i (1'b0),
-      .write_phase_i(4'd0),
-      .write_data_i (write_data),
-      .read_i       (inp_read),
-      .read_addr_i  (inp_addr),
-      .read_data_o  (inp_data)
+      .write_i     (write_mem[tw_pkg::MemInp]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .read_i      (inp_read),
+      .read_addr_i (inp_addr),
+      .read_data_o (inp_data)
   );
   tw_spad #(
       .TileBytes (WgtTile),
@@ -603,18 +551,12 @@ module tw_core #(
       .DataPath  (DataPath)
   ) u_wgt (
       .clk_i,
-      .write_i      (write_mem[tw_pkg::MemWgt]),
-      .write_addr_i (write_addr),
-      .write_slice_i(write_slice),
-      .write_lane_i (write_lane),
-      .write_count_i(write_count),
-      .write_pad_i  (write_pad),
-      .write_diag_i (write_diag),
-      .write_phase_i(write_phase),
-      .write_data_i (write_data),
-      .read_i       (wgt_read),
-      .read_addr_i  (wgt_addr),
-      .read_data_o  (wgt_data)
+      .write_i     (write_mem[tw_pkg::MemWgt]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .read_i      (wgt_read),
+      .read_addr_i (wgt_addr),
+      .read_data_o (wgt_data)
   );
   tw_spad #(
       .TileBytes (ParTile),
@@ -624,18 +566,12 @@ module tw_core #(
       .DataPath  (DataPath)
   ) u_param (
       .clk_i,
-      .write_i      (write_mem[tw_pkg::MemParam]),
-      .write_addr_i (write_addr),
-      .write_slice_i(write_slice),
-      .write_lane_i (write_lane),
-      .write_count_i(write_count),
-      .write_pad_i  (write_pad),
-      .write_diag_i (1'b0),
-      .write_phase_i(4'd0),
-      .write_data_i (write_data),
-      .read_i       (par_read),
-      .read_addr_i  (par_addr),
-      .read_data_o  (par_data)
+      .write_i     (write_mem[tw_pkg::MemParam]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .read_i      (par_read),
+      .read_addr_i (par_addr),
+      .read_data_o (par_data)
   );
   tw_spad #(
       .TileBytes (OutTile),
@@ -645,18 +581,12 @@ module tw_core #(
       .DataPath  (DataPath)
   ) u_res (
       .clk_i,
-      .write_i      (write_mem[tw_pkg::MemRes]),
-      .write_addr_i (write_addr),
-      .write_slice_i(write_slice),
-      .write_lane_i (write_lane),
-      .write_count_i(write_count),
-      .write_pad_i  (write_pad),
-      .write_diag_i (1'b0),
-      .write_phase_i(4'd0),
-      .write_data_i (write_data),
-      .read_i       (res_read),
-      .read_addr_i  (res_addr),
-      .read_data_o  (res_data)
+      .write_i     (write_mem[tw_pkg::MemRes]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .read_i      (res_read),
+      .read_addr_i (res_addr),
+      .read_data_o (res_data)
   );
   tw_acc #(
       .TileBytes (AccTile),
@@ -681,9 +611,7 @@ module tw_core #(
       .vec_write_part_i  (vec_acc_write_part),
       .vec_write_data_i  (vec_acc_write_data),
       .load_write_i      (write_mem[tw_pkg::MemAcc]),
-      .load_write_addr_i (write_addr[$clog2(AccDepth)-1:0]),
-      .load_write_slice_i(write_slice),
-      .load_write_pad_i  (write_pad),
+      .load_write_at_i   (write_at),
       .load_write_data_i (write_data)
   );
   tw_out #(
@@ -706,32 +634,25 @@ module tw_core #(
   );
 
   // ---------------------------------------------------------------------------------------
-  // Errors: the bus and token errors join those of the unit that caused them
+  // Errors: those of the bus and of tokens join those of the unit that caused them
   always_comb begin
-    error_valid = {fetch_error_valid, store_error_valid, vector_error_valid, gemm_error_valid,
-                   load_error_valid};
-    error_code = '{load_error_code, gemm_error_code, vector_error_code, store_error_code,
-                   fetch_error_code};
-    error_index = '{load_error_index, gemm_error_index, vector_error_index, store_error_index,
-                    fetched_index};
+    error[4] = fetch_error;
     for (int unsigned u = 0; u < 4; u++) begin
-      if (token_overflow[u] && !error_valid[u]) begin
-        error_valid[u] = 1'b1;
-        error_code[u]  = tw_pkg::ErrTokenOverflow;
-        error_index[u] = retire_index[u];
-      end
+      error[u] = unit_error[u];
+      if (token_overflow[u] && !unit_error[u].valid)
+        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: retire_index[u]};
     end
-    if ((range_err[1] || resp_err[1] || last_err[1]) && !load_error_valid) begin
-      error_valid[0] = 1'b1;
-      error_code[0]  = resp_err[1] ? tw_pkg::ErrAxiRead :
+    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit_error[0].valid) begin
+      error[0].valid = 1'b1;
+      error[0].code  = resp_err[1] ? tw_pkg::ErrAxiRead :
                        last_err[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
-      error_index[0] = resp_err[1] || last_err[1] ? load_beat_index : load_issue_index;
+      error[0].index = resp_err[1] || last_err[1] ? load_beat_index : load_issue_index;
     end
-    if ((range_err[0] || resp_err[0] || last_err[0]) && !fetch_error_valid) begin
-      error_valid[4] = 1'b1;
-      error_code[4]  = resp_err[0] ? tw_pkg::ErrAxiRead :
+    if ((range_err[0] || resp_err[0] || last_err[0]) && !fetch_error.valid) begin
+      error[4].valid = 1'b1;
+      error[4].code  = resp_err[0] ? tw_pkg::ErrAxiRead :
                        last_err[0] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
-      error_index[4] = fetch_bus_index;
+      error[4].index = fetch_bus_index;
     end
   end
 

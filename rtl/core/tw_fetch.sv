@@ -22,15 +22,13 @@ module tw_fetch #(
     input  logic [      BeatBytes*8-1:0] beat_data_i,
     // dispatch
     output logic [                  3:0] push_o,         // by unit
-    output logic [ tw_pkg::InsnBits-1:0] insn_o,
-    output tw_pkg::index_t               index_o,
+    output tw_pkg::entry_t               entry_o,
     input  logic [                  3:0] full_i,
     // end of program
     input  logic                         all_idle_i,     // queues empty, units idle, writes done
     output logic                         finish_o,       // FINISH retires
     // errors
-    output logic                         error_valid_o,
-    output tw_pkg::error_e               error_code_o,
+    output tw_pkg::error_t               error_o,
     output tw_pkg::index_t               bus_index_o     // (first) instruction in the beat that comes
 );
   localparam int unsigned InsnBytes = tw_pkg::InsnBits / 8;
@@ -113,22 +111,20 @@ module tw_fetch #(
   end
 
   assign header  = tw_pkg::header_t'(insn);
-  assign insn_o  = insn;
-  assign index_o = index_q;
+  assign entry_o = '{insn: insn, index: index_q};
 
   always_comb begin
     push_o        = '0;
     insn_pop      = 1'b0;
     finish_o      = 1'b0;
-    error_valid_o = 1'b0;
-    error_code_o  = tw_pkg::ErrNone;
+    error_o       = '{valid: 1'b0, code: tw_pkg::ErrNone, index: index_q};
     if (active_q && !halt_i) begin
       if (refuse_i) begin
-        error_valid_o = 1'b1;
-        error_code_o  = tw_pkg::ErrSettings;
+        error_o.valid = 1'b1;
+        error_o.code  = tw_pkg::ErrSettings;
       end else if (left_q == '0) begin
-        error_valid_o = 1'b1;
-        error_code_o  = tw_pkg::ErrNoFinish;
+        error_o.valid = 1'b1;
+        error_o.code  = tw_pkg::ErrNoFinish;
       end else if (insn_valid) begin
         unique case (header.opcode)
           tw_pkg::OpLoad: push_o[tw_pkg::UnitLoad] = !full_i[tw_pkg::UnitLoad];
@@ -137,8 +133,8 @@ module tw_fetch #(
           tw_pkg::OpStore: push_o[tw_pkg::UnitStore] = !full_i[tw_pkg::UnitStore];
           tw_pkg::OpFinish: finish_o = all_idle_i;
           default: begin
-            error_valid_o = 1'b1;
-            error_code_o  = tw_pkg::ErrIllegalOpcode;
+            error_o.valid = 1'b1;
+            error_o.code  = tw_pkg::ErrIllegalOpcode;
           end
         endcase
         insn_pop = |push_o;

@@ -30,8 +30,7 @@ module tw_gemm #(
     input  logic                                  halt_i,
     // instruction queue
     input  logic                                  insn_valid_i,
-    input  logic          [ tw_pkg::InsnBits-1:0] insn_i,
-    input  tw_pkg::index_t                         index_i,
+    input  tw_pkg::entry_t                        entry_i,
     output logic                                  insn_pop_o,
     // tokens
     input  logic          [                  3:0] token_i,
@@ -62,9 +61,7 @@ module tw_gemm #(
     output logic                                  issue_o,       // a tile product is issued
     output logic                                  retire_o,
     output tw_pkg::wait_e                         state_o,
-    output logic                                  error_valid_o,
-    output tw_pkg::error_e                        error_code_o,
-    output tw_pkg::index_t                         error_index_o,
+    output tw_pkg::error_t                        error_o,
     output tw_pkg::index_t                         retire_index_o  // instruction that retires
 );
   // Stages from the operand address to the write: operands, array, add.
@@ -93,7 +90,7 @@ module tw_gemm #(
   logic [18:0] uop_index;
   logic uop_in_range;
 
-  assign head       = tw_pkg::gemm_t'(insn_i);
+  assign head       = tw_pkg::gemm_t'(entry_i.insn);
   assign tokens_ok  = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok   = (head.acc_banks & acc_busy_i) == '0;
   assign fields_ok  = (head.uop_count != '0) && (head.iter_outer != '0) &&
@@ -119,7 +116,7 @@ module tw_gemm #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q       <= head;
-      index_q     <= index_i;
+      index_q     <= entry_i.index;
       uop_q       <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
@@ -211,12 +208,12 @@ module tw_gemm #(
   assign inp_addr_o = InpAddrBits'(inp2_q);
   assign wgt_addr_o = WgtAddrBits'(wgt2_q);
 
-  assign error_valid_o = (take && !fields_ok) ||
+  assign error_o.valid = (take && !fields_ok) ||
                          (tag2_q.valid && !(in_range && bank_ok) && !halt_i);
-  assign error_code_o = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
+  assign error_o.code = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
                         (tag2_q.valid && !bank_ok) ? tw_pkg::ErrAccBank :
                         tw_pkg::ErrIllegalField;
-  assign error_index_o = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : index_i;
+  assign error_o.index = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : entry_i.index;
 
   // ---------------------------------------------------------------------------------------
   // Stages 3 on: the array, with what belongs to the products travelling beside it, a field of
@@ -302,7 +299,7 @@ module tw_gemm #(
       .clk_i,
       .rst_i,
       .push_i (take),
-      .data_i (index_i),
+      .data_i (entry_i.index),
       .pop_i  (retire_o),
       .data_o (retire_index_o),
       .valid_o(unused_taken_valid),

@@ -27,8 +27,7 @@ module tw_load #(
     input  logic                               halt_i,
     // instruction queue
     input  logic                               insn_valid_i,
-    input  logic        [tw_pkg::InsnBits-1:0] insn_i,
-    input  tw_pkg::index_t                      index_i,
+    input  tw_pkg::entry_t                     entry_i,
     output logic                               insn_pop_o,
     // tokens
     input  logic        [                 3:0] token_i,       // available, by producer
@@ -46,22 +45,14 @@ module tw_load #(
     input  logic        [     BeatBytes*8-1:0] beat_data_i,
     // scratchpad write, one beat or one padding tile a cycle
     output logic        [                 6:0] write_mem_o,   // one-hot by memory
-    output logic        [                17:0] write_addr_o,  // first tile
-    output logic        [                 9:0] write_slice_o, // beat within the tile
-    output logic        [                 4:0] write_lane_o,  // first tile within the beat
-    output logic        [                 4:0] write_count_o, // tiles in the beat, at least 1
-    output logic                               write_pad_o,   // fill the whole tile
-    output logic                               write_diag_o,  // WGT: the diagonal, else zeros
-    output logic        [                 3:0] write_phase_o, // WGT: block with the diagonal
+    output tw_pkg::spad_write_t                write_at_o,
     output logic        [     BeatBytes*8-1:0] write_data_o,
     // status
     output logic                               idle_o,
     output logic                               pad_step_o,    // a padded row is over
     output logic                               retire_o,
     output tw_pkg::wait_e                      state_o,
-    output logic                               error_valid_o,
-    output tw_pkg::error_e                     error_code_o,
-    output tw_pkg::index_t                      error_index_o,
+    output tw_pkg::error_t                     error_o,
     output tw_pkg::index_t                      issue_index_o,  // instruction that asks for data
     output tw_pkg::index_t                      retire_index_o  // instruction that retires
 );
@@ -155,7 +146,7 @@ module tw_load #(
   logic place;                          // a beat, or one diagonal of it, is placed
   logic [BeatBytes*8-1:0] place_data;
 
-  assign head = tw_pkg::load_t'(insn_i);
+  assign head = tw_pkg::load_t'(entry_i.insn);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
   assign head_loadable = head.memory <= tw_pkg::MemRes;
   assign fields_ok = head_loadable && (head.z_size != '0) && !head.pop[tw_pkg::UnitLoad] &&
@@ -294,7 +285,7 @@ module tw_load #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q    <= head;
-      index_q  <= index_i;
+      index_q  <= entry_i.index;
       width_q  <= 17'(head.pad_left) + 17'(head.x_size) + 17'(head.pad_right);
       height_q <= 17'(head.pad_top) + 17'(head.y_size) + 17'(head.pad_bottom);
     end
@@ -458,14 +449,16 @@ module tw_load #(
     if (write_beat) write_mem_o[act_q.memory] <= 1'b1;
     else if (write_pad) write_mem_o[cur_q.memory] <= 1'b1;
     if (write_beat || write_pad) begin
-      write_addr_o  <= write_beat ? addr_q[17:0] : pads_addr[17:0];
-      write_slice_o <= write_beat ? slice_q : '0;
-      write_lane_o  <= write_beat ? lane_q : '0;
-      write_count_o <= write_beat ? count : 5'd1;
-      write_pad_o   <= !write_beat;
-      write_diag_o  <= write_beat && act_q.diagonal;
-      write_phase_o <= phase_q;
-      write_data_o  <= write_beat ? place_data : {BeatBytes{cur_q.pad_value}};
+      write_at_o <= '{
+          tile: write_beat ? addr_q[17:0] : pads_addr[17:0],
+          slice: write_beat ? slice_q : '0,
+          lane: write_beat ? lane_q : '0,
+          count: write_beat ? count : 5'd1,
+          pad: !write_beat,
+          diagonal: write_beat && act_q.diagonal,
+          phase: phase_q
+      };
+      write_data_o <= write_beat ? place_data : {BeatBytes{cur_q.pad_value}};
     end
     if (rst_i) write_mem_o <= '0;
   end
@@ -493,34 +486,34 @@ module tw_load #(
   assign issue_index_o = index_q;
 
   always_comb begin
-    error_valid_o = 1'b0;
-    error_code_o  = tw_pkg::ErrNone;
-    error_index_o = index_i;
+    error_o.valid = 1'b0;
+    error_o.code  = tw_pkg::ErrNone;
+    error_o.index = entry_i.index;
     if (take && !fields_ok) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrIllegalField;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrIllegalField;
     end else if (take && !aligned) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrDramAlignment;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrDramAlignment;
     end else if (place && act_valid_q && !in_range) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrSramRange;
-      error_index_o = act_q.index;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrSramRange;
+      error_o.index = act_q.index;
     end else if (place && act_valid_q && !bank_ok) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrAccBank;
-      error_index_o = act_q.index;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrAccBank;
+      error_o.index = act_q.index;
     end else if (pads_write && pads_full) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrSramRange;
-      error_index_o = index_q;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrSramRange;
+      error_o.index = index_q;
     end else if (pads_write && (cur_q.memory == tw_pkg::MemAcc) &&
                  !cur_q.acc_banks[2'(pads_addr >> bank_shift)]) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrAccBank;
-      error_index_o = index_q;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrAccBank;
+      error_o.index = index_q;
     end
-    if (halt_i) error_valid_o = 1'b0;
+    if (halt_i) error_o.valid = 1'b0;
   end
 
   always_comb begin

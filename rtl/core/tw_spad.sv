@@ -21,13 +21,7 @@ module tw_spad #(
 ) (
     input  logic                    clk_i,
     input  logic                    write_i,
-    input  logic [            17:0] write_addr_i,   // first tile
-    input  logic [             9:0] write_slice_i,  // beat within a wide tile, or within a diagonal
-    input  logic [             4:0] write_lane_i,   // narrow: first tile within the beat
-    input  logic [             4:0] write_count_i,  // narrow: tiles written
-    input  logic                    write_pad_i,    // wide: fill every slice of the row
-    input  logic                    write_diag_i,   // the data are a diagonal (one tile a row)
-    input  logic [             3:0] write_phase_i,  // block that has it
+    input  tw_pkg::spad_write_t     write_at_i,
     input  logic [ BeatBytes*8-1:0] write_data_i,
     input  logic                    read_i,
     input  logic [ReadAddrBits-1:0] read_addr_i,
@@ -41,7 +35,7 @@ module tw_spad #(
     localparam int unsigned LaneBits = $clog2(BeatBytes / Diag);
     logic [BeatBytes/Diag-1:0][Diag*8-1:0] lanes;
     assign lanes = write_data_i;
-    assign part  = lanes[write_lane_i[LaneBits-1:0]];
+    assign part  = lanes[write_at_i.lane[LaneBits-1:0]];
   end else begin : gen_part
     assign part = write_data_i;
   end
@@ -52,7 +46,7 @@ module tw_spad #(
     for (int unsigned b = 0; b < BeatBytes; b++) begin
       automatic int unsigned row = (first + b) / RowBytes;
       automatic int unsigned column = (first + b) % RowBytes;
-      if (row % Diag == column % Diag && 32'(write_phase_i) == row / Diag + column / Diag)
+      if (row % Diag == column % Diag && 32'(write_at_i.phase) == row / Diag + column / Diag)
         diagonal[b*8+:8] = part[row%PartBytes];
     end
   endfunction
@@ -60,9 +54,7 @@ module tw_spad #(
   if (DataPath == 0) begin : gen_none
     assign read_data_o = '0;
     logic unused;
-    assign unused = ^{clk_i, write_i, write_addr_i, write_slice_i, write_lane_i, write_count_i,
-                      write_pad_i, write_diag_i, write_phase_i, part, write_data_i, read_i,
-                      read_addr_i};
+    assign unused = ^{clk_i, write_i, write_at_i, part, write_data_i, read_i, read_addr_i};
   end else if (TileBytes >= BeatBytes) begin : gen_wide
     localparam int unsigned Slices = ReadBytes / BeatBytes;  // beats in a row
     localparam int unsigned TileShift = $clog2(TileBytes / BeatBytes);
@@ -70,11 +62,11 @@ module tw_spad #(
     logic [ReadBytes*8-1:0] mem[ReadDepth];
     logic [27:0] beat_index;  // beats from the start of the memory
     logic [ReadAddrBits-1:0] row;
-    assign beat_index = (28'(write_addr_i) << TileShift) | 28'(write_slice_i);
+    assign beat_index = (28'(write_at_i.tile) << TileShift) | 28'(write_at_i.slice);
     assign row = ReadAddrBits'(beat_index >> SliceShift);
     if (Slices == 1) begin : gen_single
       always_ff @(posedge clk_i) begin
-        if (write_i) mem[row] <= write_diag_i && DiagBytes != 0 ? diagonal(0) : write_data_i;
+        if (write_i) mem[row] <= write_at_i.diagonal && DiagBytes != 0 ? diagonal(0) : write_data_i;
       end
     end else begin : gen_slices
       logic [SliceShift-1:0] slice;
@@ -83,7 +75,7 @@ module tw_spad #(
         always_ff @(posedge clk_i) begin
           if (write_i) begin
             for (int unsigned s = 0; s < Slices; s++) begin
-              if (write_pad_i || slice == SliceShift'(s))
+              if (write_at_i.pad || slice == SliceShift'(s))
                 mem[row][s*BeatBytes*8+:BeatBytes*8] <= write_data_i;
             end
           end
@@ -93,11 +85,11 @@ module tw_spad #(
           if (write_i) begin
             for (int unsigned s = 0; s < Slices; s++) begin
               // The beat of a diagonal that brings byte 0 of the slice's row.
-              if (write_pad_i || (write_diag_i ?
-                  10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_slice_i :
+              if (write_at_i.pad || (write_at_i.diagonal ?
+                  10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_at_i.slice :
                   slice == SliceShift'(s)))
                 mem[row][s*BeatBytes*8+:BeatBytes*8] <=
-                    write_diag_i ? diagonal(s * BeatBytes) : write_data_i;
+                    write_at_i.diagonal ? diagonal(s * BeatBytes) : write_data_i;
             end
           end
         end
@@ -107,8 +99,7 @@ module tw_spad #(
       if (read_i) read_data_o <= mem[read_addr_i];
     end
     logic unused;
-    assign unused = ^{write_lane_i, write_count_i, write_pad_i, write_diag_i, write_phase_i,
-                      part, beat_index};
+    assign unused = ^{write_at_i, part, beat_index};
   end else begin : gen_narrow
     localparam int unsigned Banks = BeatBytes / TileBytes;
     localparam int unsigned BankBits = $clog2(Banks);
@@ -121,14 +112,14 @@ module tw_spad #(
       logic [BankBits-1:0] distance;  // tiles after the first one that this bank holds
       logic [ReadAddrBits-1:0] tile;
       logic hit, unused_tile;
-      assign distance = BankBits'(b) - write_addr_i[BankBits-1:0];
-      assign tile = write_addr_i[ReadAddrBits-1:0] + ReadAddrBits'(distance);
+      assign distance = BankBits'(b) - write_at_i.tile[BankBits-1:0];
+      assign tile = write_at_i.tile[ReadAddrBits-1:0] + ReadAddrBits'(distance);
       assign unused_tile = ^tile;
-      assign hit = 5'(distance) < write_count_i;
+      assign hit = 5'(distance) < write_at_i.count;
       always_ff @(posedge clk_i) begin
         if (write_i && hit)
-          mem[tile[ReadAddrBits-1:BankBits]] <= write_diag_i && DiagBytes != 0 ?
-              (TileBytes * 8)'(diagonal(0)) : lanes[write_lane_i[BankBits-1:0] + distance];
+          mem[tile[ReadAddrBits-1:BankBits]] <= write_at_i.diagonal && DiagBytes != 0 ?
+              (TileBytes * 8)'(diagonal(0)) : lanes[write_at_i.lane[BankBits-1:0] + distance];
         if (read_i && read_addr_i[BankBits-1:0] == BankBits'(b))
           bank_data[b] <= mem[read_addr_i[ReadAddrBits-1-:RowBits]];
       end
@@ -138,7 +129,6 @@ module tw_spad #(
     end
     assign read_data_o = bank_data[bank_q];
     logic unused;
-    assign unused = ^{write_slice_i, write_pad_i, write_diag_i, write_phase_i, part, write_addr_i,
-                      write_lane_i};
+    assign unused = ^{write_at_i, part};
   end
 endmodule

@@ -19,8 +19,7 @@ module tw_store #(
     input  logic        [                39:0] mem_size_i,
     // instruction queue
     input  logic                               insn_valid_i,
-    input  logic        [tw_pkg::InsnBits-1:0] insn_i,
-    input  tw_pkg::index_t                      index_i,
+    input  tw_pkg::entry_t                     entry_i,
     output logic                               insn_pop_o,
     // tokens
     input  logic        [                 3:0] token_i,
@@ -51,9 +50,7 @@ module tw_store #(
     output logic                               beat_o,         // a beat was accepted by the bus
     output logic                               retire_o,
     output tw_pkg::wait_e                      state_o,
-    output logic                               error_valid_o,
-    output tw_pkg::error_e                     error_code_o,
-    output tw_pkg::index_t                      error_index_o,
+    output tw_pkg::error_t                     error_o,
     output tw_pkg::index_t                      retire_index_o  // instruction that retires
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
@@ -118,7 +115,7 @@ module tw_store #(
   logic [39:0] aw_addr_q;
   logic [7:0] aw_len_q;
 
-  assign head = tw_pkg::store_t'(insn_i);
+  assign head = tw_pkg::store_t'(entry_i.insn);
   assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
                      !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
@@ -189,7 +186,7 @@ module tw_store #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q   <= head;
-      index_q <= index_i;
+      index_q <= entry_i.index;
     end
     if (announce) begin
       aw_addr_q <= mem_base_i + burst_addr;
@@ -378,29 +375,29 @@ module tw_store #(
   assign idle_o       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;
 
   always_comb begin
-    error_valid_o = 1'b0;
-    error_code_o  = tw_pkg::ErrNone;
-    error_index_o = index_i;
+    error_o.valid = 1'b0;
+    error_o.code  = tw_pkg::ErrNone;
+    error_o.index = entry_i.index;
     if (take && !fields_ok) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrIllegalField;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrIllegalField;
     end else if (take && !aligned) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrDramAlignment;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrDramAlignment;
     end else if (burst_valid && !burst_in_range) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrDramRange;
-      error_index_o = index_q;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrDramRange;
+      error_o.index = index_q;
     end else if (read_beat && act_valid_q && !in_range) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrSramRange;
-      error_index_o = act_q.index;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrSramRange;
+      error_o.index = act_q.index;
     end else if (bvalid_i && bresp_i[1]) begin
-      error_valid_o = 1'b1;
-      error_code_o  = tw_pkg::ErrAxiWrite;
-      error_index_o = tag_out.index;
+      error_o.valid = 1'b1;
+      error_o.code  = tw_pkg::ErrAxiWrite;
+      error_o.index = tag_out.index;
     end
-    if (halt_i) error_valid_o = 1'b0;
+    if (halt_i) error_o.valid = 1'b0;
   end
 
   always_comb begin

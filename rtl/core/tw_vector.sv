@@ -32,8 +32,7 @@ module tw_vector #(
     input  logic                                halt_i,
     // instruction queue
     input  logic                                insn_valid_i,
-    input  logic         [tw_pkg::InsnBits-1:0] insn_i,
-    input  tw_pkg::index_t                       index_i,
+    input  tw_pkg::entry_t                      entry_i,
     output logic                                insn_pop_o,
     // tokens
     input  logic         [                 3:0] token_i,
@@ -66,9 +65,7 @@ module tw_vector #(
     output logic                                issue_o,       // last part of a tile is issued
     output logic                                retire_o,
     output tw_pkg::wait_e                       state_o,
-    output logic                                error_valid_o,
-    output tw_pkg::error_e                      error_code_o,
-    output tw_pkg::index_t                       error_index_o,
+    output tw_pkg::error_t                      error_o,
     output tw_pkg::index_t                       retire_index_o  // instruction that retires
 );
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
@@ -110,7 +107,7 @@ module tw_vector #(
   logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
-  assign head = tw_pkg::vector_t'(insn_i);
+  assign head = tw_pkg::vector_t'(entry_i.insn);
   assign head_low = head.imm[7:0];
   assign head_high = head.imm[15:8];
   assign head_requant = head.op == tw_pkg::VecRequant;
@@ -177,7 +174,7 @@ module tw_vector #(
     row_q <= (state_q == Param) ? row_q + 1'b1 : '0;
     if (take) begin
       cur_q       <= head;
-      index_q     <= index_i;
+      index_q     <= entry_i.index;
       part_q      <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
@@ -410,7 +407,7 @@ module tw_vector #(
       .clk_i,
       .rst_i,
       .push_i (take),
-      .data_i (index_i),
+      .data_i (entry_i.index),
       .pop_i  (retire_o),
       .data_o (retire_index_o),
       .valid_o(unused_taken_valid),
@@ -428,12 +425,12 @@ module tw_vector #(
   assign draining = |valid_q[Drained-1:1];
   assign idle_o = (state_q == Idle) && !in_flight;
 
-  assign error_valid_o = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
+  assign error_o.valid = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
                                      ((state_q == Param) && !param_ok));
-  assign error_code_o = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
+  assign error_o.code = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
                         (issue && !in_range) || ((state_q == Param) && !param_ok) ?
                         tw_pkg::ErrSramRange : tw_pkg::ErrIllegalField;
-  assign error_index_o = (take && !(issue && !(in_range && bank_ok))) ? index_i : index_q;
+  assign error_o.index = (take && !(issue && !(in_range && bank_ok))) ? entry_i.index : index_q;
 
   always_comb begin
     if (state_q != Idle) state_o = tw_pkg::WaitBusy;

@@ -205,6 +205,30 @@ package tw_pkg;
     logic signed [31:0] bias;  // added to the accumulator
   } param_t;
 
+  // An entry of a unit's queue.
+  typedef struct packed {
+    logic [31:0] index;  // its place in the program
+    logic [255:0] insn;  // the instruction
+  } entry_t;
+
+  // What a unit says is wrong; its wire says which unit.
+  typedef struct packed {
+    logic [31:0] index;  // instruction that caused it
+    logic [7:0] code;  // error_e: the cause
+    logic valid;  // there is one in this cycle
+  } error_t;
+
+  // Where LOAD puts a beat, or padding, in a scratchpad.
+  typedef struct packed {
+    logic [3:0] phase;  // WGT: block that has the diagonal
+    logic diagonal;  // WGT: the data are a diagonal, zeros around it
+    logic pad;  // the beat fills the whole tile
+    logic [4:0] count;  // narrow tiles, at least 1
+    logic [4:0] lane;  // first narrow tile, or diagonal, within the beat
+    logic [9:0] slice;  // beat within a wide tile, or within a diagonal
+    logic [17:0] tile;  // the first one
+  } spad_write_t;
+
   // What a run works with, as the registers give it.
   typedef struct packed {
     logic [10:0] attributes;  // of every burst: AxQOS, AxPROT, AxCACHE

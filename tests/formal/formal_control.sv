@@ -22,12 +22,12 @@ module formal_control (
   logic busy, done, failed, resetting;
   logic [59:0] told;     // what the error registers say
   logic [31:0] watchdog_q;
-  tw_pkg::error_e code[5];
-  tw_pkg::index_t index[5];
+  tw_pkg::error_t error[5];
   tw_pkg::wait_e state[4];
   for (genvar u = 0; u < 5; u++) begin : gen_error
-    assign code[u]  = tw_pkg::error_e'(error_code_i[u]);
-    assign index[u] = error_index_i[u];
+    assign error[u] = '{
+        valid: error_valid_i[u], code: error_code_i[u], index: error_index_i[u]
+    };
   end
   for (genvar u = 0; u < 4; u++) begin : gen_state
     assign state[u] = tw_pkg::wait_e'(state_i[u]);
@@ -42,9 +42,7 @@ module formal_control (
       .bus_idle_i,
       .progress_i,
       .watchdog_i   (watchdog_q),
-      .error_valid_i,
-      .error_code_i (code),
-      .error_index_i(index),
+      .error_i      (error),
       .state_i      (state),
       .accept_o     (accept),
       .unit_reset_o (unit_reset),

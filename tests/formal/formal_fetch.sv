@@ -22,13 +22,13 @@ module formal_fetch #(
 );
   localparam int unsigned Chunk = BurstBeats < 128 / BeatBytes ? BurstBeats : 128 / BeatBytes;
 
-  logic req_valid, finish, error_valid, all_idle, started_q;
+  logic req_valid, finish, all_idle, started_q;
   logic [39:0] req_addr, base_q;
   logic [7:0] req_len;
   logic [3:0] push;
-  logic [tw_pkg::InsnBits-1:0] insn;
-  tw_pkg::index_t index, bus_index;
-  tw_pkg::error_e error_code;
+  tw_pkg::entry_t entry;
+  tw_pkg::index_t bus_index;
+  tw_pkg::error_t error;
   logic [31:0] count_q, watched_q;
   logic refuse_q, running_q;
 
@@ -56,13 +56,11 @@ module formal_fetch #(
       .beat_valid_i,
       .beat_data_i,
       .push_o       (push),
-      .insn_o       (insn),
-      .index_o      (index),
+      .entry_o      (entry),
       .full_i,
       .all_idle_i   (all_idle),
       .finish_o     (finish),
-      .error_valid_o(error_valid),
-      .error_code_o (error_code),
+      .error_o      (error),
       .bus_index_o  (bus_index)
   );
 
@@ -70,7 +68,7 @@ module formal_fetch #(
   logic fire, finished_q, was_finish_q, was_reset_q, broken_q;
   logic [3:0] opcode;
   assign fire = req_valid && req_ready_i;
-  assign opcode = insn[3:0];
+  assign opcode = entry.insn[3:0];
 
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
@@ -89,7 +87,7 @@ module formal_fetch #(
       if (start_i) running_q <= 1'b1;
       else if (finish) running_q <= 1'b0;
       if (finish) finished_q <= 1'b1;
-      if (error_valid) broken_q <= 1'b1;
+      if (error.valid) broken_q <= 1'b1;
       if (fire) asked_q <= asked_q + 32'(req_len) + 32'd1;
       if (beat_valid_i) came_q <= came_q + 32'd1;
       if (push != '0) pushed_q <= pushed_q + 32'd1;
@@ -119,25 +117,25 @@ module formal_fetch #(
       // Dispatch.
       assert ((push & (push - 4'd1)) == '0);
       assert ((push & full_i) == '0);
-      assert (!(finish && (push != '0)) && !(error_valid && (push != '0 || finish)));
+      assert (!(finish && (push != '0)) && !(error.valid && (push != '0 || finish)));
       if (push != '0 || finish) begin
         assert (running_q && !halt_i && !refuse_q && !finished_q);
-        assert (index == pushed_q && pushed_q < count_q && pushed_q < came_q);
-        if (pushed_q == watched_q) assert (insn == seen_q);
+        assert (entry.index == pushed_q && pushed_q < count_q && pushed_q < came_q);
+        if (pushed_q == watched_q) assert (entry.insn == seen_q);
       end
       if (push != '0) assert (push == 4'd1 << (opcode - 4'd1));
       if (finish) assert (opcode == tw_pkg::OpFinish && flying == '0);
       // Finished: nothing is in flight, nothing is asked for.
       if (finished_q) assert (flying == '0 && !req_valid && push == '0 && !finish);
       // Errors name what is wrong.
-      if (error_valid && error_code == tw_pkg::ErrNoFinish)
-        assert (pushed_q == count_q && index == count_q);
-      if (error_valid && error_code == tw_pkg::ErrIllegalOpcode)
-        assert (index == pushed_q && (opcode == '0 || opcode > 4'(tw_pkg::OpFinish)));
+      if (error.valid && error.code == tw_pkg::ErrNoFinish)
+        assert (pushed_q == count_q && entry.index == count_q);
+      if (error.valid && error.code == tw_pkg::ErrIllegalOpcode)
+        assert (entry.index == pushed_q && (opcode == '0 || opcode > 4'(tw_pkg::OpFinish)));
       if (beat_valid_i && !halt_i) assert (bus_index == came_q);
       // What makes it inductive, but for the contents of the queue.
       cover (finish && pushed_q == 32'd2);
-      cover (error_valid && error_code == tw_pkg::ErrNoFinish && pushed_q == 32'd2);
+      cover (error.valid && error.code == tw_pkg::ErrNoFinish && pushed_q == 32'd2);
       cover (push[3] && pushed_q == 32'd3 && flying != '0);
       cover (req_valid && opcode == tw_pkg::OpLoad && full_i[0] && 32'(dut.beats) == 32'd4);
       cover (rst_i && flying > 32'd2 && push != '0);

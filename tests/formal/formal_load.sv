@@ -24,20 +24,17 @@ module formal_load #(
   localparam logic [7:0][19:0] Depth = '{0: 20'd16, 1: 20'd4, 2: 20'd8, 3: 20'd8, 4: 20'd2,
                                          5: 20'd8, default: 20'd0};
 
-  logic insn_pop, req_valid, write_pad, write_diag, retire, error_valid, idle;
+  logic insn_pop, req_valid, retire, idle;
   logic [3:0] token_pop, token_push;
   logic [tw_pkg::AccBanks-1:0] acc_lock;
   logic [39:0] req_addr;
   logic [7:0] req_len;
   logic [6:0] write_mem;
-  logic [17:0] write_addr;
-  logic [9:0] write_slice;
-  logic [4:0] write_lane, write_count;
-  logic [3:0] write_phase;
+  tw_pkg::spad_write_t write_at;
   logic [BeatBytes*8-1:0] write_data;
   tw_pkg::wait_e state;
-  tw_pkg::error_e error_code;
-  tw_pkg::index_t error_index, issue_index, retire_index;
+  tw_pkg::error_t error;
+  tw_pkg::index_t issue_index, retire_index;
   logic started_q, broken_q;
   logic [7:0] popped_q, retired_q;  // LOADs
   logic [7:0] asked_q, came_q;      // beats
@@ -65,8 +62,7 @@ module formal_load #(
       .rst_i,
       .halt_i,
       .insn_valid_i,
-      .insn_i,
-      .index_i       (32'(popped_q)),
+      .entry_i       ('{insn: insn_i, index: 32'(popped_q)}),
       .insn_pop_o    (insn_pop),
       .token_i,
       .token_pop_o   (token_pop),
@@ -80,20 +76,12 @@ module formal_load #(
       .beat_valid_i,
       .beat_data_i,
       .write_mem_o   (write_mem),
-      .write_addr_o  (write_addr),
-      .write_slice_o (write_slice),
-      .write_lane_o  (write_lane),
-      .write_count_o (write_count),
-      .write_pad_o   (write_pad),
-      .write_diag_o  (write_diag),
-      .write_phase_o (write_phase),
+      .write_at_o    (write_at),
       .write_data_o  (write_data),
       .idle_o        (idle),
       .retire_o      (retire),
       .state_o       (state),
-      .error_valid_o (error_valid),
-      .error_code_o  (error_code),
-      .error_index_o (error_index),
+      .error_o       (error),
       .issue_index_o (issue_index),
       .retire_index_o(retire_index)
   );
@@ -116,7 +104,7 @@ module formal_load #(
     assign in_row[r] = (r == 0 || cur_q.y_size == 16'd2) &&
                        first_beat >= row[r][40:BeatShift] && last_beat <= row_end[r][40:BeatShift];
   end
-  assign last_tile = 20'(write_addr) + 20'(write_count) - 20'd1;
+  assign last_tile = 20'(write_at.tile) + 20'(write_at.count) - 20'd1;
 
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
@@ -131,7 +119,7 @@ module formal_load #(
       if (retire) retired_q <= retired_q + 8'd1;
       if (req_valid && req_ready_i) asked_q <= asked_q + req_len + 8'd1;
       if (beat_valid_i) came_q <= came_q + 8'd1;
-      if (error_valid || halt_i) broken_q <= 1'b1;
+      if (error.valid || halt_i) broken_q <= 1'b1;
     end
   end
 
@@ -165,13 +153,13 @@ module formal_load #(
       // Nothing behind the end of a scratchpad, and one of them at a time.
       assert ((write_mem & (write_mem - 7'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
       for (int unsigned m = 0; m < 6; m++) begin
-        if (write_mem[m]) assert (last_tile < Depth[m] && write_count != '0);
+        if (write_mem[m]) assert (last_tile < Depth[m] && write_at.count != '0);
       end
       cover (retire && retire_index == 32'd1 && came_q == 8'd3 && !halt_i);
-      cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_count == 5'd2);
-      cover (write_mem[tw_pkg::MemWgt] && write_diag && !halt_i);
+      cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
+      cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
-      cover (error_valid && error_code == tw_pkg::ErrSramRange && write_pad);
+      cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);
       cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);
     end
   end

@@ -17,9 +17,9 @@ module formal_store #(
     input logic [                 1:0] bresp_i,
     input logic                        bvalid_i
 );
-  tw_pkg::index_t error_index, retire_index;
-  tw_pkg::error_e error_code;
-  logic pop, awvalid, wvalid, wlast, idle, bus_idle, burst, beat, retire, error;
+  tw_pkg::index_t retire_index;
+  tw_pkg::error_t error;
+  logic pop, awvalid, wvalid, wlast, idle, bus_idle, burst, beat, retire;
   logic [39:0] awaddr, awaddr_q;
   logic [7:0] awlen, awlen_q;
   logic [31:0] wdata, wdata_q;
@@ -41,8 +41,7 @@ module formal_store #(
       .mem_base_i   (40'h1000),
       .mem_size_i   (40'h2000),
       .insn_valid_i,
-      .insn_i,
-      .index_i      (index_i),
+      .entry_i       ('{insn: insn_i, index: index_i}),
       .insn_pop_o   (pop),
       .token_i,
       .token_pop_o  (),
@@ -69,9 +68,7 @@ module formal_store #(
       .beat_o       (beat),
       .retire_o     (retire),
       .state_o      (),
-      .error_valid_o(error),
-      .error_code_o (error_code),
-      .error_index_o(error_index),
+      .error_o       (error),
       .retire_index_o(retire_index)
   );
 
@@ -142,14 +139,14 @@ module formal_store #(
       if (bus_idle) assert (!awvalid && !wvalid && address_q == '0 && data_q == '0);
       // Every wrong answer is an error of the instruction that its burst belongs to.
       if (bvalid_i && bresp_i[1] && !halt_i) begin
-        assert (error);
-        if (error_code == tw_pkg::ErrAxiWrite) assert (error_index == index_q[0]);
+        assert (error.valid);
+        if (error.code == tw_pkg::ErrAxiWrite) assert (error.index == index_q[0]);
       end
-      if (error && error_code == tw_pkg::ErrAxiWrite) assert (bvalid_i && bresp_i[1]);
-      if (error && error_code == tw_pkg::ErrDramRange) assert (error_index == taken_q);
+      if (error.valid && error.code == tw_pkg::ErrAxiWrite) assert (bvalid_i && bresp_i[1]);
+      if (error.valid && error.code == tw_pkg::ErrDramRange) assert (error.index == taken_q);
       if (retire) assert (retire_index == index_q[0]);
       cover (retire && address_q == 5'(Outstanding));
-      cover (error && error_code == tw_pkg::ErrAxiWrite && error_index != taken_q && !retire);
+      cover (error.valid && error.code == tw_pkg::ErrAxiWrite && error.index != taken_q && !retire);
       cover (awvalid && 11'(awaddr[11:2]) + 11'(awlen) == 11'd1023 && awlen != '0);
       cover (rst_i && awvalid && wvalid && !bus_idle);
     end

@@ -10,24 +10,32 @@ import numpy as np
 from bench import KNOBS, Knob, generator, parameters, start_clock
 from cocotb.triggers import RisingEdge
 
+from tilewright.host.machine.isa import pack_fields
+from tilewright.host.machine.wires import SPAD_WRITE
+
 
 def _bytes(data: np.ndarray) -> int:
     return int.from_bytes(data.tobytes(), "little")
 
 
-def _write(dut: Any, unit: str, row: np.ndarray, rng: np.random.Generator) -> None:
+def _at(tile: int, **fields: int) -> int:
+    return pack_fields(SPAD_WRITE, {"tile": tile, **fields})
+
+
+def _write(dut: Any, unit: str, address: int, row: np.ndarray, rng: np.random.Generator) -> None:
     """Drive a random write of a unit to a tile; ``row`` becomes what the tile then holds."""
     p = parameters()
     tile, part, width = p["TileBytes"], p["PartBytes"], p["BeatBytes"]
     size = {"gemm": tile, "vec": part, "load": width}[unit]
     data = rng.integers(0, 256, size, dtype=np.uint8)
     which = int(rng.integers(tile // size))
+    pad = unit == "load" and bool(rng.random() < 0.3)
+    if unit == "load":
+        dut.load_write_at_i.value = _at(address, slice=which, pad=int(pad))
+    else:
+        getattr(dut, f"{unit}_write_addr_i").value = address
     if unit == "vec":
         dut.vec_write_part_i.value = which
-    elif unit == "load":
-        dut.load_write_slice_i.value = which
-    pad = unit == "load" and bool(rng.random() < 0.3)
-    dut.load_write_pad_i.value = int(pad)
     if pad:
         row[:] = np.tile(data, tile // size)
     else:
@@ -51,8 +59,7 @@ async def units_in_different_banks_do_not_disturb_each_other(dut: Any, knob: str
     # Fill everything through LOAD, so that nothing is unknown.
     for address in range(depth):
         data = rng.integers(0, 256, width, dtype=np.uint8)
-        dut.load_write_i.value, dut.load_write_addr_i.value = 1, address
-        dut.load_write_pad_i.value, dut.load_write_slice_i.value = 1, 0
+        dut.load_write_i.value, dut.load_write_at_i.value = 1, _at(address, pad=1)
         dut.load_write_data_i.value = _bytes(data)
         memory[address] = np.tile(data, tile // width)
         await RisingEdge(dut.clk_i)
@@ -78,8 +85,7 @@ async def units_in_different_banks_do_not_disturb_each_other(dut: Any, knob: str
             if not write:
                 continue
             address = mine[unit] * rows + int(rng.integers(min(rows, 5)))
-            getattr(dut, f"{unit}_write_addr_i").value = address
-            _write(dut, unit, memory[address], rng)
+            _write(dut, unit, address, memory[address], rng)
         await RisingEdge(dut.clk_i)
         for unit, data in held.items():
             assert int(getattr(dut, f"{unit}_read_data_o").value) == _bytes(data), (

@@ -10,8 +10,10 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
 from cocotb.triggers import RisingEdge
+from units import unpacked
 
 from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.wires import ENTRY, ERROR
 
 _BASE = 0x5000
 
@@ -95,12 +97,12 @@ async def every_instruction_goes_to_its_queue_in_order(dut: Any, knob: str) -> N
         for _ in range(40_000):
             await RisingEdge(dut.clk_i)
             push = int(dut.push_o.value)
-            assert not int(dut.error_valid_o.value)
+            assert not unpacked(dut.error_o, ERROR)["valid"]
             assert push.bit_count() <= 1
             assert not push & full, "pushed into a full queue"
             if push:
-                assert int(dut.index_o.value) == got
-                assert int(dut.insn_o.value) == program[got]
+                entry = unpacked(dut.entry_o, ENTRY)
+                assert entry == {"insn": program[got], "index": got}
                 assert push == 1 << ((program[got] & 15) - 1)
                 got += 1
             if int(dut.finish_o.value):
@@ -138,9 +140,9 @@ async def what_follows_finish_is_not_asked_for_once_it_is_next(dut: Any, knob: s
         got = 0
         for _ in range(20_000):
             await RisingEdge(dut.clk_i)
-            assert not int(dut.error_valid_o.value)
+            assert not unpacked(dut.error_o, ERROR)["valid"]
             got += int(dut.push_o.value).bit_count()
-            if got == body and int(dut.insn_o.value) == program[body]:
+            if got == body and unpacked(dut.entry_o, ENTRY)["insn"] == program[body]:
                 assert not int(dut.req_valid_o.value), "asks for what is behind FINISH"
             if int(dut.finish_o.value):
                 break
@@ -153,7 +155,7 @@ async def what_follows_finish_is_not_asked_for_once_it_is_next(dut: Any, knob: s
             await RisingEdge(dut.clk_i)
             assert not int(dut.req_valid_o.value)
             assert not int(dut.push_o.value)
-            assert not int(dut.error_valid_o.value)
+            assert not unpacked(dut.error_o, ERROR)["valid"]
 
 
 @cocotb.test()
@@ -166,9 +168,8 @@ async def settings_that_are_refused_run_nothing(dut: Any) -> None:
     for _ in range(2):
         await RisingEdge(dut.clk_i)
         assert not int(dut.req_valid_o.value)
-    assert int(dut.error_valid_o.value)
-    assert int(dut.error_code_o.value) == ErrorCode.SETTINGS
-    assert int(dut.index_o.value) == 0
+    error = unpacked(dut.error_o, ERROR)
+    assert error == {"valid": 1, "code": ErrorCode.SETTINGS, "index": 0}
 
 
 @cocotb.test()
@@ -190,8 +191,8 @@ async def a_bad_stream_is_an_error(dut: Any, case: tuple[list[int], ErrorCode, i
     for _ in range(300):
         await RisingEdge(dut.clk_i)
         assert not int(dut.finish_o.value)
-        if int(dut.error_valid_o.value):
-            assert (int(dut.error_code_o.value), int(dut.index_o.value)) == (code, index)
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            assert (error["code"], error["index"]) == (code, index)
             return
         engine.step()
     raise AssertionError("no error")

@@ -10,10 +10,11 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, random_tokens
+from units import FIRST_INDEX, Surroundings, random_tokens, unpacked
 
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.wires import ERROR, SPAD_WRITE
 
 _SIZE = 1 << 16
 _NAMES = ("Inp", "Wgt", "Acc", "Uop", "Par", "Res")
@@ -68,38 +69,39 @@ class World:
     def _write(self, memory: int) -> None:
         dut, width = self._dut, self.p["BeatBytes"]
         pad, tile = self.pads[memory], self.tile[memory]
-        first = int(dut.write_addr_o.value)
+        at = unpacked(dut.write_at_o, SPAD_WRITE)
+        first = at["tile"]
         data = np.frombuffer(int(dut.write_data_o.value).to_bytes(width, "little"), dtype=np.uint8)
         if memory == Memory.ACC:
             bank = first >> self.p["AccBankShift"]
             assert int(dut.acc_lock_o.value) >> bank & 1, "write to an unlocked bank"
-        if int(dut.write_diag_o.value):
+        if at["diagonal"]:
             assert memory == Memory.WGT
-            assert not int(dut.write_pad_o.value)
-            self._write_diagonal(pad[first], data)
-        elif tile >= width and int(dut.write_pad_o.value):
+            assert not at["pad"]
+            self._write_diagonal(pad[first], data, at)
+        elif tile >= width and at["pad"]:
             pad[first] = np.tile(data, tile // width)
         elif tile >= width:
-            start = int(dut.write_slice_o.value) * width
+            start = at["slice"] * width
             pad[first, start : start + width] = data
         else:
-            lane = int(dut.write_lane_o.value)
-            count = int(dut.write_count_o.value)
+            lane = at["lane"]
+            count = at["count"]
             assert count >= 1
             assert lane + count <= width // tile
             pad[first : first + count] = data.reshape(-1, tile)[lane : lane + count]
 
-    def _write_diagonal(self, tile: np.ndarray, data: np.ndarray) -> None:
+    def _write_diagonal(self, tile: np.ndarray, data: np.ndarray, at: dict[str, int]) -> None:
         """The tile's blocks are side by side; a tile of D bytes in DRAM is D x blocks x D."""
-        dut, size = self._dut, self.p["DiagBytes"]
+        size = self.p["DiagBytes"]
         rows = tile.reshape(size, -1)
         if size < data.size:
-            lane = int(dut.write_lane_o.value)
-            assert int(dut.write_count_o.value) == 1
+            lane = at["lane"]
+            assert at["count"] == 1
             first, part = 0, data[size * lane : size * (lane + 1)]
         else:
-            first, part = data.size * int(dut.write_slice_o.value), data
-        column = size * int(dut.write_phase_o.value)
+            first, part = data.size * at["slice"], data
+        column = size * at["phase"]
         for offset, value in enumerate(part):
             rows[first + offset] = 0
             rows[first + offset, column + first + offset] = value
@@ -282,8 +284,8 @@ async def a_bad_field_is_reported_with_its_instruction(
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
-        if int(dut.error_valid_o.value):
-            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return
         around.step()

@@ -174,9 +174,9 @@ async def status_and_identity_are_read_only(dut: Any, knob: str) -> None:
             "CONFIG_HASH": parameters()["ConfigHash"],
             "CTRL": 0,
             "STATUS": int(rng.integers(16)),
-            "ERROR": int(rng.integers(2**32)),
+            "ERROR": int(rng.integers(2**12)),
             "ERROR_INSN": int(rng.integers(2**32)),
-            "WAIT_STATE": int(rng.integers(2**32)),
+            "WAIT_STATE": int(rng.integers(2**16)),
         }
         for name in ("STATUS", "ERROR", "ERROR_INSN", "WAIT_STATE"):
             getattr(dut, f"{name.lower()}_i").value = values[name]

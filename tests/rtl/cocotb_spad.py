@@ -10,6 +10,9 @@ import numpy as np
 from bench import KNOBS, Knob, generator, parameters, start_clock
 from cocotb.triggers import RisingEdge
 
+from tilewright.host.machine.isa import pack_fields
+from tilewright.host.machine.wires import SPAD_WRITE
+
 
 @cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
@@ -40,19 +43,18 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
         if write:
             data = rng.integers(0, 256, width, dtype=np.uint8)
             diagonal = bool(p["DiagBytes"] and rng.random() < 0.4)
-            dut.write_diag_i.value = int(diagonal)
+            where = {"diagonal": int(diagonal)}
             if diagonal:
                 first, phase = int(rng.integers(near)), int(rng.integers(16)) % blocks
-                dut.write_phase_i.value, dut.write_pad_i.value = phase, 0
+                where["phase"] = phase
                 start, count = first * tile, tile
                 if size < width:
                     lane = int(rng.integers(width // size))
-                    dut.write_lane_i.value, dut.write_count_i.value = lane, 1
-                    dut.write_slice_i.value = 0
+                    where |= {"lane": lane, "count": 1}
                     low, part = 0, data[size * lane : size * (lane + 1)]
                 else:
                     slice_ = int(rng.integers(size // width))
-                    dut.write_slice_i.value = slice_
+                    where["slice"] = slice_
                     low, part = slice_ * width, data
                 # Every row of a block that the beat has a byte for, in all blocks.
                 square = memory[start : start + count].reshape(-1, p["RowBytes"]).copy()
@@ -67,8 +69,7 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
             elif tile >= width:
                 pad = bool(rng.random() < 0.2) and tile == read_bytes
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // width))
-                dut.write_slice_i.value = slice_
-                dut.write_pad_i.value = int(pad)
+                where |= {"slice": slice_, "pad": int(pad)}
                 start, count = (
                     (first * tile, tile) if pad else (first * tile + slice_ * width, width)
                 )
@@ -77,11 +78,10 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
                 lane = int(rng.integers(width // tile))
                 number = int(rng.integers(1, width // tile - lane + 1))
                 first = int(rng.integers(near - number + 1))
-                dut.write_lane_i.value, dut.write_count_i.value = lane, number
-                dut.write_pad_i.value = 0
+                where |= {"lane": lane, "count": number}
                 start, count = first * tile, number * tile
                 chosen = data[lane * tile : lane * tile + count]
-            dut.write_addr_i.value = first
+            dut.write_at_i.value = pack_fields(SPAD_WRITE, {**where, "tile": first})
             dut.write_data_i.value = int.from_bytes(data.tobytes(), "little")
             memory[start : start + count] = chosen
             if not diagonal:

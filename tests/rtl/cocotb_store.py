@@ -10,10 +10,11 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, random_tokens
+from units import FIRST_INDEX, Surroundings, random_tokens, unpacked
 
 from tilewright.host.machine.isa import Instruction, Opcode
 from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.wires import ERROR
 
 _BASE = 0x3_0001_0000
 _SIZE = 1 << 15
@@ -235,8 +236,8 @@ async def a_bad_field_or_response_is_reported(
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
         slave.fail = code == ErrorCode.AXI_WRITE and around.retired == 2
-        if int(dut.error_valid_o.value):
-            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return
         around.step()

@@ -9,10 +9,11 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack
+from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack, unpacked
 
 from tilewright.host.machine.isa import PARAM_FIELDS, Instruction, Opcode, VectorOp, pack_fields
 from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.wires import ERROR
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
@@ -233,8 +234,8 @@ async def a_bad_field_is_reported_with_its_instruction(
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
-        if int(dut.error_valid_o.value):
-            found = (int(dut.error_code_o.value), int(dut.error_index_o.value))
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return
         around.step()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from bench import Knob
 
-from tilewright.host.machine.isa import Instruction, Unit
+from tilewright.host.machine.isa import Field, Instruction, Unit, pack_fields, unpack_fields
+from tilewright.host.machine.wires import ENTRY, ERROR
 
 FIRST_INDEX = 0xA5C3_96F0
 """Index of a bench's first instruction: every bit of it has to reach the error registers."""
@@ -95,8 +96,8 @@ class Surroundings:
             self.retired += 1
         else:
             assert not pushed, "token pushed without retirement"
-        if int(dut.error_valid_o.value):
-            self.errors.append((int(dut.error_code_o.value), int(dut.error_index_o.value)))
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            self.errors.append((error["code"], error["index"]))
         self._drive()
 
     def _check_locks(self) -> None:
@@ -138,9 +139,14 @@ class Surroundings:
         self._offered = more and not self._knob.source_pauses()
         dut.insn_valid_i.value = int(self._offered)
         if self._offered:
-            encoded = self._instructions[self._next].encode()
-            dut.insn_i.value = int.from_bytes(encoded, "little")
-            dut.index_i.value = FIRST_INDEX + self._next
+            insn = int.from_bytes(self._instructions[self._next].encode(), "little")
+            entry = {"insn": insn, "index": FIRST_INDEX + self._next}
+            dut.entry_i.value = pack_fields(ENTRY, entry)
+
+
+def unpacked(port: Any, layout: tuple[Field, ...]) -> dict[str, int]:
+    """The fields of a structure at a port."""
+    return unpack_fields(layout, int(port.value))
 
 
 def random_tokens(rng: np.random.Generator, unit: int) -> dict[str, int]:

@@ -8,13 +8,7 @@ module tw_data #(
     input logic                   rst_i,
     // LOAD: a beat or a tile of padding is placed
     input logic [            6:0] load_memories_i,
-    input logic [           17:0] load_tile_i,
-    input logic [            9:0] load_slice_i,
-    input logic [            4:0] load_lane_i,
-    input logic [            4:0] load_count_i,
-    input logic                   load_pad_i,
-    input logic                   load_diag_i,
-    input logic [            3:0] load_phase_i,
+    input tw_pkg::spad_write_t    load_at_i,
     input logic [BeatBytes*8-1:0] load_data_i,
     // GEMM: operands of a product are read
     input logic                   gemm_i,
@@ -97,9 +91,9 @@ module tw_data #(
                         32'(vector_opd_i), vector_uses_opd_i, 32'(vector_imm_i),
                         32'(vector_part_i));
     if (load_memories_i != '0)
-      tilewright_load(data, 32'(load_memories_i), 32'(load_tile_i), 32'(load_slice_i),
-                      32'(load_lane_i), 32'(load_count_i), load_pad_i, load_diag_i,
-                      32'(load_phase_i), load_data_i);
+      tilewright_load(data, 32'(load_memories_i), 32'(load_at_i.tile), 32'(load_at_i.slice),
+                      32'(load_at_i.lane), 32'(load_at_i.count), load_at_i.pad, load_at_i.diagonal,
+                      32'(load_at_i.phase), load_data_i);
     if (rst_i) tilewright_clear(data);
   end
 endmodule
@@ -110,13 +104,7 @@ bind tw_core tw_data #(
     .clk_i,
     .rst_i            (unit_rst),
     .load_memories_i  (write_mem),
-    .load_tile_i      (write_addr),
-    .load_slice_i     (write_slice),
-    .load_lane_i      (write_lane),
-    .load_count_i     (write_count),
-    .load_pad_i       (write_pad),
-    .load_diag_i      (write_diag),
-    .load_phase_i     (write_phase),
+    .load_at_i        (write_at),
     .load_data_i      (write_data),
     .gemm_i           (u_gemm.go2),
     .gemm_inp_i       (u_gemm.inp2_q),

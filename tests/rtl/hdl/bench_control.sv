@@ -24,12 +24,12 @@ module bench_control (
     output logic [ 31:0] wait_state_o,
     output logic [  1:0] event_o
 );
-  tw_pkg::error_e code[5];
+  tw_pkg::error_t error[5];
   tw_pkg::wait_e state[4];
-  tw_pkg::index_t index[5];
   for (genvar u = 0; u < 5; u++) begin : gen_error
-    assign code[u]  = tw_pkg::error_e'(error_code_i[u*8+:8]);
-    assign index[u] = error_index_i[u*32+:32];
+    assign error[u].valid = error_valid_i[u];
+    assign error[u].code  = error_code_i[u*8+:8];
+    assign error[u].index = error_index_i[u*32+:32];
   end
   for (genvar u = 0; u < 4; u++) begin : gen_state
     assign state[u] = tw_pkg::wait_e'(state_i[u*4+:4]);
@@ -40,10 +40,9 @@ module bench_control (
   assign error_insn_o = status.error_index;
   assign wait_state_o = {16'd0, status.waits};
   tw_control u_dut (
-      .error_code_i (code),
-      .error_index_i(index),
-      .state_i      (state),
-      .status_o     (status),
+      .error_i (error),
+      .state_i (state),
+      .status_o(status),
       .*
   );
 endmodule

@@ -34,9 +34,9 @@ module bench_regs #(
     output logic [10:0] attributes_o,
     output logic        snapshot_o,
     input  logic [ 3:0] status_i,
-    input  logic [31:0] error_i,
+    input  logic [11:0] error_i,
     input  logic [31:0] error_insn_i,
-    input  logic [31:0] wait_state_i,
+    input  logic [15:0] wait_state_i,
     input  logic [ 1:0] event_i,
     output logic        irq_o,
     output logic [ 5:0] counter_index_o,
@@ -51,9 +51,9 @@ module bench_regs #(
   assign watchdog_o   = settings.watchdog;
   assign attributes_o = settings.attributes;
   assign {status.resetting, status.failed, status.done, status.busy} = status_i;
-  assign {status.error_unit, status.error} = error_i[11:0];
+  assign {status.error_unit, status.error} = error_i;
   assign status.error_index = error_insn_i;
-  assign status.waits = wait_state_i[15:0];
+  assign status.waits = wait_state_i;
   assign s_axil_bresp = '0;
   assign s_axil_rresp = '0;
   tw_regs #(

@@ -62,7 +62,7 @@ def test_a_truncated_library_is_built_again(quick):
 def test_the_key_follows_everything_that_changes_the_model(quick, rtl, monkeypatch):
     build_cxxrtl(TINY, manifest=rtl)
     build_cxxrtl(TINY.with_(axi_data_bits=128), manifest=rtl)
-    (rtl.parent / "tw_fifo.sv").write_text("// another FIFO\n")
+    (rtl.parent / "core" / "tw_fifo.sv").write_text("// another FIFO\n")
     build_cxxrtl(TINY, manifest=rtl)
     monkeypatch.setattr(cxxrtl_build, "_MODEL_FLAGS", ("-O3",))
     build_cxxrtl(TINY, manifest=rtl)
@@ -70,7 +70,7 @@ def test_the_key_follows_everything_that_changes_the_model(quick, rtl, monkeypat
 
 
 def test_an_error_of_yosys_is_shown(rtl, cache):
-    (rtl.parent / "tw_fifo.sv").write_text("module tw_fifo (input logic a;\nendmodule\n")
+    (rtl.parent / "core" / "tw_fifo.sv").write_text("module tw_fifo (input logic a;\nendmodule\n")
     with pytest.raises(BuildError, match=r"(?s)Yosys refuses the RTL.*tw_fifo\.sv:1"):
         build_cxxrtl(TINY, manifest=rtl)
     assert not list((cache / "work").iterdir()), "nothing is left behind"
