@@ -6,6 +6,7 @@ core/tw_fifo.sv
 core/tw_tokens.sv
 core/tw_rows.sv
 core/tw_bursts.sv
+core/tw_stepper.sv
 core/tw_padding.sv
 core/tw_hold.sv
 core/tw_read.sv

@@ -313,87 +313,57 @@ module tw_load #(
   logic act_valid_q;                       // an instruction is being filled
   logic all_placed_q;                      // its beats are all placed
   logic [3:0] credit_q;                    // instructions whose issue is finished
-  tile_t addr_q;                           // next tile
-  logic [15:0] left_q;                     // tiles left in the row
-  logic [9:0] slice_q;                     // next beat within a wide tile
-  logic [4:0] lane_q;                      // first tile within the next beat of narrow tiles
-  logic [BeatShift-1:0] unused_row_addr, row_after;
-  logic row_last_y, row_last;
-  logic [3:0] act_shift;
-  logic [4:0] lanes, count;
-  logic wide, one_by_one, last_slice, row_done, all_done;
+  tile_t addr;                             // next tile
+  logic [9:0] slice;                       // next beat within a wide tile
+  logic [4:0] lane, count;                 // narrow tiles of the next beat
+  logic row_done, all_done;
   logic [3:0] phase_q;                     // block with the diagonal in this row
-  tile_t addr_next;
-  logic [4:0] lane_first, lane_next;
   logic beat_done;                         // nothing is left of the beat
   logic in_range, bank_ok;
   tile_t addr_last;
 
-  assign act_shift = act_q.diagonal ? diag_shift : tile_shift[act_q.memory];
-  assign wide = act_shift >= 4'(BeatShift);
-  assign lanes = 5'(32'd1 << (4'(BeatShift) - act_shift));  // tiles in a beat, narrow tiles only
-  assign one_by_one = wide || act_q.diagonal;  // a tile at a time
-  assign count = one_by_one ? 5'd1 :
-                 ((16'(lanes - lane_q) < left_q) ? lanes - lane_q : 5'(left_q));
-  assign last_slice = !wide || (slice_q == 10'((32'd1 << (act_shift - 4'(BeatShift))) - 32'd1));
-  assign row_done = last_slice && (left_q == 16'(count));
-  assign all_done = row_done && row_last;
-  assign addr_last = addr_q + tile_t'(count) - 20'd1;
   assign in_range = addr_last < depth[act_q.memory];
-  assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr_q >> bank_shift)];
-  assign addr_next = addr_q + tile_t'(count) +
-                     (!row_done ? '0 : row_last_y ? act_q.plane_jump : tile_t'(act_q.row_jump));
-  assign lane_first = lane_of(flight_out.base,
-                              flight_out.diagonal ? diag_shift : tile_shift[flight_out.memory]);
-  assign lane_next = row_done ? lane_of(row_after, act_shift) : beat_done ? '0 : lane_q + 5'd1;
-
-  // A beat of several diagonals is placed one of them a cycle.
-  assign beat_done = !(act_q.diagonal && !wide) || row_done || (lane_q == lanes - 5'd1);
-
-  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] size);
-    return (size >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> size);
-  endfunction
+  assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr >> bank_shift)];
 
   assign retire_data = act_valid_q && (credit_q != '0) &&
                        (all_placed_q || (place && all_done));
   assign flight_pop = flight_valid && (!act_valid_q || retire_data);
   assign data_idle = !act_valid_q;
 
-  tw_rows #(
-      .AddrBits(BeatShift)
-  ) u_rows (
+  // A beat of several diagonals is placed one of them a cycle.
+  tw_stepper #(
+      .BeatBytes(BeatBytes)
+  ) u_stepper (
       .clk_i,
-      .start_i (flight_pop),
-      .base_i  (flight_out.base),
-      .y_step_i(act_q.y_step),
-      .z_step_i(act_q.z_step),
-      .y_size_i(flight_pop ? flight_out.y_size : act_q.y_size),
-      .z_size_i(flight_out.z_size),
-      .next_i  (place && row_done),
-      .addr_o  (unused_row_addr),
-      .after_o (row_after),
-      .last_y_o(row_last_y),
-      .last_o  (row_last)
+      .start_i     (flight_pop),
+      .tile_i      (flight_out.sram_base),
+      .base_i      (flight_out.base),
+      .shift_i     (flight_out.diagonal ? diag_shift : tile_shift[flight_out.memory]),
+      .parts_i     (flight_out.diagonal),
+      .x_size_i    (flight_out.x_size),
+      .y_size_i    (flight_out.y_size),
+      .z_size_i    (flight_out.z_size),
+      .y_step_i    (flight_out.y_step),
+      .z_step_i    (flight_out.z_step),
+      .row_jump_i  (flight_out.row_jump),
+      .plane_jump_i(flight_out.plane_jump),
+      .step_i      (place),
+      .tile_o      (addr),
+      .last_tile_o (addr_last),
+      .slice_o     (slice),
+      .lane_o      (lane),
+      .count_o     (count),
+      .beat_done_o (beat_done),
+      .row_done_o  (row_done),
+      .done_o      (all_done)
   );
 
   always_ff @(posedge clk_i) begin
     if (flight_pop) begin
       act_q        <= flight_out;
-      addr_q       <= flight_out.sram_base;
-      left_q       <= flight_out.x_size;
-      slice_q      <= '0;
-      lane_q       <= lane_first;
       phase_q      <= flight_out.phase;
       all_placed_q <= 1'b0;
     end else if (place) begin
-      if (last_slice) begin
-        addr_q  <= addr_next;
-        left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
-        slice_q <= '0;
-        lane_q  <= lane_next;
-      end else begin
-        slice_q <= slice_q + 1'b1;
-      end
       if (row_done) phase_q <= (phase_q + 4'd1) & 4'(DiagBlocks - 1);
       if (all_done) all_placed_q <= 1'b1;
     end
@@ -450,9 +420,9 @@ module tw_load #(
     else if (write_pad) write_mem_o[cur_q.memory] <= 1'b1;
     if (write_beat || write_pad) begin
       write_at_o <= '{
-          tile: write_beat ? addr_q[17:0] : pads_addr[17:0],
-          slice: write_beat ? slice_q : '0,
-          lane: write_beat ? lane_q : '0,
+          tile: write_beat ? addr[17:0] : pads_addr[17:0],
+          slice: write_beat ? slice : '0,
+          lane: write_beat ? lane : '0,
           count: write_beat ? count : 5'd1,
           pad: !write_beat,
           diagonal: write_beat && act_q.diagonal,

@@ -60,13 +60,9 @@ module tw_store #(
 
   // Geometry of OUT.
   logic [3:0] tile_shift;
-  logic wide;               // a tile has at least a beat
-  logic [9:0] final_slice;  // last beat of a wide tile
-  logic [4:0] lane_tiles;   // narrow tiles in a beat
-  assign tile_shift  = 4'(tw_geometry::out_shift($clog2(TileBytes)));
-  assign wide        = tile_shift >= 4'(BeatShift);
-  assign final_slice = 10'((32'd1 << (tile_shift - 4'(BeatShift))) - 32'd1);
-  assign lane_tiles  = 5'(32'd1 << (4'(BeatShift) - tile_shift));
+  logic wide;  // a tile has at least a beat
+  assign tile_shift = 4'(tw_geometry::out_shift($clog2(TileBytes)));
+  assign wide = tile_shift >= 4'(BeatShift);
 
   // ---------------------------------------------------------------------------------------
   // Issue stage
@@ -256,29 +252,18 @@ module tw_store #(
   // Data stage: one OUT read a beat, into a small FIFO that feeds the write channel
   flight_t act_q;
   logic act_valid_q;
-  tile_t addr_q, addr_last;
-  logic [15:0] left_q;
-  logic [9:0] slice_q;
-  logic [4:0] lane_q, count;
+  tile_t addr, addr_last;
+  logic [9:0] slice;
+  logic [4:0] lane, count;
   logic [7:0] beats_q;          // beats of the burst already read
-  logic [BeatShift-1:0] unused_row_addr, row_after;
-  logic row_last_y, row_last, last_slice, row_done, all_done, read_beat, burst_end_beat, in_range;
+  logic unused_beat_done, unused_row_done;
+  logic all_done, read_beat, burst_end_beat, in_range;
   logic [BeatBytes-1:0] strobe, strobe1_q;
   logic read1_q, last1_q;
   logic fifo_valid, fifo_full;
   logic [2:0] fifo_count;
   logic [BeatBytes*9:0] fifo_out;
 
-  function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] size);
-    return (size >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> size);
-  endfunction
-
-  assign count = wide ? 5'd1 :
-                 ((16'(lane_tiles - lane_q) < left_q) ? lane_tiles - lane_q : 5'(left_q));
-  assign last_slice = !wide || (slice_q == final_slice);
-  assign row_done = last_slice && (left_q == 16'(count));
-  assign all_done = row_done && row_last;
-  assign addr_last = addr_q + tile_t'(count) - 20'd1;
   assign in_range = addr_last < tile_t'(tw_geometry::out_depth(OutDepth));
   // A beat is read when its burst is announced and the FIFO will have room for it.
   assign read_beat = len_valid && (act_valid_q || halt_i) && (fifo_count + 3'(read1_q) < 3'd4);
@@ -289,51 +274,46 @@ module tw_store #(
   always_comb begin
     strobe = '0;
     for (int unsigned b = 0; b < BeatBytes; b++) begin
-      if (wide || ((b >> tile_shift) >= 32'(lane_q) && (b >> tile_shift) < 32'(lane_q + count)))
+      if (wide || ((b >> tile_shift) >= 32'(lane) && (b >> tile_shift) < 32'(lane + count)))
         strobe[b] = 1'b1;
     end
     if (halt_i) strobe = '0;
   end
 
   assign out_read_o  = read_beat && in_range;
-  assign out_addr_o  = OutAddrBits'(addr_q);
-  assign out_slice_o = slice_q;
-  assign out_lane_o  = lane_q;
+  assign out_addr_o  = OutAddrBits'(addr);
+  assign out_slice_o = slice;
+  assign out_lane_o  = lane;
 
-  tw_rows #(
-      .AddrBits(BeatShift)
-  ) u_rows (
+  tw_stepper #(
+      .BeatBytes(BeatBytes)
+  ) u_stepper (
       .clk_i,
-      .start_i (flight_pop),
-      .base_i  (flight_out.base),
-      .y_step_i(act_q.y_step),
-      .z_step_i(act_q.z_step),
-      .y_size_i(flight_pop ? flight_out.y_size : act_q.y_size),
-      .z_size_i(flight_out.z_size),
-      .next_i  (read_beat && row_done),
-      .addr_o  (unused_row_addr),
-      .after_o (row_after),
-      .last_y_o(row_last_y),
-      .last_o  (row_last)
+      .start_i     (flight_pop),
+      .tile_i      (flight_out.sram_base),
+      .base_i      (flight_out.base),
+      .shift_i     (tile_shift),
+      .parts_i     (1'b0),
+      .x_size_i    (flight_out.x_size),
+      .y_size_i    (flight_out.y_size),
+      .z_size_i    (flight_out.z_size),
+      .y_step_i    (flight_out.y_step),
+      .z_step_i    (flight_out.z_step),
+      .row_jump_i  ('0),
+      .plane_jump_i('0),
+      .step_i      (read_beat),
+      .tile_o      (addr),
+      .last_tile_o (addr_last),
+      .slice_o     (slice),
+      .lane_o      (lane),
+      .count_o     (count),
+      .beat_done_o (unused_beat_done),
+      .row_done_o  (unused_row_done),
+      .done_o      (all_done)
   );
 
   always_ff @(posedge clk_i) begin
-    if (flight_pop) begin
-      act_q   <= flight_out;
-      addr_q  <= flight_out.sram_base;
-      left_q  <= flight_out.x_size;
-      slice_q <= '0;
-      lane_q  <= lane_of(flight_out.base, tile_shift);
-    end else if (read_beat) begin
-      if (last_slice) begin
-        addr_q  <= addr_q + tile_t'(count);
-        left_q  <= row_done ? act_q.x_size : left_q - 16'(count);
-        slice_q <= '0;
-        lane_q  <= row_done ? lane_of(row_after, tile_shift) : '0;
-      end else begin
-        slice_q <= slice_q + 1'b1;
-      end
-    end
+    if (flight_pop) act_q <= flight_out;
     strobe1_q <= strobe;
     last1_q   <= burst_end_beat;
     if (rst_i) begin
@@ -413,6 +393,6 @@ module tw_store #(
   end
 
   logic unused;
-  assign unused = ^{head, cur_q, act_q, tag_full, fifo_full, row_last_y, bresp_i[0], burst_addr[BeatShift-1:0],
-                    mem_size_i[BeatShift-1:0]};
+  assign unused = ^{head, cur_q, act_q, addr, tag_full, fifo_full, bresp_i[0],
+                    burst_addr[BeatShift-1:0], mem_size_i[BeatShift-1:0]};
 endmodule

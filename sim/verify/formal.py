@@ -134,6 +134,7 @@ PROOFS: Final = {
                 "tw_fifo",
                 "tw_rows",
                 "tw_bursts",
+                "tw_stepper",
                 "tw_padding",
                 "tw_hold",
                 "tw_load",
@@ -146,7 +147,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="store",
-            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_store"),
+            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_store"),
             depth=12,
             covers=14,
             bounded=True,

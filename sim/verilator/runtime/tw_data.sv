@@ -123,7 +123,7 @@ bind tw_core tw_data #(
     .vector_imm_i     (u_vector.cur_q.imm),
     .vector_part_i    (8'(u_vector.part_q)),
     .out_i            (out_read),
-    .out_tile_i       (u_store.addr_q),
+    .out_tile_i       (u_store.addr),
     .out_slice_i      (out_slice),
     .out_lane_i       (out_lane)
 );
