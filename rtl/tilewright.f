@@ -1,7 +1,7 @@
 // Sources in dependency order; paths are relative to rtl/. Read by lint, simulation, synthesis.
 generated/tw_pkg.sv
-core/tw_geometry.sv
 generated/tw_legal.sv
+core/tw_sizes.sv
 core/tw_fifo.sv
 core/tw_tokens.sv
 core/tw_rows.sv

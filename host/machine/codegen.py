@@ -37,7 +37,8 @@ def _sv_struct(
     for field in reversed(layout):
         sign = " signed" if field.signed else ""
         size = f"[{field.bits - 1}:0] " if field.bits > 1 else ""
-        lines.append(f"    logic{sign} {size}{field.name};  // {field.meaning}")
+        meaning = f"  // {field.meaning}" if field.meaning else ""
+        lines.append(f"    logic{sign} {size}{field.name};{meaning}")
     return [*lines, f"  }} {type_name};", ""]
 
 
@@ -77,6 +78,11 @@ def systemverilog_package() -> str:
         (isa.PARAM_FIELDS, "param_t", 128, "One channel of a PARAM tile."),
     ):
         lines += _sv_struct(layout, name, bits, comment)
+    sizes = tuple(
+        isa.Field(name=size.name, bits=32, meaning=size.meaning)
+        for size in reversed(geometry.CONTROL_SIZES)
+    )
+    lines += _sv_struct(sizes, "sizes_t", isa.layout_bits(sizes), "Sizes that control reads.")
     for name, layout, comment in wires.STRUCTURES:
         lines += _sv_struct(layout, name, isa.layout_bits(layout), comment)
     lines.append("  // AXI4-Lite register offsets.")
@@ -231,7 +237,7 @@ def cpp_geometry() -> str:
         "",
         "namespace tilewright {",
         "",
-        "// The first kControlSizes words are those of sim/verilator/runtime/tw_geometry.sv.",
+        "// The first kControlSizes words are those of tw_pkg::sizes_t, highest first.",
         "struct Geometry {",
     ]
     for size in sizes:
@@ -246,34 +252,6 @@ def cpp_geometry() -> str:
         "}  // namespace tilewright",
     ]
     return "\n".join([*lines, ""])
-
-
-def systemverilog_geometry() -> str:
-    """`sim/verilator/runtime/tw_geometry.sv`: the sizes as variables, for general builds."""
-    names = [size.name for size in geometry.CONTROL_SIZES]
-    lines = [
-        "// SPDX-License-Identifier: Apache-2.0",
-        f"// {_NOTE}",
-        "// rtl/core/tw_geometry.sv for simulations that serve every configuration with one build:",
-        "// the sizes are variables, which the harness gives once, before the first cycle.",
-        "package tw_geometry;",
-        '  import "DPI-C" function int unsigned tilewright_geometry(input int unsigned index);',
-        "",
-    ]
-    for index, name in enumerate(names):
-        lines.append(f"  int unsigned {name}_value = tilewright_geometry({index});")
-    lines += [
-        "",
-        "  // Functions are given the parameter of hardware, which the variables replace.",
-        "  /* verilator lint_off UNUSEDSIGNAL */",
-    ]
-    for name in names:
-        lines += [
-            f"  function automatic int unsigned {name}(int unsigned fixed);",
-            f"    return {name}_value;",
-            "  endfunction",
-        ]
-    return "\n".join([*lines, "endpackage", ""])
 
 
 def cpp_timing_parameters() -> str:
@@ -299,7 +277,6 @@ OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/generated/tw_legal.sv": systemverilog_legality,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
     "sim/harness/generated/geometry.h": cpp_geometry,
-    "sim/verilator/runtime/tw_geometry.sv": systemverilog_geometry,
     "sim/twin/generated/timing_parameters.h": cpp_timing_parameters,
     "host/machine/generated/instructions.h": cpp_instructions,
     **{f"docs/reference/{name}": page for name, page in REFERENCE_PAGES.items()},

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of a configuration that its modules and models read at run time.
 
-`rtl/core/tw_geometry.sv` gives them to the modules that control. Where one build serves every
-configuration, they are variables instead (`host.machine.codegen` writes both files of that form).
+They are parameters of the modules of the RTL. Where one build serves every configuration, they are
+variables instead, which `sim/verilator/runtime/tw_sizes.sv` asks the harness for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Size:
     """One size.
 
     Attributes:
-        name: the function of `tw_geometry`, and the member of the harness's `Geometry`.
+        name: the member of `tw_pkg::sizes_t` and of the harness's `Geometry`.
         of: its value on a configuration.
         meaning: of a group of sizes, with its first one.
     """
@@ -81,7 +81,7 @@ CONTROL_SIZES: Final = (
     _same("write_outstanding"),
     _same("config_hash", "what the CONFIG_HASH register reads"),
 )
-"""What shapes control, in the order of `tw_geometry`."""
+"""What shapes control, the first one highest in `tw_pkg::sizes_t`."""
 
 DATA_SIZES: Final = (
     _same("batch", "sizes that shape data alone"),

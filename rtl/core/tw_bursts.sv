@@ -29,13 +29,21 @@ module tw_bursts #(
   localparam int unsigned BeatBits = 40 - BeatShift;
   localparam int unsigned PageBits = $clog2(4096 / BeatBytes);
 
+  localparam tw_pkg::sizes_t Elaborated = '{burst_beats: BurstBeats, default: '0};
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   typedef logic [BeatBits-1:0] beat_t;  // address in beats
   typedef logic [PageBits-1:0] page_t;  // the same within 4 KiB
   // Bursts of the longest length that start in the last `BurstBeats` beats of a page end with it.
   page_t offsets;
   logic [7:0] longest;
-  assign offsets = page_t'(tw_geometry::burst_beats(BurstBeats) - 32'd1);
-  assign longest = 8'(tw_geometry::burst_beats(BurstBeats) - 32'd1);
+  assign offsets = page_t'(sizes.burst_beats - 32'd1);
+  assign longest = 8'(sizes.burst_beats - 32'd1);
 
   // ---------------------------------------------------------------------------------------
   // Rows: the first one comes with start_i, the others from the walker

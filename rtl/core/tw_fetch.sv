@@ -38,8 +38,16 @@ module tw_fetch #(
   localparam int unsigned FifoBeats = 1024 / BeatBytes;
   localparam int unsigned CountBits = $clog2(FifoBeats) + 1;
 
+  localparam tw_pkg::sizes_t Elaborated = '{burst_beats: BurstBeats, default: '0};
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   logic [31:0] burst_beats, chunk_beats;
-  assign burst_beats = tw_geometry::burst_beats(BurstBeats);
+  assign burst_beats = sizes.burst_beats;
   assign chunk_beats = burst_beats < LongestBeats ? burst_beats : LongestBeats;
 
   logic active_q;

@@ -67,6 +67,22 @@ module tw_gemm #(
   // Stages from the operand address to the write: operands, array, add.
   localparam int unsigned Tail = MacPipeline + 2;
 
+  localparam tw_pkg::sizes_t Elaborated = '{
+      uop_depth: UopDepth,
+      acc_depth: AccDepth,
+      inp_depth: InpDepth,
+      wgt_depth: WgtDepth,
+      acc_bank_shift: AccBankShift,
+      mac_pipeline: MacPipeline,
+      default: '0
+  };
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   // Offsets are two bits wider than an index and saturate, so that an overrun never wraps
   // back into range.
   typedef logic [19:0] offset_t;
@@ -104,7 +120,7 @@ module tw_gemm #(
   assign can_take   = (!cur_valid_q || issue_last) && !halt_i;
   assign take       = can_take && insn_valid_i && tokens_ok && banks_ok;
   assign uop_index  = 19'(cur_q.uop_begin) + 19'(uop_q);
-  assign uop_in_range = uop_index < 19'(tw_geometry::uop_depth(UopDepth));
+  assign uop_in_range = uop_index < 19'(sizes.uop_depth);
 
   assign insn_pop_o  = take;
   assign token_pop_o = take ? head.pop : '0;
@@ -198,10 +214,10 @@ module tw_gemm #(
   // ---------------------------------------------------------------------------------------
   // Stage 2: operand addresses, checks
   logic in_range, bank_ok, go2;
-  assign in_range = (acc2_q < offset_t'(tw_geometry::acc_depth(AccDepth))) &&
-                    (inp2_q < offset_t'(tw_geometry::inp_depth(InpDepth))) &&
-                    (wgt2_q < offset_t'(tw_geometry::wgt_depth(WgtDepth))) && uop_ok2_q;
-  assign bank_ok = tag2_q.banks[2'(acc2_q >> tw_geometry::acc_bank_shift(AccBankShift))];
+  assign in_range = (acc2_q < offset_t'(sizes.acc_depth)) &&
+                    (inp2_q < offset_t'(sizes.inp_depth)) &&
+                    (wgt2_q < offset_t'(sizes.wgt_depth)) && uop_ok2_q;
+  assign bank_ok = tag2_q.banks[2'(acc2_q >> sizes.acc_bank_shift)];
   assign go2 = tag2_q.valid && in_range && bank_ok && !halt_i;
   assign inp_read_o = go2;
   assign wgt_read_o = go2;
@@ -226,7 +242,7 @@ module tw_gemm #(
   // Where products enter: at 1 in hardware, later where a simulation has a shorter array.
   logic [31:0] entry;
 
-  assign entry = MacPipeline + 32'd1 - tw_geometry::mac_pipeline(MacPipeline);
+  assign entry = MacPipeline + 32'd1 - sizes.mac_pipeline;
   always_ff @(posedge clk_i) begin
     valid_q <= rst_i ? '0 : {valid_q[Tail-1:1], 1'b0} | (Tail'(go2) << (entry - 32'd1));
     last_q  <= {last_q[Tail-1:1], 1'b0} | (Tail'(tag2_q.last) << (entry - 32'd1));

@@ -24,6 +24,14 @@ module tw_hold #(
 );
   localparam int unsigned Depth = BurstBeats > 16 ? BurstBeats : 16;
 
+  localparam tw_pkg::sizes_t Elaborated = '{burst_beats: BurstBeats, default: '0};
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   logic held, unused_full;
   logic [$clog2(Depth):0] unused_count;
   logic [BeatBytes*8-1:0] held_data;
@@ -48,7 +56,7 @@ module tw_hold #(
 
   assign valid_o = held || beat_valid_i;
   assign data_o  = held ? held_data : beat_data_i;
-  assign longest = 12'(tw_geometry::burst_beats(BurstBeats));
+  assign longest = 12'(sizes.burst_beats);
   assign room    = longest > 12'd16 ? longest : 12'd16;
   assign room_o  = (active_q == '0) || (asked_q + 12'(asked_len_i) < room);
 

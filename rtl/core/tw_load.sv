@@ -62,31 +62,54 @@ module tw_load #(
   // Two bits wider than any legal index, so that an overrun shows before it wraps.
   typedef logic [19:0] tile_t;
 
+  localparam tw_pkg::sizes_t Elaborated = '{
+      diag_shift: $clog2(DiagBytes),
+      inp_shift: $clog2(InpTileBytes),
+      wgt_shift: $clog2(WgtTileBytes),
+      acc_shift: $clog2(AccTileBytes),
+      par_shift: $clog2(ParTileBytes),
+      out_shift: $clog2(ResTileBytes),
+      acc_bank_shift: AccBankShift,
+      inp_depth: InpDepth,
+      wgt_depth: WgtDepth,
+      acc_depth: AccDepth,
+      uop_depth: UopDepth,
+      par_depth: ParDepth,
+      res_depth: ResDepth,
+      default: '0
+  };
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   // Geometry of each memory, by its number; entry 7 is unused.
   typedef logic [7:0][3:0] shifts_t;
   logic [3:0] diag_shift, head_shift;
-  assign diag_shift = 4'(tw_geometry::diag_shift($clog2(DiagBytes)));
+  assign diag_shift = 4'(sizes.diag_shift);
   shifts_t tile_shift;
   assign tile_shift = '{
-      0: 4'(tw_geometry::inp_shift($clog2(InpTileBytes))),
-      1: 4'(tw_geometry::wgt_shift($clog2(WgtTileBytes))),
-      2: 4'(tw_geometry::acc_shift($clog2(AccTileBytes))),
+      0: 4'(sizes.inp_shift),
+      1: 4'(sizes.wgt_shift),
+      2: 4'(sizes.acc_shift),
       3: 4'd3,
-      4: 4'(tw_geometry::par_shift($clog2(ParTileBytes))),
-      5: 4'(tw_geometry::out_shift($clog2(ResTileBytes))),
+      4: 4'(sizes.par_shift),
+      5: 4'(sizes.out_shift),
       default: 4'd0
   };
   logic [31:0] bank_shift;
-  assign bank_shift = tw_geometry::acc_bank_shift(AccBankShift);
+  assign bank_shift = sizes.acc_bank_shift;
   typedef logic [7:0][19:0] depths_t;
   depths_t depth;
   assign depth = '{
-      0: 20'(tw_geometry::inp_depth(InpDepth)),
-      1: 20'(tw_geometry::wgt_depth(WgtDepth)),
-      2: 20'(tw_geometry::acc_depth(AccDepth)),
-      3: 20'(tw_geometry::uop_depth(UopDepth)),
-      4: 20'(tw_geometry::par_depth(ParDepth)),
-      5: 20'(tw_geometry::res_depth(ResDepth)),
+      0: 20'(sizes.inp_depth),
+      1: 20'(sizes.wgt_depth),
+      2: 20'(sizes.acc_depth),
+      3: 20'(sizes.uop_depth),
+      4: 20'(sizes.par_depth),
+      5: 20'(sizes.res_depth),
       default: 20'd0
   };
 

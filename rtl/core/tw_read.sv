@@ -38,6 +38,14 @@ module tw_read #(
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
 
+  localparam tw_pkg::sizes_t Elaborated = '{read_outstanding: Outstanding, default: '0};
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   logic [39:0] addr_q;
   logic [7:0] len_q;
   logic valid_q;
@@ -52,7 +60,7 @@ module tw_read #(
   assign pick      = !req_valid_i[0];  // requester that is served
   assign wanted    = |req_valid_i && !halt_i;
   assign free      = (!valid_q || arready_i) &&
-                    (in_flight_q < 5'(tw_geometry::read_outstanding(Outstanding)));
+                    (in_flight_q < 5'(sizes.read_outstanding));
   assign last_beat = {1'b0, req_addr_i[pick][39:BeatShift]} + (41 - BeatShift)'(req_len_i[pick]);
   assign in_range  = last_beat < {1'b0, mem_size_i[39:BeatShift]};
   // A request outside the memory is taken and dropped: its error halts the requester, and the

@@ -58,10 +58,23 @@ module tw_store #(
 
   typedef logic [19:0] tile_t;
 
+  localparam tw_pkg::sizes_t Elaborated = '{
+      out_shift: $clog2(TileBytes),
+      write_outstanding: Outstanding,
+      out_depth: OutDepth,
+      default: '0
+  };
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   // Geometry of OUT.
   logic [3:0] tile_shift;
   logic wide;  // a tile has at least a beat
-  assign tile_shift = 4'(tw_geometry::out_shift($clog2(TileBytes)));
+  assign tile_shift = 4'(sizes.out_shift);
   assign wide = tile_shift >= 4'(BeatShift);
 
   // ---------------------------------------------------------------------------------------
@@ -165,7 +178,7 @@ module tw_store #(
   // A burst outside the memory is taken and dropped: its error halts the unit, and the grant does
   // not wait for the check.
   assign burst_ready = burst_valid && (!aw_valid_q || awready_i) &&
-                       (tag_count < 5'(tw_geometry::write_outstanding(Outstanding))) &&
+                       (tag_count < 5'(sizes.write_outstanding)) &&
                        !len_full && !halt_i;
   assign announce = burst_ready && burst_in_range;
 
@@ -264,7 +277,7 @@ module tw_store #(
   logic [2:0] fifo_count;
   logic [BeatBytes*9:0] fifo_out;
 
-  assign in_range = addr_last < tile_t'(tw_geometry::out_depth(OutDepth));
+  assign in_range = addr_last < tile_t'(sizes.out_depth);
   // A beat is read when its burst is announced and the FIFO will have room for it.
   assign read_beat = len_valid && (act_valid_q || halt_i) && (fifo_count + 3'(read1_q) < 3'd4);
   assign burst_end_beat = read_beat && (beats_q == len_out);

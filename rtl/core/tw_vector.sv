@@ -77,6 +77,23 @@ module tw_vector #(
   localparam int unsigned RowChannels = ParRowBytes / 16;
   localparam int unsigned RowBits = ParRows > 1 ? $clog2(ParRows) : 1;
 
+  localparam tw_pkg::sizes_t Elaborated = '{
+      vector_parts: Parts,
+      out_depth: OutDepth,
+      acc_depth: AccDepth,
+      res_depth: ResDepth,
+      acc_bank_shift: AccBankShift,
+      par_depth: ParDepth,
+      par_rows: ParRows,
+      default: '0
+  };
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   typedef logic [19:0] offset_t;
   function automatic offset_t plus(offset_t a, logic [17:0] b);
     logic [20:0] sum;
@@ -121,7 +138,7 @@ module tw_vector #(
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
 
   assign part_last = (Parts == 1) ||
-                     (part_q == PartBits'(tw_geometry::vector_parts(Parts) - 32'd1));
+                     (part_q == PartBits'(sizes.vector_parts - 32'd1));
   assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
   assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
   assign issue = (state_q == Run) && !halt_i;
@@ -134,16 +151,16 @@ module tw_vector #(
   assign acc_claim_o = take ? head.acc_banks : '0;
 
   // Checks of the current iteration.
-  assign dst_ok = dst_q < offset_t'(requant ? tw_geometry::out_depth(OutDepth) :
-                                               tw_geometry::acc_depth(AccDepth));
+  assign dst_ok = dst_q < offset_t'(requant ? sizes.out_depth :
+                                               sizes.acc_depth);
   assign src_ok = (cur_q.op == tw_pkg::VecMov) ||
-                  (src_q < offset_t'(tw_geometry::acc_depth(AccDepth)));
-  assign opd_ok = !uses_opd || (opd_q < offset_t'(tw_geometry::res_depth(ResDepth)));
+                  (src_q < offset_t'(sizes.acc_depth));
+  assign opd_ok = !uses_opd || (opd_q < offset_t'(sizes.res_depth));
   assign in_range = dst_ok && src_ok && opd_ok;
-  assign bank_shift = tw_geometry::acc_bank_shift(AccBankShift);
+  assign bank_shift = sizes.acc_bank_shift;
   assign bank_ok = ((cur_q.op == tw_pkg::VecMov) || cur_q.acc_banks[2'(src_q >> bank_shift)]) &&
                    (requant || cur_q.acc_banks[2'(dst_q >> bank_shift)]);
-  assign param_ok = param_q < 16'(tw_geometry::par_depth(ParDepth));
+  assign param_ok = param_q < 16'(sizes.par_depth);
   assign go = issue && in_range && bank_ok;
   assign issue_o = go && part_last;
 
@@ -152,7 +169,7 @@ module tw_vector #(
   assign res_read_o = go && uses_opd;
   assign res_addr_o = ResAddrBits'(opd_q);
   assign par_read_o = (state_q == Param) && param_ok &&
-                      (row_q < (RowBits + 1)'(tw_geometry::par_rows(ParRows)));
+                      (row_q < (RowBits + 1)'(sizes.par_rows));
   assign par_addr_o = ParAddrBits'(32'(param_q) * ParRows + 32'(row_q));
 
   always_comb begin
@@ -160,7 +177,7 @@ module tw_vector #(
     unique case (state_q)
       Idle: ;
       Drain: if (!draining) state_d = Param;
-      Param: if (row_q == (RowBits + 1)'(tw_geometry::par_rows(ParRows))) state_d = Run;
+      Param: if (row_q == (RowBits + 1)'(sizes.par_rows)) state_d = Run;
       Run: begin
         if (issue_last) state_d = Idle;
         else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;

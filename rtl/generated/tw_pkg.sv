@@ -205,6 +205,31 @@ package tw_pkg;
     logic signed [31:0] bias;  // added to the accumulator
   } param_t;
 
+  // Sizes that control reads.
+  typedef struct packed {
+    logic [31:0] inp_depth;  // tiles (UOP: micro-operations) in each scratchpad
+    logic [31:0] wgt_depth;
+    logic [31:0] acc_depth;
+    logic [31:0] out_depth;
+    logic [31:0] uop_depth;
+    logic [31:0] res_depth;
+    logic [31:0] par_depth;
+    logic [31:0] inp_shift;  // log2 of a tile's bytes
+    logic [31:0] wgt_shift;
+    logic [31:0] acc_shift;
+    logic [31:0] out_shift;
+    logic [31:0] par_shift;
+    logic [31:0] diag_shift;  // log2 of the bytes in a WGT tile's diagonal
+    logic [31:0] acc_bank_shift;  // log2 of the tiles in an ACC bank
+    logic [31:0] vector_parts;  // cycles of a tile in VECTOR
+    logic [31:0] par_rows;  // reads of a PARAM tile
+    logic [31:0] mac_pipeline;  // cycles of the MAC array
+    logic [31:0] burst_beats;  // beats of the longest burst
+    logic [31:0] read_outstanding;  // bursts in flight
+    logic [31:0] write_outstanding;
+    logic [31:0] config_hash;  // what the CONFIG_HASH register reads
+  } sizes_t;
+
   // An entry of a unit's queue.
   typedef struct packed {
     logic [31:0] index;  // its place in the program

@@ -40,6 +40,14 @@ module tw_regs #(
 );
   localparam int unsigned PageBits = 12;  // of 4 KiB
 
+  localparam tw_pkg::sizes_t Elaborated = '{config_hash: ConfigHash, default: '0};
+  tw_pkg::sizes_t sizes;
+  tw_sizes #(
+      .Elaborated(Elaborated)
+  ) u_sizes (
+      .sizes_o(sizes)
+  );
+
   logic write, read;
   logic [31:0] wdata_q, wdata, count_q, watchdog_q;
   logic [3:0] wstrb_q, wstrb;
@@ -140,7 +148,7 @@ module tw_regs #(
     unique case (read_word)
       tw_pkg::RegId: value = tw_pkg::DeviceId;
       tw_pkg::RegIsa: value = tw_pkg::IsaVersion;
-      tw_pkg::RegConfigHash: value = tw_geometry::config_hash(ConfigHash);
+      tw_pkg::RegConfigHash: value = sizes.config_hash;
       tw_pkg::RegStatus: value = {
         28'd0, status_i.resetting, status_i.failed, status_i.done, status_i.busy
       };

@@ -88,7 +88,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="bursts",
-            units=("tw_geometry", "tw_rows", "tw_bursts"),
+            units=("tw_pkg", "tw_sizes", "tw_rows", "tw_bursts"),
             depth=2,
             covers=10,
             claims="bursts as long as 4 KiB and length allow, adjoining, with the row's beats",
@@ -102,7 +102,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="fetch",
-            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_fetch"),
+            units=("tw_pkg", "tw_sizes", "tw_fifo", "tw_fetch"),
             depth=12,
             covers=12,
             bounded=True,
@@ -120,7 +120,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="read",
-            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_read"),
+            units=("tw_pkg", "tw_sizes", "tw_fifo", "tw_read"),
             depth=2,
             covers=10,
             slow=True,
@@ -130,7 +130,7 @@ PROOFS: Final = {
             name="load",
             units=(
                 "tw_pkg",
-                "tw_geometry",
+                "tw_sizes",
                 "tw_fifo",
                 "tw_rows",
                 "tw_bursts",
@@ -147,7 +147,15 @@ PROOFS: Final = {
         ),
         Proof(
             name="store",
-            units=("tw_pkg", "tw_geometry", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_store"),
+            units=(
+                "tw_pkg",
+                "tw_sizes",
+                "tw_fifo",
+                "tw_rows",
+                "tw_bursts",
+                "tw_stepper",
+                "tw_store",
+            ),
             depth=12,
             covers=14,
             bounded=True,

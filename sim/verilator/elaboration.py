@@ -18,7 +18,7 @@ from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 
 RUNTIME: Final = Path(__file__).resolve().parent / "runtime"
 """SystemVerilog of the general fidelities; no synthesis reads it."""
-_GEOMETRY: Final = "tw_geometry.sv"
+_SIZES: Final = "tw_sizes.sv"
 
 
 SIMULATED: Final = (Fidelity.RTL, Fidelity.DPI, Fidelity.TIMING)
@@ -66,5 +66,5 @@ def sources(manifest: Sequence[Path], fidelity: Fidelity) -> list[Path]:
     """The manifest with the files that a fidelity puts in the place of others, or adds."""
     if fidelity not in GENERAL:
         return list(manifest)
-    files = [RUNTIME / _GEOMETRY if path.name == _GEOMETRY else path for path in manifest]
+    files = [RUNTIME / _SIZES if path.name == _SIZES else path for path in manifest]
     return [*files, *([RUNTIME / "tw_data.sv"] if fidelity is Fidelity.DPI else [])]

@@ -39,8 +39,6 @@ from tilewright.sim.verilator.build import MANIFEST
 
 HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = ROOT / "build" / "mutation"
-PACKAGES: Final = ("tw_geometry",)
-"""Files without hardware: functions that are the identity there."""
 EXPLANATIONS: Final = HERE / "survivors.yaml"
 PERMANENT: Final = HERE / "permanent.yaml"
 WALL_LIMIT_S: Final = 900.0
@@ -57,7 +55,7 @@ def hardware(rtl: Path) -> dict[str, str]:
     return {
         path.name: path.read_text(encoding="utf-8")
         for path in sorted(rtl.rglob("*.sv"))
-        if path.stem not in PACKAGES and path.parent.name != "generated"
+        if path.parent.name != "generated"
     }
 
 

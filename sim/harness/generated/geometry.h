@@ -7,7 +7,7 @@
 
 namespace tilewright {
 
-// The first kControlSizes words are those of sim/verilator/runtime/tw_geometry.sv.
+// The first kControlSizes words are those of tw_pkg::sizes_t, highest first.
 struct Geometry {
   // tiles (UOP: micro-operations) in each scratchpad
   uint32_t inp_depth;

@@ -14,11 +14,9 @@ from tilewright.host.common.errors import BuildError
 from tilewright.sim.verilator.build import read_manifest
 
 MODULES = [
-    path
-    for path in read_manifest()
-    if path.parent.name != "generated" and path.stem != "tw_geometry"
+    path for path in read_manifest() if path.parent.name != "generated" and path.stem != "tw_sizes"
 ]
-"""Files with hardware: tw_geometry is a package of functions that are the identity there."""
+"""Files with hardware: tw_sizes hands constants on."""
 
 SOURCE = """// a + b in a comment
 module sample #(

@@ -7,20 +7,8 @@ import re
 
 import pytest
 
-from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine import codegen, hwconfig, isa, registers
-from tilewright.host.machine.geometry import CONTROL_SIZES
 from tilewright.host.machine.reference_pages import registers_page
-
-
-def test_the_geometry_of_hardware_has_the_sizes_of_the_variables():
-    """It is no generated file: a device gets it as it stands."""
-    text = (RTL_DIR / "core" / "tw_geometry.sv").read_text(encoding="utf-8")
-    functions = re.findall(
-        r"function automatic int unsigned (\w+)\(int unsigned fixed\); return fixed; endfunction",
-        text,
-    )
-    assert functions == [size.name for size in CONTROL_SIZES]
 
 
 def test_package_fields_stand_most_significant_first_with_their_widths():

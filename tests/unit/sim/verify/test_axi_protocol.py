@@ -35,8 +35,8 @@ FAULTS = {
     ),
     "one read too many in flight": (
         "tw_read.sv",
-        "in_flight_q < 5'(tw_geometry::read_outstanding(Outstanding))",
-        "in_flight_q <= 5'(tw_geometry::read_outstanding(Outstanding))",
+        "in_flight_q < 5'(sizes.read_outstanding)",
+        "in_flight_q <= 5'(sizes.read_outstanding)",
         "more read bursts in flight than ReadOutstanding",
     ),
     "an instruction for two units": (
