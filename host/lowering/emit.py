@@ -111,7 +111,40 @@ def emit(
     return _Emitter(builder, plan, clip, placement).run()
 
 
-class _Emitter:
+class Emission:
+    """What a layer of any kind does to the program that it is appended to.
+
+    Args:
+        builder: of the program.
+        clip: int8 bounds of the output.
+        placement: where the operands lie.
+    """
+
+    def __init__(
+        self, builder: ProgramBuilder, clip: tuple[int, int], placement: OperandPlacement
+    ) -> None:
+        self.builder = builder
+        self.offsets = placement.offsets
+        raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
+        self.imm = raw - (raw >> 15 << 16)
+        self.bytes_read = self.bytes_written = 0
+
+    def load_params(self, slot: int, slot_tiles: int, first: int, count: int) -> None:
+        """Load the parameters of output blocks (first, count) into a slot of PARAM."""
+        size = self.builder.hw.param_tile_bytes
+        word = pack_load(
+            memory=Memory.PARAM,
+            sram_base=slot * slot_tiles,
+            dram_offset=self.offsets["param"] + first * size,
+            x_size=count,
+            y_size=1,
+            z_size=1,
+        )
+        self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
+        self.bytes_read += count * size
+
+
+class _Emitter(Emission):
     def __init__(
         self,
         builder: ProgramBuilder,
@@ -119,15 +152,12 @@ class _Emitter:
         clip: tuple[int, int],
         placement: OperandPlacement,
     ) -> None:
+        super().__init__(builder, clip, placement)
         self.plan = plan
-        self.builder = builder
-        self.offsets = placement.offsets
         self.uop_offset = placement.uop
         self.pad_value = placement.pad_value
         self.weights_by_input = placement.weights_by_input
         self.spread = placement.spread
-        raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
-        self.imm = raw - (raw >> 15 << 16)
         self.inp, self.wgt = input_slots(plan), weight_slots(plan)
         self.params: dict[int, int] = {}
         self.kernels: dict[Kernel, tuple[int, Key]] = {}
@@ -135,7 +165,7 @@ class _Emitter:
         self.uop_count = 0
         self.gemm_words: dict[tuple[int, ...], tuple[int, int, Key]] = {}
         self.inp_words: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self.macs_tiles = self.bytes_read = self.bytes_written = 0
+        self.macs_tiles = 0
 
     def run(self) -> Emitted:
         items = list(walk(self.plan))
@@ -227,15 +257,7 @@ class _Emitter:
                 row_step=shape.row_step,
                 interleave=interleave,
             )
-            word = pack_load(
-                memory=Memory.INP,
-                pad_value=self.pad_value,
-                pad_left=padded.pad_left,
-                pad_right=padded.pad_right,
-                pad_top=padded.pad_top,
-                pad_bottom=padded.pad_bottom,
-                **padded.box._asdict(),
-            )
+            word = pack_load(memory=Memory.INP, pad_value=self.pad_value, **padded.fields())
             cached = self.inp_words[item.row, item.column, planes] = (word, padded.box.tiles)
         word, tiles = cached
         words = []
@@ -405,17 +427,7 @@ class _Emitter:
         slot = item.co % plan.param_slots
         if self.params.get(slot) != item.co:
             self.params[slot] = item.co
-            size = plan.hw.param_tile_bytes
-            word = pack_load(
-                memory=Memory.PARAM,
-                sram_base=slot * plan.schedule.tile_co,
-                dram_offset=self.offsets["param"] + channels.first * size,
-                x_size=channels.count,
-                y_size=1,
-                z_size=1,
-            )
-            self.bytes_read += channels.count * size
-            self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
+            self.load_params(slot, plan.schedule.tile_co, channels.first, channels.count)
         if plan.shape.residual:
             row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
             pixels = plan.batch_tiles[item.batch][1] * row.count * column.count

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
-from tilewright.host.lowering.emit import Emitted, OperandPlacement
+from tilewright.host.lowering.emit import Emission, Emitted, OperandPlacement
 from tilewright.host.lowering.geometry import Span
 from tilewright.host.lowering.pooling import PoolPlan
 from tilewright.host.lowering.pooling_gather import gather
@@ -71,7 +71,7 @@ def emit_pool(
     return _PoolEmitter(builder, plan, clip, placement).run()
 
 
-class _PoolEmitter:
+class _PoolEmitter(Emission):
     def __init__(
         self,
         builder: ProgramBuilder,
@@ -79,12 +79,8 @@ class _PoolEmitter:
         clip: tuple[int, int],
         placement: OperandPlacement,
     ) -> None:
+        super().__init__(builder, clip, placement)
         self.plan = plan
-        self.builder = builder
-        self.offsets = placement.offsets
-        raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
-        self.imm = raw - (raw >> 15 << 16)
-        self.bytes_read = self.bytes_written = 0
 
     def run(self) -> Emitted:
         held = -1
@@ -93,7 +89,8 @@ class _PoolEmitter:
         for step, following in zip_longest(steps, steps[1:]):
             if step.tile.channel != held:
                 held = step.tile.channel
-                self._load_params(step.tile)
+                slot = held % self.plan.param_slots
+                self.load_params(slot, self.plan.schedule.tile_co, *step.tile.blocks)
             if following is not None and following.slot != step.slot:
                 self._load_piece(following)
             self._gather(step)
@@ -108,21 +105,6 @@ class _PoolEmitter:
             bytes_read=self.bytes_read,
             bytes_written=self.bytes_written,
         )
-
-    def _load_params(self, tile: _Tile) -> None:
-        plan = self.plan
-        slot, size = tile.channel % plan.param_slots, plan.hw.param_tile_bytes
-        first, count = tile.blocks
-        word = pack_load(
-            memory=Memory.PARAM,
-            sram_base=slot * plan.schedule.tile_co,
-            dram_offset=self.offsets["param"] + first * size,
-            x_size=count,
-            y_size=1,
-            z_size=1,
-        )
-        self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
-        self.bytes_read += count * size
 
     def _load_piece(self, step: _Step) -> None:
         """LOADs of a piece: all batch tiles at once if their blocks are contiguous."""
@@ -155,11 +137,7 @@ class _PoolEmitter:
                 pad_value=PAD_MAXPOOL,
                 sram_base=base,
                 dram_offset=offset,
-                pad_left=padded.pad_left,
-                pad_right=padded.pad_right,
-                pad_top=padded.pad_top,
-                pad_bottom=padded.pad_bottom,
-                **padded.box._asdict(),
+                **padded.fields(),
             )
             self.builder.emit_word(Unit.LOAD, word, (), (("res", step.slot),))
             self.bytes_read += padded.box.tiles * size

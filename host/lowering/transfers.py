@@ -54,6 +54,11 @@ class PaddedBox(NamedTuple):
     pad_top: int
     pad_bottom: int
 
+    def fields(self) -> dict[str, int]:
+        """Fields of the LOAD."""
+        padding = self._asdict()
+        return {**padding.pop("box")._asdict(), **padding}
+
 
 @lru_cache(maxsize=16384)
 def input_box(
