@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tilewright.host.common.names import counted
 from tilewright.host.network.workload import Workload
 
 FULL_SHARE: Final = 0.9
@@ -22,7 +23,7 @@ def share_lines(settings: Mapping[str, Any]) -> tuple[str, str]:
     layers, macs = sum(t.count for t in tasks), sum(t.macs * t.count for t in tasks)
     left = settings["cpu_operators"]
     share = macs / (macs + settings.get("cpu_macs", 0))
-    text = f"tuned: {layers} layers of {len(tasks)} shapes, {macs:,} MACs"
+    text = f"tuned: {counted(layers, 'layer')} of {counted(len(tasks), 'shape')}, {macs:,} MACs"
     if left:
         text += f"; left to the CPU, not tuned and not counted: {', '.join(left)}"
     if share >= FULL_SHARE:

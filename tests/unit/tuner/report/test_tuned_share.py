@@ -18,7 +18,7 @@ def lines(macs: int, *operators: str) -> tuple[str, str]:
 
 def test_a_small_share_is_a_warning_with_figures() -> None:
     text, warning = lines(850, CONV1D)
-    assert "1 layers of 1 shapes, 150 MACs" in text
+    assert "1 layer of 1 shape, 150 MACs" in text
     assert CONV1D in text
     assert "only 15.0 % of the network's MACs are tuned, 85.0 % stay on the CPU" in warning
 
