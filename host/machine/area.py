@@ -368,29 +368,34 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
     return Area(lut=round(lut), ff=round(ff), bram36=-(-halves // 2), dsp=dsp_count(hw))
 
 
+def shortfalls(hw: HwConfig, area: Area, board: Board) -> list[str]:
+    """What a configuration of an area needs beyond a board's resources and its port."""
+    problems = [
+        f"{name} {value} exceeds {limit} by {value - limit}"
+        for name, value, limit in _shares(area, board)
+        if value > limit
+    ]
+    for name in ("axi_data_bits", "axi_burst_beats"):
+        value, limit = getattr(hw, name), getattr(board, name)
+        if value > limit:
+            problems.append(f"{name} {value} exceeds the port's {limit}")
+    return problems
+
+
 def fits(hw: HwConfig, board: Board) -> Fit:
     """Compare a configuration with a board's resources and the width and bursts of its port."""
     area = estimate(hw)
-    used = [
-        (field.name.upper(), value, int(getattr(board, field.name)))
-        for field, value in zip(fields(Area), astuple(area), strict=True)
-    ]
-    problems = [
-        f"{name} {value} exceeds {limit} by {value - limit}"
-        for name, value, limit in used
-        if value > limit
-    ]
-    problems += [
-        f"{name} {value} exceeds the port's {limit}"
-        for name, value, limit in (
-            ("axi_data_bits", hw.axi_data_bits, board.axi_data_bits),
-            ("axi_burst_beats", hw.axi_burst_beats, board.axi_burst_beats),
-        )
-        if value > limit
-    ]
-    if problems:
+    if problems := shortfalls(hw, area, board):
         return Fit(
             ok=False, text=f"{hw.name} does not fit {board.name}: {'; '.join(problems)}", area=area
         )
-    shares = ", ".join(f"{name} {value} of {limit}" for name, value, limit in used)
+    shares = ", ".join(f"{name} {value} of {limit}" for name, value, limit in _shares(area, board))
     return Fit(ok=True, text=f"{hw.name} fits {board.name}: {shares}", area=area)
+
+
+def _shares(area: Area, board: Board) -> list[tuple[str, int, int]]:
+    """(resource, used, available)."""
+    return [
+        (field.name.upper(), value, int(getattr(board, field.name)))
+        for field, value in zip(fields(Area), astuple(area), strict=True)
+    ]

@@ -9,7 +9,7 @@ from typing import Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.places import ROOT
-from tilewright.host.machine.area import Area, estimate
+from tilewright.host.machine.area import Area, estimate, shortfalls
 from tilewright.host.machine.board import Board, load_board, named_boards
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.sim.synth.fit import HeldOut, held_out
@@ -112,16 +112,7 @@ def configurations(results: Results) -> str:
 
 def _holders(hw: HwConfig, area: Area, boards: Sequence[Board]) -> str:
     """Names of the boards whose resources and port suffice; ``none`` when there is none."""
-    names = [
-        board.name
-        for board in boards
-        if area.lut <= board.lut
-        and area.ff <= board.ff
-        and area.bram36 <= board.bram36
-        and area.dsp <= board.dsp
-        and hw.axi_data_bits <= board.axi_data_bits
-        and hw.axi_burst_beats <= board.axi_burst_beats
-    ]
+    names = [board.name for board in boards if not shortfalls(hw, area, board)]
     return ", ".join(names) or "none"
 
 

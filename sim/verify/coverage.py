@@ -132,19 +132,22 @@ class Report:
         """Lines and branches that nothing reached."""
         return [miss for file in self.files for miss in file.misses]
 
-    def total(self, share: Callable[[FileCoverage], Share]) -> Share:
-        """One share over all files."""
-        return sum(map(share, self.files), Share(hit=0, total=0))
+    @property
+    def totals(self) -> dict[str, Share]:
+        """Shares over all files: of lines, branches and toggles."""
+        nothing = Share(hit=0, total=0)
+        return {
+            "line": sum((file.lines for file in self.files), nothing),
+            "branch": sum((file.branches for file in self.files), nothing),
+            "toggle": sum((file.toggles for file in self.files), nothing),
+        }
 
     def problems(self) -> list[str]:
         """Why the campaign fails; empty when it passes."""
         found = []
-        for name, share in (
-            ("line", self.total(lambda file: file.lines)),
-            ("branch", self.total(lambda file: file.branches)),
-        ):
-            if share.percent < REQUIRED_PERCENT:
-                found.append(f"{name} coverage is {share.percent:.1f} %, not {REQUIRED_PERCENT} %")
+        for name in ("line", "branch"):
+            if (percent := self.totals[name].percent) < REQUIRED_PERCENT:
+                found.append(f"{name} coverage is {percent:.1f} %, not {REQUIRED_PERCENT} %")
         if self.quick:
             return found
         if self.open_misses:
@@ -233,12 +236,7 @@ def print_report(report: Report) -> None:
     _say(f"{'RTL file':22}{'lines':>18}{'branches':>18}{'toggles':>20}")
     for file in report.files:
         _say(f"{file.file:22}" + _columns(file.lines, file.branches, file.toggles))
-    shares = [
-        report.total(lambda file: file.lines),
-        report.total(lambda file: file.branches),
-        report.total(lambda file: file.toggles),
-    ]
-    _say(f"{'total':22}" + _columns(*shares))
+    _say(f"{'total':22}" + _columns(*report.totals.values()))
     open_misses = report.open_misses
     justified = len(report.misses) - len(open_misses)
     _say(f"\nnot reached: {len(report.misses)}, of which justified: {justified}")
@@ -278,14 +276,9 @@ def rows_of_files(report: Report) -> list[dict[str, Any]]:
 
 def summary_of(report: Report) -> dict[str, Any]:
     """Shares over all files, and what was missed."""
-    totals = {
-        "line": report.total(lambda file: file.lines),
-        "branch": report.total(lambda file: file.branches),
-        "toggle": report.total(lambda file: file.toggles),
-    }
     functional = sum(map(report.functional.share, BINS), Share(hit=0, total=0))
     return {
-        **{f"{name}_percent": round(share.percent, 2) for name, share in totals.items()},
+        **{f"{name}_percent": round(share.percent, 2) for name, share in report.totals.items()},
         "functional_hit": functional.hit,
         "functional_total": functional.total,
         "misses": len(report.misses),
