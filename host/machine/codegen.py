@@ -83,8 +83,8 @@ def systemverilog_package() -> str:
         for size in reversed(geometry.CONTROL_SIZES)
     )
     lines += _sv_struct(sizes, "sizes_t", isa.layout_bits(sizes), "Sizes that control reads.")
-    for name, layout, comment in wires.STRUCTURES:
-        lines += _sv_struct(layout, name, isa.layout_bits(layout), comment)
+    for type_name, parts, meaning in wires.STRUCTURES:
+        lines += _sv_struct(parts, type_name, isa.layout_bits(parts), meaning)
     lines.append("  // AXI4-Lite register offsets.")
     for register in registers.REGISTERS:
         lines.append(
