@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-PICTURES: Final = ("accelerator", "loop", "stalls", "bound", "regret", "resources")
+PICTURES: Final = ("accelerator", "loop", "stalls", "bound", "regret", "resources", "blockdesign")
 
 
 def stale() -> dict[Path, str]:

@@ -15,6 +15,7 @@ HERE = ROOT / "docs" / "pictures"
 sys.path.insert(0, str(HERE))
 
 import accelerator  # noqa: E402  (a file of the documents)
+import blockdesign  # noqa: E402  (see above)
 import draw  # noqa: E402  (see above)
 
 
@@ -27,6 +28,14 @@ def test_every_module_that_draws_is_in_the_list_and_nothing_else_is_kept():
     assert modules == set(draw.PICTURES)
     kept = {f"{name}-{theme}.svg" for name in draw.PICTURES for theme in ("light", "dark")}
     assert {path.name for path in HERE.glob("*.svg")} == kept
+
+
+def test_the_block_design_is_held_against_its_script(monkeypatch):
+    assert blockdesign.missing() == []
+    monkeypatch.setattr(blockdesign, "BUSES", blockdesign.BUSES[1:])
+    assert blockdesign.missing() == ["processor to to_registers"]
+    monkeypatch.setattr(blockdesign, "SIGNALS", (*blockdesign.SIGNALS, ("reset", "processor")))
+    assert "reset to processor" in blockdesign.missing()
 
 
 def test_the_block_diagram_is_held_against_the_rtl(monkeypatch):

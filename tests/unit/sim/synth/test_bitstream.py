@@ -271,7 +271,7 @@ def outcomes(folder: Path) -> list[object]:
             run(folder, **conditions)
             found.append(yaml.safe_load((folder / "tilewright.yaml").read_text(encoding="utf-8")))
         except ScriptError as error:
-            found.append(re.sub(r"/\S+", "", str(error)))
+            found.append(str(error).replace(str(folder), ""))
     return found
 
 
