@@ -383,11 +383,12 @@ def _share(resource: Resource) -> str:
 
 def _memory_lines(report: SynthesisReport, half: str) -> list[str]:
     lines = []
+    width = max([34, *(len(memory.name) for memory in report.memories)])
     for memory in report.memories:
         parts = (
             f"{memory.ramb36} RAMB36" if memory.ramb36 else "",
             f"{memory.ramb18} {half}" if memory.ramb18 else "",
             f"{memory.lutram} LUT" if memory.lutram else "",
         )
-        lines.append(f"  {memory.name:<36}{', '.join(filter(None, parts))}")
+        lines.append(f"  {memory.name:<{width}}  {', '.join(filter(None, parts))}")
     return lines

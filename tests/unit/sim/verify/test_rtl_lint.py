@@ -6,9 +6,13 @@ from __future__ import annotations
 import pytest
 from support.randomness import fresh_rng
 
+from tilewright.host.common.places import ROOT
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.verify import rtl_lint
 from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verilator.build import read_manifest
+from tilewright.sim.verilator.elaboration import sources
 
 TINY = load_hwconfig("tiny-4x4")
 
@@ -23,6 +27,17 @@ def test_any_legal_configuration_is_clean():
     for _ in range(2):
         hw = any_hwconfig(rng)
         assert rtl_lint.lint(hw) + rtl_lint.lint_slang(hw) == "", hw.parameters()
+
+
+@pytest.mark.parametrize("fidelity", [Fidelity.RTL, Fidelity.TIMING])
+def test_cores_of_different_parameters_stand_in_one_design(monkeypatch, fidelity):
+    """As hardware, and where one build serves every configuration."""
+    core = [path for path in read_manifest() if path.parent.name != "system"]
+    listed = [*sources(core, fidelity), ROOT / "tests" / "rtl" / "hdl" / "two_cores.sv"]
+    monkeypatch.setattr(rtl_lint, "read_manifest", lambda: listed)
+    monkeypatch.setattr(rtl_lint, "PARAMETERS", ())
+    monkeypatch.setattr(rtl_lint, "TOP", "two_cores")
+    assert rtl_lint.lint(TINY) == ""
 
 
 @pytest.mark.parametrize(
