@@ -113,10 +113,16 @@ def _phase(work: Path, text: str) -> None:
     (work / "phase").write_text(text, encoding="utf-8")
 
 
+def bench_of(file: str) -> str:
+    """The tests of ``tests/rtl/test_rtl.py`` that run a module, as pytest's ``-k`` takes them."""
+    others = {"tilewright_top.sv": "test_top", "tw_core.sv": "test_top"}
+    others["tw_stepper.sv"] = "test_load or test_store"
+    return others.get(file, f"test_{file.removesuffix('.sv').removeprefix('tw_')}")
+
+
 def _run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
     """Run the bench of the mutated unit; its failure as text, empty if it passes."""
-    unit = mutation.file.removesuffix(".sv").removeprefix("tw_")
-    test = "test_top" if unit in ("tilewright_top", "core") else f"test_{unit}"
+    test = bench_of(mutation.file)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
     command += ["-p", "mutation.cocotb_plugin", "-k", test]
     done = subprocess.run(

@@ -12,10 +12,11 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.mutate import PERMANENT, hardware, judge, load_permanent
+from mutation.mutate import PERMANENT, bench_of, hardware, judge, load_permanent
 from support.randomness import SEED
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.places import ROOT
 from tilewright.sim.verilator.build import MANIFEST
 
 SOURCES = hardware(MANIFEST.parent)
@@ -26,6 +27,12 @@ def test_every_permanent_fault_has_its_place_in_the_rtl() -> None:
     faults = load_permanent(SOURCES)
     assert len(faults) == len(NAMES) >= 7
     assert all(fault.apply(SOURCES[fault.file]) != SOURCES[fault.file] for fault in faults)
+
+
+def test_every_module_that_can_have_a_fault_has_a_bench() -> None:
+    benches = (ROOT / "tests" / "rtl" / "test_rtl.py").read_text(encoding="utf-8")
+    for file in SOURCES.keys() - {"tw_sizes.sv"}:
+        assert all(f"def {test}(" in benches for test in bench_of(file).split(" or ")), file
 
 
 def test_a_fault_whose_place_is_gone_is_an_error_with_its_name(tmp_path: Path) -> None:
