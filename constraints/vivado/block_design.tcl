@@ -10,7 +10,7 @@ source processor_$settings(processor).tcl
 proc named {kind name} {
     set found [get_bd_$kind -quiet $name]
     if {$found eq ""} {
-        error "tilewright: the block design has no $kind $name"
+        error "tilewright error: the block design has no $kind $name"
     }
     return $found
 }

@@ -8,7 +8,7 @@
 cd [file dirname [file normalize [info script]]]
 source settings.tcl
 # A build that fails leaves no bitstream of an earlier one behind.
-file delete -force work reports tilewright.bit tilewright.hwh tilewright.yaml
+file delete -force work reports .gen .srcs tilewright.bit tilewright.hwh tilewright.yaml
 foreach step {package_core block_design implement write_manifest} {
     puts "tilewright: $step"
     source $step.tcl

@@ -26,7 +26,7 @@ report_drc -file reports/drc.txt
 proc worst_path {kind} {
     set path [lindex [get_timing_paths -$kind -max_paths 1 -nworst 1] 0]
     if {$path eq "" || [get_property SLACK $path] eq ""} {
-        error "tilewright: no path has a $kind requirement: the clock is missing"
+        error "tilewright error: no path has a $kind requirement: the clock is missing"
     }
     return $path
 }
@@ -40,7 +40,7 @@ foreach kind {setup hold} {
     if {$slack($kind) < 0} {
         set path [worst_path $kind]
         report_timing -of_objects $path -file reports/worst_path.txt
-        error [format "tilewright: timing is not met: %s slack %s ns at %.3f MHz, from %s to %s, %s\
+        error [format "tilewright error: timing is not met: %s slack %s ns at %.3f MHz, from %s to %s, %s\
             levels of logic; reports/worst_path.txt has the path. Remedy: --clock %.0f, or more\
             mac_pipeline" $kind $slack($kind) [expr {$clock_hz / 1e6}] \
             [get_property STARTPOINT_PIN $path] [get_property ENDPOINT_PIN $path] \
@@ -48,9 +48,10 @@ foreach kind {setup hold} {
     }
 }
 
-# The first file of this name below a folder; the folders differ between versions of Vivado.
+# The first file of this name below a folder; the folders, hidden ones among them, differ between
+# versions of Vivado.
 proc find_file {folder name} {
-    foreach path [glob -nocomplain -directory $folder *] {
+    foreach path [glob -nocomplain -directory $folder * .gen .srcs] {
         if {[file isdirectory $path]} {
             set path [find_file $path $name]
         }
@@ -61,9 +62,9 @@ proc find_file {folder name} {
     return ""
 }
 
-set hardware [find_file work system.hwh]
+set hardware [find_file [pwd] system.hwh]
 if {$hardware eq ""} {
-    error "tilewright: Vivado wrote no system.hwh below [file normalize work]"
+    error "tilewright error: Vivado wrote no system.hwh below [pwd]"
 }
 file copy -force $hardware tilewright.hwh
 write_bitstream -force tilewright.bit

@@ -23,18 +23,18 @@ foreach {interface type mode} {
 } {
     set found [ipx::get_bus_interfaces $interface -of_objects $core]
     if {$found eq ""} {
-        error "tilewright: interface $interface was not inferred; see the attributes in tilewright.v"
+        error "tilewright error: interface $interface was not inferred; see the attributes in tilewright.v"
     }
     foreach {property wanted} [list abstraction_type_vlnv $type interface_mode $mode] {
         set given [get_property $property $found]
         if {$given ne $wanted} {
-            error "tilewright: $property of interface $interface is $given, must be $wanted"
+            error "tilewright error: $property of interface $interface is $given, must be $wanted"
         }
     }
 }
 set registers [ipx::get_memory_maps s_axil -of_objects $core]
 if {[ipx::get_address_blocks reg0 -of_objects $registers] eq ""} {
-    error "tilewright: interface s_axil has no address block reg0"
+    error "tilewright error: interface s_axil has no address block reg0"
 }
 
 ipx::create_xgui_files $core

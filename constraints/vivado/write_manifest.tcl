@@ -4,7 +4,7 @@
 # The number in the "Used" column of a row of report_utilization.
 proc used {report pattern} {
     if {![regexp -line "^\\| *(?:$pattern)\\*? *\\| *(\[0-9.\]+) *\\|" $report -> number]} {
-        error "tilewright: report_utilization has no row $pattern"
+        error "tilewright error: report_utilization has no row $pattern"
     }
     return $number
 }

@@ -16,7 +16,6 @@ from tilewright.host.machine.bitstream import (
     MARK,
     BitstreamManifest,
     bitstream_manifest,
-    read_bitstream_manifest,
 )
 from tilewright.host.machine.vivado_target import SECTION, VivadoTarget, vivado_target
 
@@ -326,9 +325,12 @@ def board_with_bitstream(board: Board, bitstream: Path | None) -> Board:
     Raises:
         ConfigError: the manifest cannot be read, or is for another part.
     """
-    if bitstream is None or not bitstream.with_suffix(".yaml").is_file():
+    path = None if bitstream is None else bitstream.with_suffix(".yaml")
+    if path is None or not path.is_file():
         return board
-    return _at_clock_of(board, read_bitstream_manifest(bitstream.with_suffix(".yaml")))
+    data = read_yaml_mapping(path, "a bitstream's manifest")
+    # Another file may have the name.
+    return _at_clock_of(board, bitstream_manifest(data, path)) if MARK in data else board
 
 
 def _at_clock_of(board: Board, manifest: BitstreamManifest) -> Board:

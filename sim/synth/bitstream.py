@@ -43,6 +43,8 @@ REGISTERS_BYTES: Final = 4096
 """Window of the registers: what the address width of the AXI4-Lite port spans."""
 
 _PLAIN: Final = re.compile(r"[\w./:+-]+")
+_ERROR: Final = "tilewright error: "
+"""How an error of the scripts begins; Vivado goes on with a trace of many lines."""
 _LAST_LINES: Final = 12
 
 
@@ -167,6 +169,7 @@ def build_bitstream(vivado: Path, entry: Path, say: Callable[[str], None]) -> Bi
         BuildError: Vivado stopped; the text is its error.
         ConfigError: the manifest that it wrote cannot be used.
     """
+    told: list[str] = []
     last: list[str] = []
     with subprocess.Popen(
         [str(vivado), "-mode", "batch", "-notrace", "-nojournal", "-source", entry.name],
@@ -181,11 +184,12 @@ def build_bitstream(vivado: Path, entry: Path, say: Callable[[str], None]) -> Bi
             text = line.rstrip()
             if text.startswith("tilewright: "):
                 say(text.removeprefix("tilewright: "))
+            if text.startswith((_ERROR, "ERROR:")):
+                told.append(text.removeprefix(_ERROR))
             last = [*last, text][-_LAST_LINES:]
     if process.returncode != 0:
-        told = [line for line in last if line.startswith(("tilewright: ", "ERROR:"))]
         raise BuildError(
-            f"Vivado built no bitstream: {' '.join(told or last).removeprefix('tilewright: ')}",
+            f"Vivado built no bitstream: {' '.join(told or last)}",
             field=str(entry.parent),
             remedy=f"read {entry.parent / 'vivado.log'}",
         )

@@ -67,6 +67,7 @@ class Vivado:
     Attributes:
         boards: whether the files of the boards in the catalogue are installed.
         setup_slack, hold_slack: of the worst paths, in ns.
+        outputs: folder of what is generated for block designs.
         design: the block design.
         core: the packaged core.
         said: what the scripts printed.
@@ -80,9 +81,11 @@ class Vivado:
         boards: bool = False,
         setup_slack: float = 0.25,
         hold_slack: float = 0.02,
+        outputs: str = "work/design",
     ) -> None:
         self.folder = folder
         self.boards = boards
+        self.outputs = outputs
         self.slack = {"setup": setup_slack, "hold": hold_slack}
         self.design: Design | None = None
         self.core: Core | None = None
@@ -384,7 +387,7 @@ class Vivado:
     def _create_bd_design(self, options, arguments):
         self._need_project()
         self.design = Design(arguments[0])
-        self._folder = self._path(options["dir"]) / arguments[0]
+        self._folder = self._path(self.outputs) / arguments[0]
         return arguments[0]
 
     def _create_bd_cell(self, options, arguments):

@@ -45,6 +45,8 @@ def test_the_manifest_beside_a_bitstream_gives_the_clock(tmp_path):
     board = load_board("pynq-z2")
     assert board_with_bitstream(board, None) is board
     assert board_with_bitstream(board, tmp_path / "tilewright.bit") is board
+    (tmp_path / "tilewright.yaml").write_text("name: another file\n", encoding="utf-8")
+    assert board_with_bitstream(board, tmp_path / "tilewright.bit") is board
     write_manifest(tmp_path / "tilewright.yaml", HW, clock_mhz=80)
     assert board_with_bitstream(board, tmp_path / "tilewright.bit").clock_mhz == 80
     with pytest.raises(ConfigError, match="part of board zcu104") as caught:

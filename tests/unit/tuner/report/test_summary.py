@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -370,3 +371,13 @@ def test_a_configuration_that_cannot_be_written_is_named(tmp_path: Path) -> None
     answer = command(tmp_path, "--output", str(tmp_path / "r.html"))
     assert answer.exit_code == 2
     assert f"{tmp_path / 'r.yaml'}" in (answer.output + answer.stderr).replace("\n", "")
+
+
+def test_a_clock_is_called_planned_until_a_bitstream_reached_it(result: StudyResult) -> None:
+    assert result.clock_origin == "planned"
+    board = result.settings["board"]
+    reached = board["sources"] | {"clock_mhz": "reached by tilewright.yaml (Vivado 2024.1)"}
+    settings = result.settings | {"board": board | {"sources": reached}}
+    other = replace(result, study=replace(result.study, settings=settings))
+    assert other.clock_origin == "reached"
+    assert any("reached by tilewright.yaml" in line for line in condition_lines(other))
