@@ -137,7 +137,7 @@ def fit_memory(hw: HwConfig, start: MemoryModel, runs: Sequence[CountedRun]) -> 
     point = np.where(seen, point, first)
     return MemoryFit(
         memory=memory_of(point),
-        errors=_errors(fitted, point, slope, found, seen, beat),
+        errors=_errors(fitted, point, slope, found, seen, beat, [id(r.program) for r in runs]),
         before=_rms(judge(first)),
         after=_rms(judge(point)),
     )
@@ -214,22 +214,35 @@ def _errors(
     found: Floats,
     seen: npt.NDArray[np.bool_],
     beat: float,
+    programs: Sequence[int],
 ) -> dict[str, float]:
-    """Half the 95 % intervals of the parameters that the runs tell, from the normal equations."""
+    """Half the 95 % intervals of the parameters that the runs tell.
+
+    Residuals of one program depend on each other, on whatever board: the covariance is the
+    clustered one (Liang and Zeger, 1986), a cluster a program.
+    """
     told = slope[:, seen]
     if not told.size:
         return {}
-    freedom = max(1, len(found) - told.shape[1])
-    covariance = np.linalg.pinv(told.T @ told) * float(found @ found) / freedom
+    rows: dict[int, list[int]] = {}
+    for run, program in enumerate(programs):
+        first = run * len(COMPARED)
+        rows.setdefault(program, []).extend(range(first, first + len(COMPARED)))
+    inverse = np.linalg.pinv(told.T @ told)
+    scores = np.stack([told[places].T @ found[places] for places in rows.values()])
+    clusters = len(scores)
+    growth = clusters / max(1, clusters - told.shape[1])
+    covariance = growth * inverse @ (scores.T @ scores) @ inverse
     halves = dict(
         zip(np.flatnonzero(seen).tolist(), 1.96 * np.sqrt(np.diag(covariance)), strict=True)
     )
     errors = {}
     for place, name in enumerate(names):
         if place in halves:
-            half = float(halves[place])
-            slope_of_unit = 1.0 if "latency" in name else beat / float(point[place]) ** 2
-            errors[name] = slope_of_unit * half
+            # A whole number of cycles is half a cycle from the least squares at most.
+            half = float(halves[place]) + (0.5 if "latency" in name else 0.0)
+            scale = 1.0 if "latency" in name else beat / float(point[place]) ** 2
+            errors[name] = scale * half
     return errors
 
 

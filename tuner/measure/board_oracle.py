@@ -39,6 +39,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.board_pool import BoardAddress
+from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.measurement import (
     BoardRuns,
@@ -468,5 +469,18 @@ def _measure(
             half_interval=runs.half_interval,
             standard_error=runs.standard_error,
             reconfigure_seconds=loading,
+            twin_cycles=_twin_cycles(request, trial),
         ),
     )
+
+
+def _twin_cycles(request: Request, trial: LoweredTrial) -> int:
+    """What the twin counts, to stand beside what the board did; it takes milliseconds."""
+    try:
+        twin = Twin(request.hw, request.memory)
+    except ConfigError:  # random stalls are not covered
+        return 0
+    try:
+        return twin.counters(trial.program).cycles
+    finally:
+        twin.close()

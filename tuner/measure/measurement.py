@@ -74,6 +74,7 @@ class BoardRuns:
         half_interval: half the 95 % interval of the median, in cycles.
         standard_error: of the median, in cycles.
         reconfigure_seconds: what loading the bitstream for it took; 0: it was loaded already.
+        twin_cycles: of the twin, on the memory that the request names; 0: it does not cover that.
     """
 
     board: str
@@ -83,6 +84,7 @@ class BoardRuns:
     half_interval: float = 0.0
     standard_error: float = 0.0
     reconfigure_seconds: float = 0.0
+    twin_cycles: int = 0
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> BoardRuns:

@@ -9,6 +9,7 @@ from typing import Final
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
+from tilewright.tuner.report.boards import board_lines, board_table
 from tilewright.tuner.report.drawing.page import (
     HALF,
     bullets,
@@ -89,6 +90,7 @@ def page(result: StudyResult, archive: Sequence[Point]) -> str:
         section(
             "Layers", paragraph(_LAYERS_NOTE, "note"), task_table(result), _how_to_read(result)
         ),
+        *_boards(result),
         section("Hardware", config_table(result)),
         section(
             "The search",
@@ -152,6 +154,20 @@ def _how_to_read(result: StudyResult) -> str:
         for task in result.settings["tasks"]
     ]
     return folded("What the words mean", definitions(entries))
+
+
+def _boards(result: StudyResult) -> list[str]:
+    """What boards measured, beside the twin."""
+    if not result.board_runs:
+        return []
+    return [
+        section(
+            "On boards and on the twin",
+            paragraph(_BOARDS_NOTE, "note"),
+            board_table(result),
+            bullets(board_lines(result), "note"),
+        )
+    ]
 
 
 def _layer_search(result: StudyResult) -> str:
@@ -235,6 +251,11 @@ def _screening_note(result: StudyResult) -> str:
     )
 
 
+_BOARDS_NOTE: Final = (
+    "Cycles on a board are the median of its runs, without outliers. The twin counts the same "
+    "schedule with the memory timing that the study assumes; board calibrate fits that to boards. "
+    "Neither is ever taken for the other."
+)
 _LAYERS_NOTE: Final = (
     "Point at a dotted word, or tab to it, to have it explained. A heading sorts by its column."
 )

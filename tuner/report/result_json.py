@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from tilewright.tuner.study.results import StudyResult
@@ -19,6 +20,9 @@ def task_rows(result: StudyResult) -> list[dict[str, Any]]:
             "bound_cycles": task.bound,
             "config_hash": None if task.best is None else task.best.config_hash,
             "schedule": None if task.best is None else dict(task.best.schedule),
+            "runs": None
+            if task.best is None or task.best.measurement.runs is None
+            else asdict(task.best.measurement.runs),
         }
         for task in result.tasks
     ]

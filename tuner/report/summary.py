@@ -13,6 +13,7 @@ from rich.text import Text
 from tilewright.host.common.print_table import print_table
 from tilewright.host.common.printable import printable
 from tilewright.tuner.measure.measurement import Status
+from tilewright.tuner.report.boards import board_lines, comparison_lines
 from tilewright.tuner.report.tuned_share import share_lines
 from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
 
@@ -214,6 +215,7 @@ def print_summary(result: StudyResult, console: Console) -> None:
             console.print(Text(printable(line), style=style), soft_wrap=True)
 
     print_lines(hardware_lines(result))
+    print_lines([*board_lines(result), *comparison_lines(result)])
     print_lines(condition_lines(result), "dim")
     failures = failure_counts(result)
     if failures:

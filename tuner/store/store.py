@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.names import choices
 from tilewright.tuner.measure.energy import EnergyModel
-from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
 from tilewright.tuner.store.database import Database
 from tilewright.tuner.store.records import (
     StoredConfig,
@@ -289,6 +289,14 @@ class Store:
             TRIALS.c.schedule == schedule,
         )
         return next((int(row[0]) for row in self._rows(query)), None)
+
+    def board_runs(self, study_id: int) -> list[BoardRuns]:
+        """What the measurements of a study on boards rest on, in the order of the trials."""
+        query = sa.select(TRIALS.c.runs).where(
+            TRIALS.c.study_id == study_id, TRIALS.c.runs.is_not(None)
+        )
+        rows = self._rows(query.order_by(TRIALS.c.sequence))
+        return [BoardRuns.from_mapping(json.loads(row.runs)) for row in rows]
 
     def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
         """What any study measured under some keys (`trial_key`), oldest first; no failures."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.host.machine.bitstream import REACHED
-from tilewright.tuner.measure.measurement import Status
+from tilewright.tuner.measure.measurement import BoardRuns, Status
 from tilewright.tuner.store.records import dump
 from tilewright.tuner.store.store import Store, StoredConfig, StoredStudy, StoredTrial
 from tilewright.tuner.store.summary import Improvement, TrialSummary
@@ -70,6 +70,7 @@ class StudyResult:
         default_network, best_network, bound_network: cycles of the network; None: incomplete.
         screening: the search that the study confirms; None: the study searched itself.
         confirmations: valid trials that repeat one of the screening, in order; none without one.
+        board_runs: what the trials rest on that were measured on boards.
     """
 
     study: StoredStudy
@@ -85,6 +86,7 @@ class StudyResult:
     bound_network: int | None
     screening: StudyResult | None = None
     confirmations: tuple[Confirmation, ...] = ()
+    board_runs: tuple[BoardRuns, ...] = ()
 
     @property
     def search(self) -> StudyResult:
@@ -199,6 +201,7 @@ def load_result(store: Store, name: str) -> StudyResult:
         best_network=_total([(r.best_cycles, r.count) for r in results]) if complete else None,
         bound_network=_total([(r.bound, r.count) for r in results]) if complete else None,
         screening=screening,
+        board_runs=tuple(store.board_runs(study.id)),
         confirmations=() if screening is None else _confirmations(store, study, screening.study),
     )
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study on boards shows besides its cycles: spread, boards, and the twin beside them."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+
+from tilewright.tuner.measure.measurement import BoardRuns
+from tilewright.tuner.report.drawing.table import Column, Row, table
+from tilewright.tuner.study.results import StudyResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class BesideTwin:
+    """The best schedule of a layer, on a board and on the twin.
+
+    Attributes:
+        layer: its name.
+        cycles: of the board, the median of its runs.
+        runs: that they rest on.
+    """
+
+    layer: str
+    cycles: int
+    runs: BoardRuns
+
+    @property
+    def difference(self) -> str:
+        """The twin's cycles against the board's, in percent."""
+        twin = self.runs.twin_cycles
+        return f"{100 * (twin / self.cycles - 1):+.1f} %" if twin else "-"
+
+
+def beside_twin(result: StudyResult) -> list[BesideTwin]:
+    """The best schedules that were measured on boards."""
+    found = []
+    for task in result.tasks:
+        if task.best is not None and task.best.measurement.runs is not None:
+            assert task.best_cycles is not None, "it is the best valid one"
+            runs = task.best.measurement.runs
+            found.append(BesideTwin(layer=task.name, cycles=task.best_cycles, runs=runs))
+    return found
+
+
+def board_lines(result: StudyResult) -> list[str]:
+    """Who measured how often, how well it is known, and what loading bitstreams took."""
+    runs = result.board_runs
+    if not runs:
+        return []
+    trials = Counter(each.board for each in runs)
+    made = sum(len(each.cycles) for each in runs)
+    shares = [each.half_interval / statistics.median(each.cycles) for each in runs]
+    loads = [each.reconfigure_seconds for each in runs if each.reconfigure_seconds]
+    shared = ", ".join(f"{name} {count} trials" for name, count in sorted(trials.items()))
+    precision = (
+        f"{made / len(runs):.1f} runs per trial, {sum(e.outliers for e in runs)} of {made} left "
+        f"out as outliers; half a 95 % interval is {statistics.median(shares):.2%} of the cycles "
+        f"in the median, {max(shares):.2%} at most"
+    )
+    lines = [f"boards: {shared}", precision]
+    if loads:
+        lines.append(f"bitstreams loaded {len(loads)} times, {sum(loads):.2f} s in all")
+    return lines
+
+
+def comparison_lines(result: StudyResult) -> list[str]:
+    """The best schedule of each layer on a board and on the twin, a line each."""
+    return [
+        f"{each.layer}: {each.cycles:,} +- {each.runs.half_interval:,.0f} cycles on "
+        f"{each.runs.board}, {each.runs.twin_cycles:,} on the twin ({each.difference})"
+        for each in beside_twin(result)
+    ]
+
+
+def board_table(result: StudyResult) -> str:
+    """What `comparison_lines` says, as HTML."""
+    columns = [
+        Column(title="layer"),
+        Column(title="board"),
+        *(
+            Column(title=title, number=True)
+            for title in ("cycles on the board", "+- (95 %)", "runs", "outliers",
+                          "cycles on the twin", "twin against board")
+        ),
+    ]  # fmt: skip
+    rows = [
+        Row(
+            cells=(
+                each.layer,
+                each.runs.board,
+                f"{each.cycles:,}",
+                f"{each.runs.half_interval:,.0f}",
+                str(len(each.runs.cycles)),
+                str(each.runs.outliers),
+                f"{each.runs.twin_cycles:,}" if each.runs.twin_cycles else "-",
+                each.difference,
+            )
+        )
+        for each in beside_twin(result)
+    ]
+    return table("The best schedules on boards and on the twin", columns, rows)
