@@ -1,67 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of bitstreams, and a device that loads whichever of them is asked for.
 
-Beside ``NAME.bit`` lies ``NAME.manifest.json``: an object with ``hwconfig`` (name and parameters),
-``config_hash`` (eight hexadecimal digits), ``clock_mhz``, ``bitstream`` (the file's name) and
-``sha256`` of it. More keys may follow.
+The folder holds what `tilewright bitstream` builds, flat or a folder each: a bitstream, its
+``.hwh`` file and its manifest (`host.machine.bitstream`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.machine.bitstream import MARK, BitstreamManifest, bitstream_manifest
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes, Device, RunResult
 
-SUFFIX: Final = ".manifest.json"
-_MOST_BYTES: Final = 1 << 20
+SUFFIX: Final = ".bit"
 _CHUNK: Final = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bitstream:
-    """A bitstream and what it is for.
-
-    Attributes:
-        hw: the configuration in it.
-        clock_mhz: clock that it reached.
-        file: the bitstream.
-        sha256: of the file, in hexadecimal.
-    """
-
-    hw: HwConfig
-    clock_mhz: float
-    file: Path
-    sha256: str
-
-    @property
-    def config_hash(self) -> str:
-        """Of the configuration, as the store writes it."""
-        return f"{self.hw.config_hash:08x}"
-
-    def check_file(self) -> None:
-        """Refuse a file that is not the one that the manifest is about.
-
-        Raises:
-            ConfigError: it cannot be read, or has another SHA-256.
-        """
-        digest = file_digest(self.file)
-        if digest != self.sha256:
-            raise ConfigError(
-                "the bitstream must have the SHA-256 of its manifest",
-                field=str(self.file),
-                value=digest,
-                remedy="copy bitstream and manifest of one build",
-            )
 
 
 def file_digest(path: Path) -> str:
@@ -82,64 +42,53 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_bitstreams(folder: Path) -> dict[str, Bitstream]:
-    """The bitstreams of a folder by configuration hash; their files are not read.
+def read_bitstreams(folder: Path) -> dict[str, BitstreamManifest]:
+    """The manifests of a folder and its folders by configuration hash; bitstreams are not read.
 
     Raises:
-        ConfigError: there is none, a manifest cannot be used, or two are of one configuration.
+        ConfigError: there is none, one cannot be used, or two are of one configuration.
     """
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
-    except OSError as error:
-        raise ConfigError(
-            f"must be a folder of bitstreams ({error.strerror})", field=str(folder)
-        ) from error
-    found: dict[str, Bitstream] = {}
-    for path in paths:
-        bitstream = _read_manifest(path)
-        if bitstream.config_hash in found:
+    if not folder.is_dir():
+        raise ConfigError("must be a folder of bitstreams", field=str(folder))
+    found: dict[str, BitstreamManifest] = {}
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]):
+        data = read_yaml_mapping(path, "a bitstream's manifest")
+        if MARK not in data:
+            continue
+        manifest = bitstream_manifest(data, path)
+        bit_file(manifest)
+        key = f"{manifest.hw.config_hash:08x}"
+        if key in found:
             raise ConfigError(
                 "two bitstreams of one configuration",
                 field=str(path),
-                value=bitstream.config_hash,
-                remedy="keep the manifest of one of them",
+                value=key,
+                remedy="keep one of them",
             )
-        found[bitstream.config_hash] = bitstream
+        found[key] = manifest
     if not found:
         raise ConfigError(
-            f"holds no manifest (*{SUFFIX})", field=str(folder), remedy="tilewright bitstream"
+            "holds no manifest of a bitstream",
+            field=str(folder),
+            remedy="build one there with `tilewright bitstream`",
         )
     return found
 
 
-def _read_manifest(path: Path) -> Bitstream:
-    try:
-        with path.open("rb") as file:
-            data = json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError("a manifest must be readable JSON", field=str(path)) from error
-    values = data if isinstance(data, dict) else {}
-    hwconfig, clock, name = (values.get(key) for key in ("hwconfig", "clock_mhz", "bitstream"))
-    if not isinstance(hwconfig, dict):
-        raise ConfigError("must be a mapping of parameters", field=f"{path}: hwconfig")
-    hw = HwConfig.from_mapping(hwconfig, origin=f"{path}: hwconfig")
-    if values.get("config_hash") != f"{hw.config_hash:08x}":
+def bit_file(manifest: BitstreamManifest) -> tuple[Path, str]:
+    """The bitstream of a manifest, and its SHA-256.
+
+    Raises:
+        ConfigError: the manifest names none, or several.
+    """
+    names = [name for name in manifest.files if name.endswith(SUFFIX) and Path(name).name == name]
+    if len(names) != 1:
         raise ConfigError(
-            f"must be {hw.config_hash:08x}, the hash of hwconfig",
-            field=f"{path}: config_hash",
-            value=values.get("config_hash"),
-            remedy="build the bitstream with this release",
+            f"must name one {SUFFIX} file beside it",
+            field=f"{manifest.path}: files",
+            value=", ".join(manifest.files),
         )
-    if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
-        raise ConfigError("must be from 1 to 2000 MHz", field=f"{path}: clock_mhz", value=clock)
-    if not isinstance(name, str) or not name or Path(name).name != name:
-        raise ConfigError(
-            "must be the name of a file beside it", field=f"{path}: bitstream", value=name
-        )
-    digest = values.get("sha256")
-    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ConfigError("must be 64 hexadecimal digits", field=f"{path}: sha256", value=digest)
-    return Bitstream(hw=hw, clock_mhz=float(clock), file=path.parent / name, sha256=digest)
+    return manifest.path.parent / names[0], manifest.files[names[0]]
 
 
 class ReconfigurableDevice:
@@ -157,12 +106,12 @@ class ReconfigurableDevice:
 
     def __init__(
         self,
-        bitstreams: Mapping[str, Bitstream],
+        bitstreams: Mapping[str, BitstreamManifest],
         start: str,
-        open_device: Callable[[Bitstream], Device],
+        open_device: Callable[[BitstreamManifest], Device],
     ) -> None:
         for bitstream in bitstreams.values():
-            bitstream.check_file()
+            bitstream.check_files()
         self._bitstreams: Final = dict(bitstreams)
         self._open: Final = open_device
         self._device: Device | None = None
@@ -176,7 +125,7 @@ class ReconfigurableDevice:
     @property
     def bitstreams(self) -> dict[str, str]:
         """Configuration hashes to the SHA-256 of what can be loaded."""
-        return {key: bitstream.sha256 for key, bitstream in self._bitstreams.items()}
+        return {key: bit_file(manifest)[1] for key, manifest in self._bitstreams.items()}
 
     def configure(self, config_hash: str) -> float:
         """Load the bitstream of a configuration; the seconds that it took.

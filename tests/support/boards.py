@@ -13,7 +13,7 @@ import numpy as np
 from support.agents import TINY, TOKEN, serving
 
 from tilewright.host.common.errors import DeviceError
-from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.runtime.board_pool import BoardAddress
 from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.twin.device import TwinDevice
@@ -106,13 +106,20 @@ def write_bitstream(folder, hw, *, clock_mhz=100.0) -> dict:
     content = f"bitstream of {hw.name}".encode()
     (folder / f"{hw.name}.bit").write_bytes(content)
     manifest = {
-        "hwconfig": {"name": hw.name, **hw.parameters()},
-        "config_hash": f"{hw.config_hash:08x}",
+        "bitstream": 1,
+        "board": KIND,
+        "part": load_board(KIND).part,
+        "config_hash": hw.config_hash,
+        "hw": {"name": hw.name, **hw.parameters()},
         "clock_mhz": clock_mhz,
-        "bitstream": f"{hw.name}.bit",
-        "sha256": hashlib.sha256(content).hexdigest(),
+        "timing": {"setup_slack_ns": 0.1, "limit_mhz": clock_mhz + 1},
+        "utilisation": {"lut": 1, "ff": 1, "bram36": 1, "dsp": 1},
+        "strategy": "s",
+        "preset": "p",
+        "vivado": "v",
+        "files": {f"{hw.name}.bit": hashlib.sha256(content).hexdigest()},
     }
-    (folder / f"{hw.name}.manifest.json").write_text(json.dumps(manifest))
+    (folder / f"{hw.name}.yaml").write_text(json.dumps(manifest))
     return manifest
 
 

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.runtime.agent.limits import Limits
 from tilewright.host.runtime.agent.server import AgentServer, log_to_stderr, serve_until_signal
 from tilewright.host.runtime.agent.tls import Identity, load_identity, make_identity
 from tilewright.host.runtime.bitstreams import (
-    Bitstream,
     ReconfigurableDevice,
+    bit_file,
     file_digest,
     read_bitstreams,
 )
@@ -89,14 +90,16 @@ def open_boards(
         open_bitstreams(
             folder,
             hw,
-            lambda each: open_board(each.hw, board, each.file, ip=ip, max_seconds=max_seconds),
+            lambda each: open_board(
+                each.hw, board, bit_file(each)[0], ip=ip, max_seconds=max_seconds
+            ),
         ),
         "",
     )
 
 
 def open_bitstreams(
-    folder: Path, start: HwConfig, open_one: Callable[[Bitstream], Device]
+    folder: Path, start: HwConfig, open_one: Callable[[BitstreamManifest], Device]
 ) -> ReconfigurableDevice:
     """Open a device that loads whichever bitstream of a folder a client asks for.
 

@@ -11,7 +11,7 @@ from support.boards import HiddenBoard, write_bitstream
 
 from tilewright.host.common.errors import ConfigError, DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.runtime.bitstreams import ReconfigurableDevice, read_bitstreams
+from tilewright.host.runtime.bitstreams import ReconfigurableDevice, bit_file, read_bitstreams
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.testing.device_contract import build, data_image, legal_steps
 
@@ -36,7 +36,7 @@ def test_a_client_chooses_among_the_bitstreams_of_an_agent(tmp_path):
     device = ReconfigurableDevice(found, key(TINY), lambda each: HiddenBoard(each.hw))
     with serving(device) as address:
         client = remote_device(address)
-        assert client.bitstreams == {key(hw): found[key(hw)].sha256 for hw in (TINY, EDGE)}
+        assert client.bitstreams == {key(hw): bit_file(found[key(hw)])[1] for hw in (TINY, EDGE)}
         runs(client, TINY)
         assert client.configure(key(EDGE)) >= 0
         assert client.hw == EDGE
@@ -78,38 +78,32 @@ def test_a_bitstream_that_cannot_be_loaded_leaves_a_device_that_says_so(tmp_path
 
 
 def test_a_file_that_is_not_the_one_of_its_manifest_is_refused(tmp_path):
-    bitstream = write_bitstream(tmp_path, TINY)
-    (tmp_path / bitstream["bitstream"]).write_bytes(b"another build")
-    with pytest.raises(ConfigError, match=r"the SHA-256 of its manifest.*one build"):
+    write_bitstream(tmp_path, TINY)
+    (tmp_path / "tiny-4x4.bit").write_bytes(b"another build")
+    with pytest.raises(ConfigError, match=r"must be the file of the manifest"):
         ReconfigurableDevice(
             read_bitstreams(tmp_path), key(TINY), lambda each: HiddenBoard(each.hw)
         )
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("hwconfig", None, "hwconfig: must be a mapping"),
-        ("config_hash", "00000000", "config_hash: must be [0-9a-f]{8}, the hash of hwconfig"),
-        ("clock_mhz", True, "clock_mhz: must be from 1 to 2000 MHz"),
-        ("bitstream", "../x.bit", "bitstream: must be the name of a file beside it"),
-        ("sha256", "12", "sha256: must be 64 hexadecimal digits"),
-    ],
+    ("files", "message"),
+    [({}, "one .bit file"), ({"../x.bit": "00"}, "one .bit file"), ([], "must be a mapping")],
 )
-def test_a_manifest_with_a_wrong_field_is_refused(tmp_path, field, value, message):
+def test_a_manifest_without_its_bitstream_is_refused(tmp_path, files, message):
     manifest = write_bitstream(tmp_path, TINY)
-    path = next(tmp_path.glob("*.json"))
-    path.write_text(json.dumps({**manifest, field: value}))
+    (tmp_path / "tiny-4x4.yaml").write_text(json.dumps({**manifest, "files": files}))
     with pytest.raises(ConfigError, match=message):
         read_bitstreams(tmp_path)
 
 
 def test_a_folder_without_a_manifest_or_with_two_of_one_configuration_is_refused(tmp_path):
+    (tmp_path / "board.yaml").write_text("part: x\n")
     with pytest.raises(ConfigError, match="holds no manifest"):
         read_bitstreams(tmp_path)
     with pytest.raises(ConfigError, match="must be a folder"):
         read_bitstreams(tmp_path / "none")
     manifest = write_bitstream(tmp_path, TINY)
-    (tmp_path / "again.manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "again.yaml").write_text(json.dumps(manifest))
     with pytest.raises(ConfigError, match="two bitstreams of one configuration"):
         read_bitstreams(tmp_path)
