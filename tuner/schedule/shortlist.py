@@ -62,6 +62,7 @@ def shortlist(
     *,
     predict: NetworkPrior | None = None,
     weight: Callable[[HwConfig], float] = lambda _: 1.0,
+    built: Sequence[HwConfig] = (),
 ) -> list[HwConfig]:
     """Up to ``count`` configurations, the base first, then the most promising ones.
 
@@ -79,6 +80,7 @@ def shortlist(
         predict: predicted cycles of the network on a configuration; infinite where a task does
             not run.
         weight: what a cycle on a configuration counts (`Objective.weight`).
+        built: the only configurations that there are; empty: all that the rules allow.
     """
 
     def value_bound(hw: HwConfig) -> float:
@@ -86,6 +88,11 @@ def shortlist(
 
     if count == 1:
         return [base]
+    if built:
+        judge = predict or network_bound
+        others = [hw for hw in built if hw != base and rules.fits(hw, board).ok]
+        others.sort(key=lambda hw: (judge(hw) * weight(hw), hw.config_hash))
+        return [base, *others][:count]
     if predict is None:
         return [base, *_by_bound(board, base, rules, value_bound)][:count]
     return [base, *_by_prediction(board, base, rules, value_bound, predict, weight)][:count]

@@ -174,7 +174,8 @@ def open_boards(
     return BoardOracle(
         pool,
         board=settings.board.name,
-        configs=[settings.base],
+        configs=settings.built or [settings.base],
+        digests=settings.bitstreams,
         tell=listener.note,
     )
 

@@ -3,18 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from tilewright.host.common.names import choices
 from tilewright.host.compiler.tasks import load_compiled_graph, load_network
-from tilewright.host.machine.board import Board, MemoryModel, load_board, load_memory
+from tilewright.host.machine.bitstream import BitstreamManifest
+from tilewright.host.machine.board import (
+    Board,
+    MemoryModel,
+    board_with_bitstream,
+    load_board,
+    load_memory,
+)
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
+from tilewright.host.runtime.bitstreams import bit_file, read_bitstreams
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.settings import (
@@ -52,8 +60,9 @@ def prepare_settings(
     space: str = "full",
     budget: int | None = None,
     seed: int = 0,
-    screen: bool = True,
+    screen: bool | None = None,
     fidelity: str = Fidelity.RTL,
+    bitstreams: str | Path | None = None,
     without: Iterable[str] = (),
 ) -> StudySettings:
     """Look up what is named, and put a study's settings together.
@@ -76,8 +85,9 @@ def prepare_settings(
         space: kind of schedule space.
         budget: measurements; None: `DEFAULT_BUDGET`.
         seed: of every random choice.
-        screen: search on the twin and confirm on ``fidelity``.
+        screen: search on the twin and confirm on ``fidelity``; None: unless that is ``board``.
         fidelity: what measures or confirms; on the twin itself nothing is screened.
+        bitstreams: folder of bitstreams that fidelity ``board`` chooses configurations from.
         without: parts of the default tuner that are switched off.
 
     Raises:
@@ -99,8 +109,30 @@ def prepare_settings(
             "must be a list of parts", field="without", value=without, remedy=f"give [{without!r}]"
         )
     target = load_board(board)
-    start = load_hwconfig(base if hw is None else hw)
+    if bitstreams is not None:
+        if fidelity != Fidelity.BOARD:
+            raise SettingsError(
+                "only boards load bitstreams",
+                field="bitstreams",
+                value=str(bitstreams),
+                remedy="leave it out, or ask for fidelity board",
+            )
+        manifests = read_bitstreams(Path(bitstreams))
+        target = _at_one_clock(target, manifests)
+        start = _among(manifests, hw, base)
+    else:
+        if fidelity == Fidelity.BOARD and hw is None:
+            raise SettingsError(
+                "a board holds one configuration unless it can choose among bitstreams",
+                field="hw",
+                remedy="name the configuration that the boards hold (--hw), or a folder of "
+                "bitstreams (--bitstreams)",
+            )
+        manifests = {}
+        start = load_hwconfig(base if hw is None else hw)
     table = _table(model, start, target, compiled=compiled, trust_model=trust_model)
+    if screen is None:
+        screen = fidelity != Fidelity.BOARD
     return StudySettings(
         model=table.name,
         tasks=table.select(layers),
@@ -120,7 +152,53 @@ def prepare_settings(
         configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
         screen=Fidelity.TWIN.value if screen and fidelity != Fidelity.TWIN else "none",
         without=tuple(without),
+        built=tuple(manifest.hw for manifest in manifests.values()),
+        bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
     )
+
+
+def _at_one_clock(board: Board, manifests: Mapping[str, BitstreamManifest]) -> Board:
+    """The board at the clock of its bitstreams.
+
+    Raises:
+        SettingsError: they have different clocks, whose cycles cannot be compared.
+        ConfigError: one is for another part.
+    """
+    clocks = {manifest.path: manifest.clock_mhz for manifest in manifests.values()}
+    if len(set(clocks.values())) > 1:
+        raise SettingsError(
+            "the bitstreams of a study must have one clock: it compares cycles",
+            field="bitstreams",
+            value=", ".join(f"{path}: {clock:g} MHz" for path, clock in clocks.items()),
+            remedy="build them for one clock, or study each by itself with --hw",
+        )
+    for manifest in manifests.values():
+        board = board_with_bitstream(board, bit_file(manifest)[0])
+    return board
+
+
+def _among(
+    manifests: Mapping[str, BitstreamManifest],
+    hw: str | Path | HwConfig | None,
+    base: str | Path | HwConfig,
+) -> HwConfig:
+    """The configuration to start from: the one that is named, or the first of the folder.
+
+    Raises:
+        SettingsError: there is no bitstream of the one that is named.
+    """
+    named = base if hw is None else hw
+    if hw is None and base == DEFAULT_BASE:
+        return next(iter(manifests.values())).hw
+    start = load_hwconfig(named)
+    if f"{start.config_hash:08x}" not in manifests:
+        raise SettingsError(
+            "there is no bitstream of that configuration",
+            field="base" if hw is None else "hw",
+            value=start.name,
+            remedy=choices(start.name, sorted(m.hw.name for m in manifests.values())),
+        )
+    return start
 
 
 def _member(kind: type[E], name: str, field: str) -> E:

@@ -91,6 +91,9 @@ class StudySettings:
         warm_start: trials of earlier studies to begin with; None: none.
         energy: model of it, for the objective and the report.
         rtl: digest of the user's RTL that is built in place of Tilewright's; empty: ours.
+        built: configurations that there are bitstreams of, ``base`` among them, which the study
+            chooses from; empty: it chooses from all that fit the board.
+        bitstreams: SHA-256 of each of them, by configuration hash.
 
     Raises:
         SettingsError: naming the setting that cannot work.
@@ -118,6 +121,8 @@ class StudySettings:
     warm_start: WarmStart | None = None
     energy: str = DEFAULT_ENERGY
     rtl: str = field(default_factory=variant_digest)
+    built: tuple[HwConfig, ...] = ()
+    bitstreams: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -200,6 +205,7 @@ class StudySettings:
             "warm_start": None if self.warm_start is None else self.warm_start.to_mapping(),
             **({"energy": self.energy} if self.energy != DEFAULT_ENERGY else {}),
             **({"rtl": self.rtl} if self.rtl else {}),
+            **({"bitstreams": dict(sorted(self.bitstreams.items()))} if self.built else {}),
         }
 
     def default_name(self, **more: str) -> str:

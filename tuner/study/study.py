@@ -143,6 +143,7 @@ def search(session: Session) -> None:
         settings.configs,
         weight=session.objective.weight,
         predict=network_prior(settings.tasks, settings.memory, rules, settings.space),
+        built=settings.built,
     )
     if settings.mode is Mode.SHARED:
         run_shared(session, configs)

@@ -185,6 +185,14 @@ def tune(
             metavar="POOL.yaml", help="Boards of --fidelity board: a file that lists their agents."
         ),
     ] = None,
+    bitstreams: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Choose among the configurations of these bitstreams; the agents of --boards "
+            "serve the same folder.",
+        ),
+    ] = None,
     rtl: RtlOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
@@ -196,7 +204,7 @@ def tune(
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
     from tilewright.tuner.study.prepare import prepare_settings
 
-    with fields_named({**MODEL_FIELDS, "configs": "--configs"}):
+    with fields_named({**MODEL_FIELDS, "configs": "--configs", "bitstreams": "--bitstreams"}):
         settings = prepare_settings(
             model,
             board=board,
@@ -215,10 +223,9 @@ def tune(
             space=space.value,
             budget=budget,
             seed=seed,
-            screen=(fidelity is not FidelityName.BOARD)
-            if screen is None
-            else screen is ScreenName.TWIN,
+            screen=None if screen is None else screen is ScreenName.TWIN,
             fidelity=fidelity.value,
+            bitstreams=bitstreams,
             without=without or (),
         )
     del rtl  # its callback has put it in place of ours; the settings name it by its content

@@ -182,12 +182,14 @@ def tune(
     allocator: str = DEFAULT_ALLOCATOR,
     without: Iterable[str] = (),
     fidelity: str = Fidelity.RTL,
-    screen: bool = True,
+    screen: bool | None = None,
     seed: int = 0,
     seconds: float | None = None,
     warm_start: str | Path = "",
     workers: int | None = None,
     ray: str = "",
+    boards: str | Path | None = None,
+    bitstreams: str | Path | None = None,
     rtl: str | Path | None = None,
     runs: str | Path = "runs",
     store: str | Path = "",
@@ -223,16 +225,18 @@ def tune(
         energy: model of it, ``counters`` or ``package.module:Class``.
         allocator: who decides which layer gets the next measurements.
         without: parts of the tuner that are switched off, for an ablation.
-        fidelity: what measures, or confirms what was screened: ``rtl``, ``dpi``, ``timing`` or
-            ``twin``.
+        fidelity: what measures, or confirms what was screened: ``board``, ``rtl``, ``dpi``,
+            ``timing`` or ``twin``.
         screen: search on the cycle-exact twin, and confirm the untuned and the best network on
-            ``fidelity``. False: ``fidelity`` measures everything.
+            ``fidelity``. False: ``fidelity`` measures everything. None: screen, but not for boards.
         seed: of every random choice.
         seconds: start no new trial of the search after so long.
         warm_start: STORE[:STUDY] whose schedules the study begins with.
         workers: worker processes; None: one per core.
         ray: address of a Ray cluster that measures: ``auto``, ``host:port``, or ``local`` to start
             one here. Empty: this machine.
+        boards: file that lists the agents of the boards that fidelity ``board`` measures on.
+        bitstreams: folder of bitstreams whose configurations those boards choose from.
         rtl: manifest of your RTL, which is built in place of ours: a text file that names the
             sources, one per line, relative to itself.
         runs: folder of the store and of the report ``<name>.html``.
@@ -285,6 +289,7 @@ def tune(
             seed=seed,
             screen=screen,
             fidelity=fidelity,
+            bitstreams=bitstreams,
             without=without,
         )
         listener: Listener = _Silent()
@@ -302,6 +307,7 @@ def tune(
             listener=listener,
             workers=workers,
             cluster=ray,
+            boards=None if boards is None else Path(boards),
             seconds=seconds,
             warm_start=str(warm_start),
         )
