@@ -17,6 +17,13 @@ SECTION: Final = "vivado"
 PROCESSORS: Final = ("zynq7000", "zynqmp")
 """Families of processing systems: each has a constraints/vivado/processor_<family>.tcl."""
 
+CELL: Final = "accelerator"
+"""Name of the accelerator in the block design, and so in pynq's ``ip_dict``."""
+CORE: Final = "tilewright:core:tilewright:1.0"
+"""Its type there."""
+REGISTERS_BYTES: Final = 4096
+"""Window of the registers: what the address width of the AXI4-Lite port spans."""
+
 _ADDRESSES: Final = 1 << 40
 _PAGE: Final = 4096
 

@@ -28,7 +28,7 @@ from tilewright.host.machine.bitstream import (
 )
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.vivado_target import VivadoTarget
+from tilewright.host.machine.vivado_target import REGISTERS_BYTES, VivadoTarget
 from tilewright.sim.synth.core_wrapper import wrapper
 from tilewright.sim.verilator.build import TOP, read_manifest
 
@@ -38,9 +38,6 @@ ENTRY: Final = "build.tcl"
 MANIFEST_NAME: Final = "tilewright.yaml"
 STRATEGY: Final = "Explore"
 """Directive of every step of the implementation (UG904, "Directives")."""
-
-REGISTERS_BYTES: Final = 4096
-"""Window of the registers: what the address width of the AXI4-Lite port spans."""
 
 _PLAIN: Final = re.compile(r"[\w./:+-]+")
 _ERROR: Final = "tilewright error: "

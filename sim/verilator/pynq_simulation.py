@@ -20,13 +20,14 @@ import numpy as np
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.registers import REGISTERS, Ctrl
+from tilewright.host.machine.vivado_target import CELL, CORE, REGISTERS_BYTES
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.pynq_device import PynqDevice, import_pynq
 from tilewright.sim.verilator.library import Simulation, StopReason
 from tilewright.sim.verilator.noisy_memory import NoisyMemory
 
 WINDOW_BASE: Final = 0x43C0_0000
-WINDOW_RANGE: Final = 0x1_0000
+"""Where the bitstream of a Zynq-7000 board has the registers."""
 CONTIGUOUS_BASE: Final = 0x1680_0000
 DEFAULT_CONTIGUOUS_BYTES: Final = 128 << 20
 """What the PYNQ image of a Zynq-7000 reserves."""
@@ -185,10 +186,10 @@ def _device_class() -> Any:
 
         def get_bitfile_metadata(self, *_names: Any, **_options: Any) -> Any:
             window = {
-                "fullpath": "tilewright_top_0",
-                "type": "xilinx.com:module_ref:tilewright_top:1.0",
+                "fullpath": CELL,
+                "type": CORE,
                 "phys_addr": WINDOW_BASE,
-                "addr_range": WINDOW_RANGE,
+                "addr_range": REGISTERS_BYTES,
                 "parameters": {},
                 "registers": {},
                 "gpio": {},

@@ -19,11 +19,12 @@ from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board, load_vivado_target, named_boards
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.machine.vivado_target import PROCESSORS
+from tilewright.host.machine.vivado_target import CELL, CORE, PROCESSORS, REGISTERS_BYTES
 from tilewright.host.runtime.driver import WINDOW_BYTES
 from tilewright.sim.synth import bitstream
 from tilewright.sim.synth.core_wrapper import top_ports, wrapper
 from tilewright.sim.tools.yosys import rtl_parameters
+from tilewright.sim.verilator import pynq_simulation
 from tilewright.sim.verilator.build import read_manifest
 
 TINY = load_hwconfig("tiny-4x4")
@@ -73,13 +74,19 @@ def test_the_scripts_build_every_board(projects, tmp_path, name, boards):
 def test_the_address_map_is_what_the_driver_expects(projects, tmp_path, name):
     vivado = run(shutil.copytree(projects[name], tmp_path / "p"))
     target = load_vivado_target(name)
-    assert "tilewright" in design_of(vivado).cells["accelerator"].vlnv, "what the driver looks for"
+    assert design_of(vivado).cells[CELL].vlnv == CORE, "what the driver looks for"
     assigned = design_of(vivado).assigned
     registers = assigned.pop(("processor/Data", "accelerator/s_axil/reg0"))
-    assert registers == (target.registers_base, bitstream.REGISTERS_BYTES)
+    assert registers == (target.registers_base, REGISTERS_BYTES)
     assert registers[1] >= WINDOW_BYTES
     assert list(assigned.values()) == [(0, target.memory_bytes)]
     assert load_board(name).cpu.contiguous_bytes <= target.memory_bytes
+
+
+def test_the_simulated_board_is_what_the_bitstream_of_a_zynq_7000_is():
+    assert load_vivado_target("pynq-z2").registers_base == pynq_simulation.WINDOW_BASE
+    assert "tilewright" in CORE, "how the driver tells it from other IP"
+    assert WINDOW_BYTES <= REGISTERS_BYTES
 
 
 @pytest.mark.parametrize("name", named_boards())
