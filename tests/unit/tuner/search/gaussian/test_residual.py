@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,20 @@ def test_the_fitted_length_follows_the_roughness_of_what_was_seen() -> None:
     smooth = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(0.3 * p[0])), points), [])
     rough = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(4 * p[0])), points), [])
     assert smooth.length > rough.length
+
+
+def test_what_was_measured_with_noise_is_trusted_less() -> None:
+    seen = observe(wave, GRID[::2])
+    odd = Observation(features=GRID[1], residual=0.5, log_cost=0.0)  # far from its neighbours
+    noisy = replace(odd, variance=0.5**2)
+    sure, unsure = (Posterior([*seen, each], [], GRID) for each in (odd, noisy))
+    truth = wave(GRID[1])
+    assert abs(sure.mean[1] - 0.5) < 0.05
+    assert abs(unsure.mean[1] - truth) < abs(sure.mean[1] - truth) / 4
+    assert unsure.variance[1] > sure.variance[1]
+
+
+def test_noise_that_is_far_below_the_fitted_one_changes_nothing() -> None:
+    seen = observe(wave, GRID[::2])
+    quiet = [replace(each, variance=1e-12) for each in seen]
+    assert (Posterior(seen, [], GRID).mean == Posterior(quiet, [], GRID).mean).all()

@@ -27,6 +27,7 @@ from tilewright.tuner.search.gaussian.normal import expected_improvement
 from tilewright.tuner.search.gaussian.residual import ResidualPool
 from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner, even_cuts
 from tilewright.tuner.search.space import Index, Knob, Space
+from tilewright.tuner.search.tuner import Result
 
 HW = load_hwconfig("pynq-16x16")
 MEMORY = load_memory("ideal")
@@ -233,3 +234,12 @@ def test_expected_improvement_equals_its_sampled_mean() -> None:
     assert value == pytest.approx(draws.mean(), rel=0.02)
     assert expected_improvement(np.array([-5.0]), np.array([1e-3]))[0] == pytest.approx(0)
     assert not math.isnan(expected_improvement(np.zeros(1), np.zeros(1))[0])
+
+
+def test_the_noise_of_a_result_reaches_the_process() -> None:
+    tuner = TilewrightTuner(real_space(), seed=0)
+    [one, two] = tuner.ask(2)
+    tuner.tell([Result(index=one.index, value=200.0, noise=10.0)])
+    tuner.tell([Result(index=two.index, value=100.0)])
+    variances = [o.variance for found in tuner._shared.tasks.values() for o in found]
+    assert variances == [pytest.approx(0.05**2), 0.0]
