@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,7 +133,7 @@ class ReconfigurableDevice:
 
         Raises:
             ConfigError: there is none.
-            Exception: what ``open_device`` raised; then the device holds nothing.
+            Exception: what ``open_device`` raised; the one before is loaded again, if it can be.
         """
         if config_hash not in self._bitstreams:
             raise ConfigError(
@@ -142,8 +143,15 @@ class ReconfigurableDevice:
                 remedy="copy it, with its manifest, into the agent's folder and start it again",
             )
         started = time.monotonic()
+        before = None if self._device is None else f"{self._device.hw.config_hash:08x}"
         self.close()
-        self._device = self._open(self._bitstreams[config_hash])
+        try:
+            self._device = self._open(self._bitstreams[config_hash])
+        except Exception:
+            if before is not None:
+                with suppress(Exception):  # the first reason is the one to tell
+                    self._device = self._open(self._bitstreams[before])
+            raise
         return time.monotonic() - started
 
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
