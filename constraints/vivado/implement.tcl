@@ -51,7 +51,7 @@ foreach kind {setup hold} {
 # The first file of this name below a folder; the folders, hidden ones among them, differ between
 # versions of Vivado.
 proc find_file {folder name} {
-    foreach path [glob -nocomplain -directory $folder * .gen .srcs] {
+    foreach path [glob -nocomplain -directory $folder * .gen] {
         if {[file isdirectory $path]} {
             set path [find_file $path $name]
         }
