@@ -28,7 +28,7 @@ from support.agents import (
 
 from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.runtime.agent import channel as channels
-from tilewright.host.runtime.agent import server, session
+from tilewright.host.runtime.agent import protocol, server, session
 from tilewright.host.runtime.agent.address import home_of
 from tilewright.host.runtime.agent.authentication import AgentFullError
 from tilewright.host.runtime.agent.channel import Channel
@@ -226,7 +226,9 @@ def test_what_guests_write_to_the_log_is_bounded(caplog):
 
 
 def send_raw(channel: Channel, header: bytes, body: bytes = b"") -> None:
-    prefix = b"TWAG\0\2" + len(header).to_bytes(4, "big") + len(body).to_bytes(8, "big")
+    prefix = protocol._PREFIX.pack(
+        protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
+    )
     channel._socket.sendall(prefix + header + body)
 
 

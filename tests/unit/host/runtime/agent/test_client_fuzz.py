@@ -96,7 +96,9 @@ class Liar:
             body = rng.choice((bytes(4), rng.randbytes(50))) if rng.random() < 0.2 else b""
             if kind == "ran" and not body:
                 body = bytes(4)
-            prefix = protocol._PREFIX.pack(b"TWAG", 2, len(header), len(body))
+            prefix = protocol._PREFIX.pack(
+                protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
+            )
             channel._socket.sendall(prefix + header + body)
 
     def close(self) -> None:

@@ -130,7 +130,9 @@ class Client:
         if rng.random() < 0.3:
             header = header[:-1] + b', "digest": ' + rng.choice(RAW) + b"}"
         body = rng.choice((b"", bytes(4), b"".join(BODY), rng.randbytes(5000)))
-        prefix = protocol._PREFIX.pack(b"TWAG", 2, len(header), len(body))
+        prefix = protocol._PREFIX.pack(
+            protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
+        )
         return prefix + header + body[: rng.choice((len(body), len(body), 1))]
 
 
