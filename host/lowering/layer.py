@@ -225,5 +225,10 @@ def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | 
 
 def _checked_clip(clip: tuple[int, int]) -> tuple[int, int]:
     if not -128 <= clip[0] <= clip[1] <= 127:
-        raise ProgramError("clip bounds must be int8 and in order", field="clip", value=clip)
+        raise ProgramError(
+            "clip bounds must be int8 and in order",
+            field="clip",
+            value=clip,
+            remedy="give -128 <= low <= high <= 127, or None for the workload's own",
+        )
     return clip

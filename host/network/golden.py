@@ -48,12 +48,14 @@ class LayerTensors:
                 "weights must be given exactly when the workload is not a max pool",
                 field=f"{workload.name}.weights",
                 value=self.weights is not None,
+                remedy="give None for a max pool, int8 weights for any other kind",
             )
         if workload.residual != (self.residual is not None):
             raise WorkloadError(
                 "a residual tensor must be given exactly when the workload adds one",
                 field=f"{workload.name}.residual",
                 value=self.residual is not None,
+                remedy="give the residual, or set the workload's residual to match",
             )
         for name, array, shape in (
             ("data", self.data, workload.input_shape),
@@ -67,12 +69,14 @@ class LayerTensors:
                     f"must be int8 of shape {shape}",
                     field=f"{workload.name}.{name}",
                     value=f"{array.dtype} of shape {array.shape}",
+                    remedy="convert and reshape the array, or correct the workload",
                 )
         if self.requant.channels != workload.channels_out:
             raise WorkloadError(
                 f"must have {workload.channels_out} channels",
                 field=f"{workload.name}.requant",
                 value=self.requant.channels,
+                remedy="give bias, multipliers and shifts for each output channel",
             )
 
 

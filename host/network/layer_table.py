@@ -13,7 +13,6 @@ The keys of a layer are the fields of `Workload`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from tilewright.host.common.names import choices
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Workload
-
-_FIELDS = tuple(field.name for field in fields(Workload))
 
 
 def load_layer_table(path: Path) -> NetworkTable:
@@ -43,7 +40,11 @@ def load_layer_table(path: Path) -> NetworkTable:
             )
     layers = data.get("layers")
     if not isinstance(layers, list) or not layers:
-        raise WorkloadError("must be a list of layers", field=f"{path}: layers")
+        raise WorkloadError(
+            "must be a list of layers",
+            field=f"{path}: layers",
+            remedy="write 'layers:' and below it one mapping of fields per layer",
+        )
     workloads = [_layer(path, number, layer) for number, layer in enumerate(layers, start=1)]
     try:
         return NetworkTable(name=str(data.get("name", path.stem)), workloads=collect(workloads))
@@ -54,15 +55,17 @@ def load_layer_table(path: Path) -> NetworkTable:
 def _layer(path: Path, number: int, layer: Any) -> Workload:
     place = f"{path}: layer {number}"
     if not isinstance(layer, Mapping):
-        raise WorkloadError("must be a mapping of a layer's fields", field=place, value=layer)
-    for key in layer:
-        if key not in _FIELDS:
-            raise WorkloadError(
-                "unknown key", field=f"{place}: {key}", remedy=choices(key, _FIELDS, "known keys")
-            )
+        raise WorkloadError(
+            "must be a mapping of a layer's fields",
+            field=place,
+            value=layer,
+            remedy="write each layer as 'field: value' pairs",
+        )
     values = {"name": f"L{number}", **layer}
     if not isinstance(values["name"], str):
-        raise WorkloadError("must be text", field=f"{place}: name", value=values["name"])
+        raise WorkloadError(
+            "must be text", field=f"{place}: name", value=values["name"], remedy="quote the name"
+        )
     try:
         return Workload.from_mapping(values)
     except WorkloadError as error:

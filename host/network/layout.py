@@ -74,13 +74,21 @@ def pack_activations(
         WorkloadError: data that is not four-dimensional, or too few channel blocks.
     """
     if data.ndim != 4:
-        raise WorkloadError("must be NCHW", field="data", value=data.shape)
+        raise WorkloadError(
+            "must be NCHW",
+            field="data",
+            value=data.shape,
+            remedy="add axes of size 1, such as data[..., None, None]",
+        )
     n, channels, height, width = data.shape
     rows, blocks = blocks_of(n, batch), blocks_of(channels, block)
     if channel_blocks is not None:
         if channel_blocks < blocks:
             raise WorkloadError(
-                f"must be at least {blocks}", field="channel_blocks", value=channel_blocks
+                f"must be at least {blocks}",
+                field="channel_blocks",
+                value=channel_blocks,
+                remedy="give more blocks, or None for as many as the data need",
             )
         blocks = channel_blocks
     padded = np.zeros((rows * batch, blocks * block, height, width), dtype=np.int8)
@@ -105,6 +113,7 @@ def unpack_activations(
             f"must hold at least {size} bytes for the shape {shape}",
             field="packed",
             value=int(packed.size),
+            remedy="read the whole region of the tensor, or give the shape that was packed",
         )
     tiles = packed[:size].view(np.int8).reshape(rows, blocks, height, width, batch, block)
     plain = tiles.transpose(0, 4, 1, 5, 2, 3).reshape(rows * batch, blocks * block, height, width)
@@ -118,7 +127,12 @@ def pack_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
         WorkloadError: weights that are not four-dimensional.
     """
     if weights.ndim != 4:
-        raise WorkloadError("must be OIHW", field="weights", value=weights.shape)
+        raise WorkloadError(
+            "must be OIHW",
+            field="weights",
+            value=weights.shape,
+            remedy="reshape the weights; a linear layer has H = W = 1",
+        )
     outputs, inputs, kernel_h, kernel_w = weights.shape
     rows, columns = blocks_of(outputs, block_out), blocks_of(inputs, block_in)
     padded = np.zeros((rows * block_out, columns * block_in, kernel_h, kernel_w), dtype=np.int8)
@@ -144,7 +158,12 @@ def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int)
         WorkloadError: weights that are not (C, 1, KH, KW).
     """
     if weights.ndim != 4 or weights.shape[1] != 1:
-        raise WorkloadError("must be (C, 1, KH, KW)", field="weights", value=weights.shape)
+        raise WorkloadError(
+            "must be (C, 1, KH, KW)",
+            field="weights",
+            value=weights.shape,
+            remedy="reshape the weights: one kernel per channel",
+        )
     channels, _, kernel_h, kernel_w = weights.shape
     size = diagonal_bytes(block_in=block_in, block_out=block_out)
     padded = np.zeros(

@@ -35,7 +35,11 @@ class NetworkTable:
     def __post_init__(self) -> None:
         """Validate."""
         if not self.workloads:
-            raise WorkloadError("a network needs at least one workload", field=self.name)
+            raise WorkloadError(
+                "a network needs at least one workload",
+                field=self.name,
+                remedy="add a layer that the accelerator takes, such as a convolution",
+            )
         for what in ("key", "name"):
             seen: set[str] = set()
             for workload in self.workloads:

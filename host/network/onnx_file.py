@@ -32,7 +32,11 @@ def parse_model(path: Path) -> Any:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise WorkloadError("a model must be a regular file", field=str(path))
+            raise WorkloadError(
+                "a model must be a regular file",
+                field=str(path),
+                remedy="name the .onnx file itself, not its folder",
+            )
         if status.st_size > MAX_FILE_BYTES:
             raise WorkloadError(
                 "an ONNX file must be smaller than 2 GiB",

@@ -64,9 +64,15 @@ class RequantParams:
                     "must be a one-dimensional array with one value a channel",
                     field=name,
                     value=array.shape,
+                    remedy="give bias, multipliers and shifts of the same length",
                 )
             if array.dtype.kind not in "iu":
-                raise WorkloadError("must hold integers", field=name, value=str(array.dtype))
+                raise WorkloadError(
+                    "must hold integers",
+                    field=name,
+                    value=str(array.dtype),
+                    remedy="make multiplier and shift with snap_scales, and round the bias",
+                )
             if int(array.min()) < low or int(array.max()) > high:
                 raise WorkloadError(
                     f"must be from {low} to {high}",
@@ -80,6 +86,7 @@ class RequantParams:
                 "clip bounds must be int8 and in order",
                 field="clip_min, clip_max",
                 value=(self.clip_min, self.clip_max),
+                remedy="give -128 <= clip_min <= clip_max <= 127; ReLU has clip_min=0",
             )
 
     @property
@@ -150,13 +157,17 @@ def requantise(
     """
     if acc.ndim != 4 or acc.shape[1] != params.channels:
         raise WorkloadError(
-            f"must be NCHW with {params.channels} channels", field="acc", value=acc.shape
+            f"must be NCHW with {params.channels} channels",
+            field="acc",
+            value=acc.shape,
+            remedy="reshape it, or give the parameters of this layer",
         )
     if residual is not None and residual.shape != acc.shape:
         raise WorkloadError(
             f"must have the accumulator's shape {acc.shape}",
             field="residual",
             value=residual.shape,
+            remedy="reshape or pad the residual",
         )
 
     def per_channel(array: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:

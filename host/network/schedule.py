@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from tilewright.host.common.errors import ScheduleError
-from tilewright.host.common.names import choices
+from tilewright.host.common.record_keys import require_keys
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
 
@@ -72,16 +72,29 @@ class Schedule:
         for name in ("tile_b", "tile_h", "tile_w", "tile_ci", "tile_co"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ScheduleError("must be an integer of at least 1", field=name, value=value)
+                raise ScheduleError(
+                    "must be an integer of at least 1",
+                    field=name,
+                    value=value,
+                    remedy="give a whole number; a tile larger than the layer covers all of it",
+                )
         for name in ("h_threading", "oc_threading"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 2):
-                raise ScheduleError("must be 1 or 2", field=name, value=value)
+                raise ScheduleError(
+                    "must be 1 or 2",
+                    field=name,
+                    value=value,
+                    remedy="1 runs without virtual threads, 2 overlaps loads with computing",
+                )
         for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise ScheduleError(
-                    f"must be one of {', '.join(kind)}", field=name, value=str(value)
+                    f"must be one of {', '.join(kind)}",
+                    field=name,
+                    value=str(value),
+                    remedy=f"give a {kind.__name__}; from_mapping takes text",
                 )
 
     def to_mapping(self) -> dict[str, int | str]:
@@ -99,31 +112,19 @@ class Schedule:
             ScheduleError: unknown or missing keys, or bad values.
         """
         values = dict(data)
-        known = {f.name for f in fields(cls)}
-        for key in values:
-            if key not in known:
-                raise ScheduleError(
-                    "unknown key of a schedule",
-                    field=str(key),
-                    remedy=choices(key, sorted(known), "known keys"),
-                )
-        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in values]
-        if missing:
-            raise ScheduleError(
-                "a schedule must have every tile size",
-                field="schedule",
-                remedy=f"add {', '.join(missing)}",
-            )
+        require_keys(cls, values, ScheduleError, "schedule")
         for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
             if name in values:
                 text = str(values[name])
                 if text not in set(kind):
-                    raise ScheduleError(f"must be one of {', '.join(kind)}", field=name, value=text)
+                    raise ScheduleError(
+                        f"must be one of {', '.join(kind)}",
+                        field=name,
+                        value=text,
+                        remedy=f"leave it out for {getattr(cls, name)}",
+                    )
                 values[name] = kind(text)
-        try:
-            return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
-        except (TypeError, ValueError) as error:
-            raise ScheduleError(str(error), field="schedule") from error
+        return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
 
 
 def load_schedule(schedule: str | Path | Schedule) -> Schedule:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.record_keys import require_keys
 
 MAX_REDUCTION: Final = (2**31 - 1) // (128 * 128)
 """Longest int8 reduction that cannot overflow an int32 accumulator."""
@@ -92,7 +93,10 @@ class Workload:
             self._require_int(name, 0)
         if not isinstance(self.kind, Kind):
             raise WorkloadError(
-                f"must be one of {', '.join(Kind)}", field=f"{self.name}.kind", value=self.kind
+                f"must be one of {', '.join(Kind)}",
+                field=f"{self.name}.kind",
+                value=self.kind,
+                remedy="a dense layer is a conv2d with a 1x1 kernel; the rest runs on the CPU",
             )
         for name in ("relu", "residual"):
             if not isinstance(getattr(self, name), bool):
@@ -100,12 +104,14 @@ class Workload:
                     "must be true or false",
                     field=f"{self.name}.{name}",
                     value=getattr(self, name),
+                    remedy="write true or false, in Python True or False, without quotes",
                 )
         if self.kind is not Kind.CONV2D and self.channels_in != self.channels_out:
             raise WorkloadError(
                 f"a {self.kind} workload has as many output as input channels",
                 field=f"{self.name}.channels_out",
                 value=self.channels_out,
+                remedy="set both to the same number of channels",
             )
         if self.kind is Kind.MAXPOOL:
             self._require_plain_pool()
@@ -128,7 +134,10 @@ class Workload:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise WorkloadError(
-                f"must be an integer of at least {low}", field=f"{self.name}.{name}", value=value
+                f"must be an integer of at least {low}",
+                field=f"{self.name}.{name}",
+                value=value,
+                remedy=f"write a whole number from {low} without quotes",
             )
 
     def _require_plain_pool(self) -> None:
@@ -202,11 +211,10 @@ class Workload:
             WorkloadError: unknown keys, missing keys, or bad values.
         """
         values = dict(data)
-        try:
-            values["kind"] = Kind(str(values.get("kind", Kind.CONV2D)))
-            return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
-        except (TypeError, ValueError) as error:
-            raise WorkloadError(str(error), field="workload") from error
+        require_keys(cls, values, WorkloadError, "layer")
+        if str(values.get("kind")) in set(Kind):
+            values["kind"] = Kind(str(values["kind"]))
+        return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
 
     def renamed(self, name: str, *, count: int | None = None) -> Workload:
         """A copy with another name (and count)."""

@@ -76,7 +76,7 @@ def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
     ("text", "parts"),
     [
         ("tile_h: 0\ntile_w: 1\ntile_ci: 1\ntile_co: 1\n", ("tile_h", "at least 1")),
-        ("tile_h: 1\n", ("s.yaml", "every tile size", "add tile_w, tile_ci, tile_co")),
+        ("tile_h: 1\n", ("s.yaml", "tile_w, tile_ci, tile_co: must be stated")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nloop: x\n", ("loop", "tile_ci")),
         ("tile_h: 1\ntile_w: 1\ntile_ci: 1\ntile_co: 1\nfusion: x\n", ("fusion", "tile, block")),
         ("tile_h: 7\ntile_w: 7\ntile_ci: 16\ntile_co: 999\n", ("s.yaml", "needs", "has", "C10")),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tilewright.host.common import names
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
@@ -158,7 +159,9 @@ class HardwareSpace(Space[HwConfig]):
         known = {parameter.name for parameter in PARAMETERS}
         for name in offered:
             if name not in known:
-                raise SpaceError("no such RTL parameter", field=name)
+                raise SpaceError(
+                    "no such RTL parameter", field=name, remedy=names.choices(name, sorted(known))
+                )
         self._configs: Final[dict[Index, HwConfig]] = {}
         super().__init__([Knob(name=n, values=tuple(sorted(v))) for n, v in offered.items()])
 
@@ -185,7 +188,11 @@ class HardwareSpace(Space[HwConfig]):
         """
         index = self.index_of(point.parameters())
         if self.base.with_(**self.values(index)).parameters() != point.parameters():
-            raise SpaceError("the configuration lies outside the space", field=point.name)
+            raise SpaceError(
+                "the configuration lies outside the space",
+                field=point.name,
+                remedy="add its values to the choices of the space",
+            )
         return index
 
     def _refusal(self, index: Index) -> str:

@@ -373,6 +373,7 @@ def _parse(location: Path | str) -> tuple[Path | None, sa.URL]:
             "a store's URL must read postgresql://user@host/database or sqlite:///path",
             field="store",
             value=hidden(text),
+            remedy="check the scheme, and the port: a number",
         ) from error
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:

@@ -162,7 +162,10 @@ class StudySettings:
             value = getattr(self, name)
             if type(value) is not int or value < low:
                 raise SettingsError(
-                    f"must be an integer of at least {low}", field=name, value=value
+                    f"must be an integer of at least {low}",
+                    field=name,
+                    value=value,
+                    remedy=f"give a whole number from {low}",
                 )
         for part in self.without:
             parts = TUNERS.load(self.tuner).ablations

@@ -133,7 +133,12 @@ class _Divider:
         """
         unknown = sorted(set(chosen) - self._members)
         if unknown:
-            raise WorkloadError("must be ids of candidates", field="choose", value=unknown[:8])
+            raise WorkloadError(
+                "must be ids of candidates",
+                field="choose",
+                value=unknown[:8],
+                remedy=f"candidates are {sorted(self._members)[:24]}",
+            )
         for index in self._members - set(chosen):
             for operator in self._graph.steps[index].operators:
                 self._reasons[operator] = "it is left to the CPU by choice"

@@ -35,6 +35,7 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
                 f"must be int8 of shape {shape}",
                 field=f"{graph.name}.{name}",
                 value=None if array is None else f"{array.dtype} of shape {array.shape}",
+                remedy="quantise it with the scale of the input",
             )
         values[name] = array
     for layer in graph.layers:

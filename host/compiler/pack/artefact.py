@@ -154,7 +154,9 @@ def load(path: Path) -> CompiledNetwork:
             return _network(archive, MANIFEST(manifest))
     except OSError as error:
         raise ProgramError(
-            f"cannot be read ({error.strerror or error})", field=str(path)
+            f"cannot be read ({error.strerror or error})",
+            field=str(path),
+            remedy="check the path, or compile the model again",
         ) from error
     except TilewrightError as error:
         if error.field == str(path):

@@ -160,10 +160,18 @@ def _argument(value: onnx.ValueInfoProto) -> Argument:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     except KeyError as error:
         raise WorkloadError(
-            "must be a tensor of numbers", field=field_name, value=tensor.elem_type
+            "must be a tensor of numbers",
+            field=field_name,
+            value=tensor.elem_type,
+            remedy="export the model without it",
         ) from error
     if dtype == "object":
-        raise WorkloadError("must be a tensor of numbers", field=field_name, value="string")
+        raise WorkloadError(
+            "must be a tensor of numbers",
+            field=field_name,
+            value="string",
+            remedy="turn text into numbers before the model",
+        )
     return Argument(name=value.name, shape=tuple(int(dim.dim_value) for dim in dims), dtype=dtype)
 
 
@@ -212,6 +220,7 @@ def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
                 "must be an operator of standard ONNX",
                 field=f"{origin}: {short(node.op_type)} {short(node.name)}",
                 value=short(node.domain),
+                remedy="export the model for plain ONNX, without operators of a runtime",
             )
 
 

@@ -82,6 +82,7 @@ def quantise(
             "must have an operator that the accelerator takes (Conv, Gemm, MatMul, ...)",
             field="model",
             value=sorted({node.op_type for node in model.graph})[:12],
+            remedy="check that the right model was exported, or run it with onnxruntime",
         )
     known = list(batches)
     if options.equalisation:

@@ -50,19 +50,37 @@ class Calibration:
         given = [self.path, self.arrays, self.random_samples]
         if sum(source is not None for source in given) != 1:
             raise WorkloadError(
-                "must state exactly one of path, arrays and random_samples", field="calibration"
+                "must state exactly one of path, arrays and random_samples",
+                field="calibration",
+                remedy="give one of the three",
             )
         if self.random_samples is not None and self.random_samples < 1:
             raise WorkloadError(
-                "must be positive", field="calibration[random_samples]", value=self.random_samples
+                "must be positive",
+                field="calibration[random_samples]",
+                value=self.random_samples,
+                remedy="8 batches are enough to measure cycles",
             )
         if self.limit < 1:
-            raise WorkloadError("must be positive", field="calibration[limit]", value=self.limit)
+            raise WorkloadError(
+                "must be positive",
+                field="calibration[limit]",
+                value=self.limit,
+                remedy="leave it out for 256 batches",
+            )
         if not np.isfinite(self.mean).all():
-            raise WorkloadError("must be finite", field="calibration.mean", value=self.mean)
+            raise WorkloadError(
+                "must be finite",
+                field="calibration.mean",
+                value=self.mean,
+                remedy="give one number per channel, such as the means of the training images",
+            )
         if not np.isfinite(self.std).all() or not min(self.std) > 0:
             raise WorkloadError(
-                "must be finite and above 0", field="calibration.std", value=self.std
+                "must be finite and above 0",
+                field="calibration.std",
+                value=self.std,
+                remedy="give one number per channel; 1 leaves the images as they are",
             )
 
     @property
@@ -92,7 +110,11 @@ class Calibration:
             empty = False
             yield batch
         if empty:
-            raise WorkloadError("must hold at least one batch", field="calibration")
+            raise WorkloadError(
+                "must hold at least one batch",
+                field="calibration",
+                remedy=f"give more samples; images end in {', '.join(sorted(IMAGE_SUFFIXES))}",
+            )
 
     def _noise(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         rng = np.random.default_rng(self.seed)
@@ -143,7 +165,9 @@ class Calibration:
             raise
         except Exception as error:  # Pillow raises many kinds for damaged files
             raise WorkloadError(
-                f"must be an image that can be read ({error})", field=str(file)
+                f"must be an image that can be read ({error})",
+                field=str(file),
+                remedy="convert it to PNG, or take it out of the folder",
             ) from error
         scale = max(rows / plain.height, columns / plain.width)
         size = (max(round(plain.width * scale), columns), max(round(plain.height * scale), rows))
@@ -160,6 +184,7 @@ class Calibration:
                     f"must have one value or {channels}",
                     field=f"calibration.{name}",
                     value=values.tolist(),
+                    remedy="give one number per channel, or one for all",
                 )
         return ((pixels - mean) / std).transpose(2, 0, 1)
 
@@ -181,6 +206,7 @@ def _load(path: Path) -> dict[str, Array]:
             f"must be a folder of images, an .npy or an .npz file ({error})",
             field="calibration",
             value=str(path),
+            remedy="check the path; numpy.save and numpy.savez write such files",
         ) from error
     return arrays
 
@@ -193,7 +219,10 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
         array = arrays.get(argument.name)
         if array is None:
             raise WorkloadError(
-                "must be given for every input", field=field, value=sorted(arrays)[:8]
+                "must be given for every input",
+                field=field,
+                value=sorted(arrays)[:8],
+                remedy="name the arrays of the .npz file after the inputs of the model",
             )
         batch = argument.shape[0] if argument.shape else 1
         fits = array.ndim == len(argument.shape) and array.shape[1:] == argument.shape[1:]
@@ -202,16 +231,28 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
                 f"must have the shape {argument.shape}, its first axis a multiple of that",
                 field=field,
                 value=array.shape,
+                remedy="stack whole samples along the first axis",
             )
         if not np.can_cast(array.dtype, argument.dtype, "same_kind"):
             raise WorkloadError(
-                f"must be convertible to {argument.dtype}", field=field, value=str(array.dtype)
+                f"must be convertible to {argument.dtype}",
+                field=field,
+                value=str(array.dtype),
+                remedy=f"convert it with .astype('{argument.dtype}') where no value is lost",
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise WorkloadError("must be finite numbers", field=field)
+            raise WorkloadError(
+                "must be finite numbers",
+                field=field,
+                remedy="remove NaN and infinity from the data",
+            )
         counts.add(array.shape[0] // batch if array.shape else 1)
     if len(counts) != 1:
-        raise WorkloadError("all inputs must have as many samples", field="calibration")
+        raise WorkloadError(
+            "all inputs must have as many samples",
+            field="calibration",
+            remedy="cut the arrays to the same number of samples",
+        )
     for index in range(counts.pop()):
         yield {
             a.name: np.ascontiguousarray(

@@ -46,7 +46,10 @@ class QuantiseOptions:
         methods = get_args(Method)
         if self.method not in methods:
             raise WorkloadError(
-                f"must be one of {', '.join(methods)}", field="method", value=self.method
+                f"must be one of {', '.join(methods)}",
+                field="method",
+                value=self.method,
+                remedy="mse suits most networks",
             )
         if not _LEAST_PERCENTILE < self.percentile <= 100:
             raise WorkloadError(
@@ -96,5 +99,8 @@ class ImportOptions:
         for name, shape in self.input_shapes.items():
             if not all(isinstance(size, int | np.integer) and size > 0 for size in shape):
                 raise WorkloadError(
-                    "must be positive sizes", field=f"input_shapes.{name}", value=shape
+                    "must be positive sizes",
+                    field=f"input_shapes.{name}",
+                    value=shape,
+                    remedy="give a size above 0 for each axis, such as (1, 3, 224, 224)",
                 )

@@ -110,6 +110,7 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
                 f"must have at most {MAX_TENSOR_ELEMENTS} elements",
                 field=f"{path}: {short(value.name)}",
                 value=sizes,
+                remedy="export the model with a smaller input or batch",
             )
     return model
 
@@ -120,16 +121,26 @@ def _check_structure(model: onnx.ModelProto, path: Path) -> None:
     require_nodes(model, path)
     if len(graph.node) > MAX_NODES:
         raise WorkloadError(
-            f"must have at most {MAX_NODES} nodes", field=str(path), value=len(graph.node)
+            f"must have at most {MAX_NODES} nodes",
+            field=str(path),
+            value=len(graph.node),
+            remedy="divide the model, or simplify it with onnxsim",
         )
     newest = onnx.defs.onnx_opset_version()
     for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx") and not 1 <= entry.version <= newest:
             raise WorkloadError(
-                f"must be an operator set from 1 to {newest}", field=str(path), value=entry.version
+                f"must be an operator set from 1 to {newest}",
+                field=str(path),
+                value=entry.version,
+                remedy="convert the model with onnx.version_converter",
             )
     if graph.sparse_initializer:
-        raise WorkloadError("must not have sparse weights", field=str(path))
+        raise WorkloadError(
+            "must not have sparse weights",
+            field=str(path),
+            remedy="export the model with dense weights",
+        )
     _check_nodes(model, path)
     for tensor in graph.initializer:
         if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > MAX_TENSOR_ELEMENTS:
@@ -137,6 +148,7 @@ def _check_structure(model: onnx.ModelProto, path: Path) -> None:
                 f"must have at most {MAX_TENSOR_ELEMENTS} elements",
                 field=f"{path}: {short(tensor.name)}",
                 value=list(tensor.dims),
+                remedy="divide the operator that reads it into several",
             )
 
 
@@ -144,7 +156,11 @@ def _check_nodes(model: onnx.ModelProto, path: Path) -> None:
     own = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
         if not names_are_text(node):
-            raise WorkloadError("names must be UTF-8 text", field=f"{path}: {short(node.op_type)}")
+            raise WorkloadError(
+                "names must be UTF-8 text",
+                field=f"{path}: {short(node.op_type)}",
+                remedy="export the model again with plain names",
+            )
         standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
         if (
             not standard
@@ -187,10 +203,15 @@ def _fix_shapes(
                 f"must be an input of the model ({', '.join(map(short, inputs))})",
                 field="input_shapes",
                 value=short(name),
+                remedy="name the input as the model does",
             )
     for name, value in inputs.items():
         if value.type.WhichOneof("value") != "tensor_type":
-            raise WorkloadError("an input must be a tensor", field=f"{path}: {short(name)}")
+            raise WorkloadError(
+                "an input must be a tensor",
+                field=f"{path}: {short(name)}",
+                remedy="export the model without sequences, maps and optional inputs",
+            )
         tensor = value.type.tensor_type
         stated = input_shapes.get(name)
         if stated is not None:
@@ -212,14 +233,29 @@ def _fix_shapes(
 def _set_shape(tensor: Any, stated: tuple[int, ...], field: str) -> None:
     dims = tensor.shape.dim
     if tensor.HasField("shape") and len(dims) != len(stated):
-        raise WorkloadError(f"must have {len(dims)} axes", field=field, value=stated)
+        raise WorkloadError(
+            f"must have {len(dims)} axes",
+            field=field,
+            value=stated,
+            remedy="state a size for each axis, also for the fixed ones",
+        )
     for dim, size in zip(dims, stated, strict=False):
         if dim.WhichOneof("value") == "dim_value" and dim.dim_value not in (size, 0, -1):
-            raise WorkloadError(f"must be {dim.dim_value} on a fixed axis", field=field, value=size)
+            raise WorkloadError(
+                f"must be {dim.dim_value} on a fixed axis",
+                field=field,
+                value=size,
+                remedy="export the model with this axis open, or state its size",
+            )
     del dims[:]
     for size in stated:
         if size < 1:
-            raise WorkloadError("a size must be positive", field=field, value=stated)
+            raise WorkloadError(
+                "a size must be positive",
+                field=field,
+                value=stated,
+                remedy="state a size above 0 for each axis",
+            )
         dims.add().dim_value = size
 
 

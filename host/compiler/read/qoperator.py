@@ -53,6 +53,14 @@ def is_quantised(model: ir.Model) -> bool:
     return any(node.op_type in QUANTISED_KINDS for node in model.graph)
 
 
+def _refusal(node: ir.Node, rule: str) -> WorkloadError:
+    return WorkloadError(
+        rule,
+        field=f"{node.op_type} {node.name}",
+        remedy="quantise the float model again, with QuantizeLinear and DequantizeLinear (QDQ)",
+    )
+
+
 class _Scene:
     """Builds the replacement of one node in front of it."""
 
@@ -71,7 +79,7 @@ class _Scene:
         return value
 
     def refusal(self, rule: str) -> WorkloadError:
-        return WorkloadError(rule, field=f"{self.node.op_type} {self.node.name}")
+        return _refusal(self.node, rule)
 
     def real(self, first: int, axis: int | None = None) -> ir.Value:
         """The quantised tensor of inputs first, first + 1 (scale), first + 2 (zero point)."""
@@ -109,7 +117,7 @@ Result = tuple[ir.Value, ir.Value | None, ir.Value | None]
 
 def _replace(editor: Editor, node: ir.Node, scales: dict[ir.Value, Parameters]) -> None:
     if len(node.outputs) != 1:
-        raise WorkloadError("must have one output", field=f"{node.op_type} {node.name}")
+        raise _refusal(node, "must have one output")
     scene = _Scene(editor, node)
     real, scale, zero_point = _CONVERTERS[node.op_type](scene)
     producer = real.producer()

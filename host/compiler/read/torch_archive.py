@@ -77,7 +77,9 @@ def plain_archive(path: Path, named: Path) -> io.BytesIO:
             raise _refusal(named, "it is a bare pickle") from None
         detail = " ".join(str(error).split())[:120] or type(error).__name__
         raise WorkloadError(
-            f"must be a file of torch.export.save ({detail})", field=str(named)
+            f"must be a file of torch.export.save ({detail})",
+            field=str(named),
+            remedy="write it with torch.export.save(torch.export.export(module, inputs), path)",
         ) from error
 
 

@@ -41,6 +41,7 @@ def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelPro
             "must be a path, an nn.Module or an ExportedProgram",
             field="network",
             value=type(module).__name__,
+            remedy="give one of these; torch.export.export makes the last",
         )
     if not example_inputs:
         raise WorkloadError(
@@ -81,6 +82,7 @@ def export_file(path: Path, *, named: Path | None = None, trusted: bool = False)
         raise WorkloadError(
             f"must be a file of torch.export.save ({' '.join(str(error).split())[:120]})",
             field=str(named or path),
+            remedy="write it again with torch.export.save and the PyTorch that is installed here",
         ) from error
     return _exported(program, ())
 

@@ -202,20 +202,28 @@ class HostProgram:
         for name in inputs:
             if name not in known:
                 raise WorkloadError(
-                    f"must be one of {sorted(known)}", field="inputs", value=str(name)
+                    f"must be one of {sorted(known)}",
+                    field="inputs",
+                    value=str(name),
+                    remedy="name each array after an input of the model",
                 )
         return [_checked_input(argument, inputs) for argument in self.module.inputs]
 
 
 def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
     if argument.name not in inputs:
-        raise WorkloadError("is missing", field=f"inputs.{argument.name}")
+        raise WorkloadError(
+            "is missing",
+            field=f"inputs.{argument.name}",
+            remedy=f"give {argument.dtype} of shape {argument.shape}",
+        )
     array = np.asarray(inputs[argument.name])
     if array.shape != argument.shape or str(array.dtype) != argument.dtype:
         raise WorkloadError(
             f"must be {argument.dtype} of shape {argument.shape}",
             field=f"inputs.{argument.name}",
             value=f"{array.dtype} {array.shape}",
+            remedy="convert it with numpy: .astype and .reshape; one call takes one batch",
         )
     return np.ascontiguousarray(array)
 

@@ -42,8 +42,14 @@ def test_layers_are_read_merged_and_counted(write) -> None:
         ("layers: []\n", "must be a list of layers"),
         ("layers: [3]\n", "layer 1: must be a mapping"),
         (f"layers: [{ONE}]\nlayer: 1\n", "layer: unknown key; did you mean layers"),
-        (f"layers: [{ONE.replace('width', 'widht')}]\n", "widht: unknown key; did you mean width"),
-        (f"layers: [{ONE.replace('width: 4, ', '')}]\n", "layer 1: .*width"),
+        (
+            f"layers: [{ONE.replace('width', 'widht')}]\n",
+            "widht: unknown key .*; did you mean width",
+        ),
+        (
+            f"layers: [{ONE.replace('width: 4, ', '')}]\n",
+            "layer 1: width: must be stated",
+        ),
         (f"layers: [{ONE.replace('width: 4', 'width: 0')}]\n", r"layer 1: a\.width: must be an"),
         (f"layers: [{ONE.replace('name: a', 'name: 7')}]\n", "layer 1: name: must be text"),
         (f"layers: [{ONE}, {ONE.replace('8}', '9}')}]\n", "must differ in name"),
