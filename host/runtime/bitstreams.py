@@ -116,12 +116,13 @@ class ReconfigurableDevice:
         self._bitstreams: Final = dict(bitstreams)
         self._open: Final = open_device
         self._device: Device | None = None
+        self._loaded_last = start
         self.configure(start)
 
     @property
     def hw(self) -> HwConfig:
-        """The configuration that is loaded."""
-        return self._loaded().hw
+        """The configuration that is loaded, or was last: it has an answer while one is loaded."""
+        return self._bitstreams[self._loaded_last].hw
 
     @property
     def bitstreams(self) -> dict[str, str]:
@@ -143,15 +144,16 @@ class ReconfigurableDevice:
                 remedy="copy it, with its manifest, into the agent's folder and start it again",
             )
         started = time.monotonic()
-        before = None if self._device is None else f"{self._device.hw.config_hash:08x}"
+        before = "" if self._device is None else self._loaded_last
         self.close()
         try:
             self._device = self._open(self._bitstreams[config_hash])
         except Exception:
-            if before is not None:
+            if before:
                 with suppress(Exception):  # the first reason is the one to tell
                     self._device = self._open(self._bitstreams[before])
             raise
+        self._loaded_last = config_hash
         return time.monotonic() - started
 
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:

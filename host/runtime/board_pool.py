@@ -12,14 +12,14 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.runtime.agent.address import split_address
-from tilewright.host.runtime.agent.authentication import read_token
+from tilewright.host.runtime.agent.authentication import read_client, read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.limits import MAX_WAIT_SECONDS
 
 DEFAULT_WAIT_SECONDS: Final = 60.0
 """How long a study waits for a board that another client has."""
 
-_KEYS: Final = ("name", "agent", "token_file", "plain", "wait_seconds")
+_KEYS: Final = ("name", "client", "agent", "token_file", "plain", "wait_seconds")
 _NAME_CHARACTERS: Final = 60
 
 
@@ -30,7 +30,7 @@ class BoardAddress:
     Attributes:
         name: label in messages and reports.
         agent: ``HOST:PORT`` of its agent.
-        token_file: the secret that it shares with its clients.
+        token_file: the secret that it shares with its clients, or its file for clients.
         plain: its agent does without TLS; for agents of this machine alone.
         wait_seconds: how long to wait while another client has it.
     """
@@ -59,8 +59,9 @@ class BoardAddress:
 def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
     """Read a pool: a YAML file whose ``boards`` lists agents.
 
-    Each entry has ``name``, ``agent`` (HOST:PORT) and ``token_file`` (relative to the pool's
-    file), and may have ``plain`` and ``wait_seconds``.
+    Each entry has ``name`` and either ``client`` (the file that ``agent init`` wrote for clients)
+    or ``agent`` (HOST:PORT) and ``token_file``; and may have ``plain`` and ``wait_seconds``. Files
+    are relative to the pool's.
 
     Raises:
         ConfigError: the file or a field of it cannot be used; the first wrong one is named.
@@ -76,7 +77,7 @@ def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
         raise ConfigError(
             "must be a list of at least one board",
             field=f"{path}: boards",
-            remedy="give each name, agent and token_file",
+            remedy="give each name and client, or name, agent and token_file",
         )
     found: list[BoardAddress] = []
     for number, entry in enumerate(entries, start=1):
@@ -96,7 +97,7 @@ def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
 def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
     if not isinstance(entry, Mapping):
         raise ConfigError(
-            "must be a mapping", field=origin, value=entry, remedy="give name, agent, token_file"
+            "must be a mapping", field=origin, value=entry, remedy="give name and client"
         )
     for key in entry:
         if key not in _KEYS:
@@ -104,7 +105,8 @@ def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
                 "unknown key", field=f"{origin}: {key}", remedy=choices(str(key), _KEYS)
             )
     texts = {}
-    for key in ("name", "agent", "token_file"):
+    has_client = "client" in entry
+    for key in ("name", "client") if has_client else ("name", "agent", "token_file"):
         value = entry.get(key)
         if not isinstance(value, str) or not value or not value.isprintable():
             raise ConfigError("must be printable text", field=f"{origin}: {key}", value=value)
@@ -113,6 +115,15 @@ def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
         raise ConfigError(
             f"must have at most {_NAME_CHARACTERS} characters", field=f"{origin}: name"
         )
+    if has_client:
+        if "agent" in entry or "token_file" in entry:
+            raise ConfigError(
+                "the client's file has address and token",
+                field=f"{origin}: client",
+                remedy="leave out agent and token_file, or client",
+            )
+        texts["token_file"] = texts["client"]
+        texts["agent"] = read_client(folder / texts["client"]).agent
     split_address(texts["agent"], field=f"{origin}: agent")
     plain, wait = entry.get("plain", False), entry.get("wait_seconds", DEFAULT_WAIT_SECONDS)
     if not isinstance(plain, bool):

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 from support.rtl import IDEAL
 
+from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.agent.tls import Identity, make_identity
 from tilewright.host.runtime.device import Device
+from tilewright.host.runtime.scrub import scrub
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.device_contract import DeviceContract
-from tilewright.testing.residue import dirt, residue
+from tilewright.testing.residue import dirt, peek, residue
 
 TOKEN = b"a secret of the tests"
 
@@ -43,9 +46,16 @@ class TestRemoteRtl(DeviceContract):
         return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000), make_identity())
 
 
+@pytest.mark.parametrize("end", ["leaves", "is killed", "fails"])
 @pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
-def test_a_client_reads_nothing_of_the_one_before(memory):
+def test_a_client_reads_nothing_of_the_one_before(memory, end):
+    """Neither scratchpads nor counters tell what it did, however it ended."""
     hw = load_hwconfig("tiny-4x4")
+    fresh = VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000)
+    scrub(fresh)
+    program = peek(hw, memory)
+    expected = fresh.run(program, program.image())
+    fresh.close()
     device = VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000)
     server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN, identity=None)
     threading.Thread(target=server.serve, daemon=True).start()
@@ -54,10 +64,21 @@ def test_a_client_reads_nothing_of_the_one_before(memory):
         first.run(dirt(hw), dirt(hw).image())
         assert residue(first, memory), "its own data stays in a lease"
         first.run(dirt(hw), dirt(hw).image())
-        first.close()
+        if end == "is killed":
+            first._channel.abort()  # as the system does for a process that is gone
+        elif end == "fails":
+            with pytest.raises(DeviceTimeoutError):
+                first.run(dirt(hw), dirt(hw).image(), max_cycles=50)
+            first._channel.abort()
+        else:
+            first.close()
         second = RemoteDevice(server.address, TOKEN, wait_seconds=60, plain=True)
+        found = second.run(program, program.image())
+        assert found.counters == expected.counters
+        assert np.array_equal(found.memory, expected.memory)
         assert residue(second, memory) == 0
         second.close()
+        first.close()
     finally:
         server.stop()
         device.close()

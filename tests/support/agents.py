@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.agent import protocol
 from tilewright.host.runtime.agent.authentication import join
 from tilewright.host.runtime.agent.channel import Channel
 from tilewright.host.runtime.agent.client import RemoteDevice
@@ -76,6 +77,7 @@ def serving(
     identity=None,
     board="",
     digest="",
+    journal=None,
     **limits,
 ):
     """An agent, without TLS if it is given no identity; its address."""
@@ -88,6 +90,7 @@ def serving(
         max_cycles=max_cycles,
         board=board,
         digest=digest,
+        journal=journal,
     )
     thread = threading.Thread(target=server.serve)
     thread.start()
@@ -128,6 +131,11 @@ def member(address: str, *, leased: bool = True, identity=None) -> Channel:
         channel.send("lease", wait_seconds=5)
         assert channel.receive(seconds=10).kind == "leased"
     return channel
+
+
+def pack_prefix(header: int, body: int, *, version: int = protocol.PROTOCOL_VERSION) -> bytes:
+    """The prefix of a message that announces so many bytes."""
+    return protocol._PREFIX.pack(protocol._MAGIC, version, header, body)
 
 
 def left(channel: Channel) -> bool:

@@ -12,9 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.boards import KIND, HiddenBoard, write_token
 
-from tilewright.host.runtime.agent.authentication import read_token
 from tilewright.host.runtime.agent.limits import Limits
-from tilewright.host.runtime.agent.serving import serve_device
+from tilewright.host.runtime.agent.serving import open_belongings, serve_device
 
 
 class SlowBoard(HiddenBoard):
@@ -39,8 +38,7 @@ given = parser.parse_args()
 serve_device(
     SlowBoard(seed=given.seed, pause=given.pause, lies_after=given.lies_after),
     listen="127.0.0.1:0",
-    token=read_token(write_token(Path())),
-    identity=None,
+    belongings=open_belongings(None, write_token(Path()), None, plain=True),
     limits=Limits(),
     board=KIND,
     digest="d1",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +35,13 @@ _MIN_DIFFERENT_BYTES: Final = 6
 _NONCE_BYTES: Final = 32
 _MAC_BYTES: Final = 32
 _REFUSAL_PAUSE: Final = 0.5
-_REMEDY: Final = "make one with: (umask 077; openssl rand -hex 32 > FILE), and copy it to both"
+_REMEDY: Final = (
+    "make one with: tilewright agent init FOLDER, or: (umask 077; openssl rand -hex 32 > FILE), "
+    "and copy it to both"
+)
+_CLIENT_FILE: Final = re.compile(
+    rb"(?:#[^\n]*\n)*agent: (?P<agent>[!-~]{3,300})\ntoken: (?P<token>[!-~]+)\s*"
+)
 
 
 class AuthenticationError(DeviceError):
@@ -44,14 +52,58 @@ class AgentFullError(DeviceError):
     """The agent has no place for one more client now."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClientFile:
+    """What a client has to know of an agent.
+
+    Attributes:
+        agent: its address, ``HOST:PORT``.
+        token: the shared secret.
+    """
+
+    agent: str
+    token: bytes = field(repr=False)
+
+
+def client_file(agent: str, token: bytes) -> bytes:
+    """The content of a client's file."""
+    note = b"# Whoever has this file may use the device: keep it private (mode 0600).\n"
+    return note + b"agent: " + agent.encode() + b"\ntoken: " + token + b"\n"
+
+
+def read_client(path: Path) -> ClientFile:
+    """A client's file.
+
+    Raises:
+        ConfigError: the file cannot be read, others may read it, or it has other content.
+    """
+    data = _read(path)
+    found = _CLIENT_FILE.fullmatch(data)
+    if found is None:
+        raise ConfigError(
+            "must be a file that 'tilewright agent init' wrote for clients", field=str(path)
+        )
+    return ClientFile(agent=found["agent"].decode(), token=_checked(found["token"], path))
+
+
 def read_token(path: Path) -> bytes:
-    """The token in a file, without white space around it.
+    """The token in a file, without white space around it, or that of a client's file.
 
     Raises:
         ConfigError: the file cannot be read, others may read it, or its token is too short, too
             long or no random one.
     """
-    data = read_private(path, what="a token", most_bytes=MAX_TOKEN_BYTES, remedy=_REMEDY)
+    data = _read(path)
+    found = _CLIENT_FILE.fullmatch(data)
+    return _checked(data if found is None else found["token"], path)
+
+
+def _read(path: Path) -> bytes:
+    return read_private(path, what="a token", most_bytes=MAX_TOKEN_BYTES, remedy=_REMEDY)
+
+
+def _checked(data: bytes, path: Path) -> bytes:
+    """A token that is none of those that can be guessed."""
     token = data.strip()
     if len(token) < MIN_TOKEN_BYTES:
         raise ConfigError(

@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _PIECE_BYTES: Final = 1 << 19
 _PIECE_SECONDS: Final = 10.0
 """Each piece of a message must pass in this time: silence inside a message ends soon, and memory
 is taken as bytes arrive, not as a message announces them."""
+_LOOK_SECONDS: Final = 0.1
 _FAREWELL_SECONDS: Final = 1.0
 _FAREWELL_BYTES: Final = 1 << 20
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
@@ -140,6 +141,31 @@ class Channel:
         kind, fields = read_header(self._take(header_size))
         return Message(kind=kind, fields=fields, body=self._take(body_size))
 
+    def await_news(self, *, seconds: float, check: Callable[[], None]) -> None:
+        """Wait until there is something to receive, and look after something else meanwhile.
+
+        Args:
+            seconds: most of the wait.
+            check: called several times a second; what it raises ends the wait.
+
+        Raises:
+            ConnectionLostError: the other side is silent.
+            Exception: what ``check`` raised.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            check()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ConnectionLostError("the other side is silent", field="agent")
+            try:
+                if self._has_news(min(left, _LOOK_SECONDS)):
+                    return
+            except (OSError, ValueError) as error:
+                raise ConnectionLostError(
+                    "the other side closed the connection", field="agent"
+                ) from error
+
     def check_quiet(self) -> None:
         """Make sure that the other side is there and waits for an answer; nothing is consumed.
 
@@ -196,12 +222,12 @@ class Channel:
         self.abort()
         self._socket.close()
 
-    def _has_news(self) -> bool:
+    def _has_news(self, seconds: float = 0.0) -> bool:
         if self._is_decrypted():
             return True
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(math.ceil(1000 * seconds)))
 
     def _is_decrypted(self) -> bool:
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-import socket
+import secrets
 import threading
 import time
 import weakref
@@ -13,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from tilewright.host.common.errors import ConfigError, DeviceError, ProgramError, TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS
-from tilewright.host.runtime.agent.address import check_plain, resolve
-from tilewright.host.runtime.agent.authentication import HANDSHAKE_SECONDS, AgentFullError, join
+from tilewright.host.runtime.agent.authentication import AgentFullError
 from tilewright.host.runtime.agent.channel import Channel
 from tilewright.host.runtime.agent.error_codec import decode_error
 from tilewright.host.runtime.agent.images import (
@@ -35,10 +37,10 @@ from tilewright.host.runtime.agent.protocol import (
     Message,
     ProtocolError,
 )
+from tilewright.host.runtime.agent.reach import TurnedAwayError, reach
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
 from tilewright.host.runtime.driver import check_run
 
-_CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
 """Beyond what the agent may take for a run or a wait."""
 _FIRST_PAUSE: Final = 0.1
@@ -46,6 +48,7 @@ _LONGEST_PAUSE: Final = 2.0
 """Between attempts to get a place; doubled from one to the next, and drawn from its half up."""
 _KNOWN_PROGRAMS: Final = 32
 _BEATS_A_LEASE: Final = 3
+_TRIAL_BYTES: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,11 +59,33 @@ class _Sent:
     digest: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Lost:
+    """A run whose answer did not arrive.
+
+    Attributes:
+        trial: its name at the agent.
+        run: digest of what was run.
+    """
+
+    trial: bytes
+    run: bytes
+
+
+def _identity(program: Program, memory: Bytes, max_cycles: int) -> bytes:
+    """Digest of what a run is."""
+    fields, body = describe(program)
+    content = hashlib.sha256(f"{digest(fields, body)} {max_cycles} ".encode())
+    content.update(np.ascontiguousarray(memory))
+    return content.digest()
+
+
 class RemoteDevice:
     """Runs programs on the device of an agent, which is leased until `close`.
 
     A thread keeps the lease alive between runs. After a lost connection, or an interrupt in a run,
-    the next run connects and leases anew.
+    the next run connects and leases anew. If it is the run that was lost once more, it asks for
+    that one: an agent with a journal has the result, if the run had ended.
 
     Args:
         address: ``HOST:PORT`` of the agent.
@@ -87,6 +112,7 @@ class RemoteDevice:
         self._lock: Final = threading.RLock()
         self._known: Final[OrderedDict[int, _Sent]] = OrderedDict()
         self._channel: Channel | None = None
+        self._lost: _Lost | None = None
         self._closed = False
         self._limits = Limits()
         self._hw: HwConfig | None = None
@@ -154,18 +180,24 @@ class RemoteDevice:
             check_run(self.hw, program, memory, max_cycles)
             channel = self._channel or self._connect()
             check_run(self.hw, program, memory, max_cycles)  # another agent may have answered
+            trial = secrets.token_bytes(_TRIAL_BYTES)
+            if self._lost is not None and self._lost.run == _identity(program, memory, max_cycles):
+                trial = self._lost.trial
             try:
-                return self._run(channel, program, memory, max_cycles)
+                result = self._run(channel, program, memory, max_cycles, trial)
+                self._lost = None
+                return result
             except _ReportedError as report:
                 raise report.error from None
             except ProgramError:
                 raise  # it was not asked for yet
             except ConnectionLostError as error:
                 self._drop()
+                self._lost = _Lost(trial=trial, run=_identity(program, memory, max_cycles))
                 raise ConnectionLostError(
                     f"{error.rule}; the run is lost",
                     field=self._address,
-                    remedy="run again: it connects anew",
+                    remedy="run again: it connects anew, and asks whether this run has ended",
                 ) from error
             except BaseException:
                 self._drop()  # an answer may still come: nothing more can be asked here
@@ -198,10 +230,12 @@ class RemoteDevice:
         finally:
             self._lock.release()
 
-    def _run(self, channel: Channel, program: Program, memory: Bytes, max_cycles: int) -> RunResult:
+    def _run(
+        self, channel: Channel, program: Program, memory: Bytes, max_cycles: int, trial: bytes
+    ) -> RunResult:
         sent = self._known.get(id(program)) or self._load(channel, program)
         pages = delta(program.image(), memory)
-        request = {"digest": sent.digest, "max_cycles": max_cycles}
+        request = {"digest": sent.digest, "max_cycles": max_cycles, "trial": trial.hex()}
         answer = self._ask_run(channel, request, pages, program)
         if answer.kind == "unknown":
             self._load(channel, program)
@@ -252,7 +286,7 @@ class RemoteDevice:
             left = max(0.0, deadline - time.monotonic())
             try:
                 return self._lease(self._join(), left)
-            except (AgentFullError, _TurnedAwayError):
+            except (AgentFullError, TurnedAwayError):
                 if not left:
                     raise
             # many who are told so at once do not come back at once
@@ -260,36 +294,7 @@ class RemoteDevice:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _join(self) -> Channel:
-        family, address = resolve(self._address, field="agent")
-        if self._plain:
-            check_plain(address, field="agent", value=self._address)
-        connection = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(_CONNECT_SECONDS)
-            connection.connect(address)
-        except OSError as error:
-            connection.close()
-            raise DeviceError(
-                f"no agent answers ({error.strerror or error})",
-                field=self._address,
-                remedy="start 'tilewright agent' there, or check address and tunnel",
-            ) from error
-        channel = Channel(connection, seconds=HANDSHAKE_SECONDS)
-        try:
-            if not self._plain:
-                channel.start_tls()
-            welcome = join(channel, self._token)
-        except ConnectionLostError as error:
-            channel.close()
-            raise _TurnedAwayError(
-                error.rule,
-                field=self._address,
-                remedy="check address and tunnel, and that the agent is none of an older release",
-            ) from error
-        except BaseException:
-            channel.close()
-            raise
-        channel.lift_deadline()
+        channel, welcome = reach(self._address, self._token, plain=self._plain)
         try:
             self._limits = Limits.from_mapping(welcome.mapping("limits"))
             self._hw = HwConfig.from_mapping(welcome.mapping("hw"), origin=self._address)
@@ -318,10 +323,6 @@ class RemoteDevice:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-
-class _TurnedAwayError(ConnectionLostError):
-    """The agent ended the connection in the handshake; it may have been one of too many."""
 
 
 class _ReportedError(Exception):

@@ -74,9 +74,13 @@ class Door:
         with self._lock:
             self._guests.pop(guest, None)
 
-    def close_late(self) -> None:
-        """End the connections of those who stay too long, whatever keeps their threads busy."""
-        begin = time.monotonic() - self._seconds
+    def close_late(self, *, seconds: float | None = None) -> None:
+        """End the connections of those who stay too long, whatever keeps their threads busy.
+
+        Args:
+            seconds: that they may stay, if it is not the usual time.
+        """
+        begin = time.monotonic() - (self._seconds if seconds is None else seconds)
         with self._lock:
             late = [guest for guest, each in self._guests.items() if each.since < begin]
             for guest in late:

@@ -23,19 +23,28 @@ class Lease:
         self._waiting: Final[deque[object]] = deque()
         self._holder = ""
         self._since = 0.0
+        self._count = 0
 
     @property
     def holder(self) -> str:
         """Who has it; empty: nobody."""
         return self._holder
 
-    def take(self, client: str, *, wait_seconds: float, check_waits: Callable[[], None]) -> None:
+    @property
+    def waiting(self) -> int:
+        """Clients that wait for it."""
+        return len(self._waiting)
+
+    def take(self, client: str, *, wait_seconds: float, check_waits: Callable[[], None]) -> int:
         """Take the device.
 
         Args:
             client: a name for messages.
             wait_seconds: how long to wait for its turn.
             check_waits: raises when the client does not wait any more.
+
+        Returns:
+            The number of this lease, from 1.
 
         Raises:
             DeviceError: another client has it for all this time.
@@ -59,6 +68,8 @@ class Lease:
                         )
                     self._changed.wait(min(left, _LOOK_SECONDS))
                 self._holder, self._since = client, time.monotonic()
+                self._count += 1
+                return self._count
             finally:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()

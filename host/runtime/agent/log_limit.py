@@ -3,31 +3,30 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from typing import Final
+from typing import Any, Final
+
+from tilewright.host.runtime.agent.events import log_event
 
 
 class LimitedLog:
     """Writes so many lines a period, and then how many it left out.
 
     Args:
-        log: where to.
         lines: most lines of a period.
         seconds: length of a period.
     """
 
-    def __init__(self, log: logging.Logger, *, lines: int, seconds: float) -> None:
-        self._log: Final = log
+    def __init__(self, *, lines: int, seconds: float) -> None:
         self._lines: Final = lines
         self._seconds: Final = seconds
         self._lock: Final = threading.Lock()
         self._begin = -seconds
         self._written = self._left_out = 0
 
-    def info(self, text: str, *arguments: object) -> None:
-        """Write a line, if the period has one left."""
+    def event(self, event: str, text: str, *arguments: object, **fields: Any) -> None:
+        """`log_event`, if the period has a line left."""
         now = time.monotonic()
         with self._lock:
             left_out = 0
@@ -37,6 +36,6 @@ class LimitedLog:
             self._written += is_shown
             self._left_out += not is_shown
         if left_out:
-            self._log.info("%d more lines of this kind were left out", left_out)
+            log_event("left_out", "%d more lines of this kind were left out", left_out)
         if is_shown:
-            self._log.info(text, *arguments)
+            log_event(event, text, *arguments, **fields)

@@ -46,3 +46,43 @@ def read_private(path: Path, *, what: str, most_bytes: int, remedy: str) -> byte
     if len(data) > most_bytes:
         raise ConfigError(f"{what} has at most {most_bytes} bytes", field=str(path), remedy=remedy)
     return data
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Make a file that only its owner may read; never in the place of another.
+
+    Raises:
+        ConfigError: there is one, or it cannot be written.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise ConfigError(f"cannot be made ({error.strerror})", field=str(path)) from error
+
+
+def make_private_folder(path: Path, *, what: str) -> None:
+    """Make a folder that only its owner may enter, or check the one that is there.
+
+    Args:
+        path: the folder.
+        what: is in it, for messages.
+
+    Raises:
+        ConfigError: it cannot be made, it is another user's, or others may enter it.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+    except OSError as error:
+        raise ConfigError(
+            f"the folder cannot be made ({error.strerror})", field=str(path)
+        ) from error
+    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+        raise ConfigError(
+            f"only its owner may enter the folder of {what}",
+            field=str(path),
+            value=f"mode {status.st_mode & 0o777:o} of user {status.st_uid}",
+            remedy=f"chown {os.geteuid()} {path}; chmod 700 {path}",
+        )

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.printable import printable
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 
 MAX_HEADER_BYTES: Final = 1 << 18
 """Of those who hold the device; `SMALL_HEADER_BYTES` of all others."""
@@ -79,6 +79,17 @@ class Message:
         if not low <= value <= high:  # no number is not in any range
             raise self._wrong(name, f"a number from {low:g} to {high:g}")
         return float(value)
+
+    def boolean(self, name: str) -> bool:
+        """A field that must be true or false.
+
+        Raises:
+            ProtocolError: it is missing or anything else.
+        """
+        value = self.fields.get(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
 
     def text(self, name: str, *, most: int = 4096) -> str:
         """A field that must be text of at most so many characters.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import socket
 import socketserver
@@ -24,11 +23,14 @@ from tilewright.host.runtime.agent.authentication import (
 )
 from tilewright.host.runtime.agent.channel import Channel
 from tilewright.host.runtime.agent.door import Door
+from tilewright.host.runtime.agent.events import log_event, log_failure
+from tilewright.host.runtime.agent.health import AgentStatus
+from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.lease import Lease
 from tilewright.host.runtime.agent.limits import Limits
 from tilewright.host.runtime.agent.log_limit import LimitedLog
 from tilewright.host.runtime.agent.protocol import ConnectionLostError, ProtocolError
-from tilewright.host.runtime.agent.session import LOG, Service, Session
+from tilewright.host.runtime.agent.session import ClosingError, Service, Session
 from tilewright.host.runtime.agent.tls import Identity, TlsError
 from tilewright.host.runtime.device import Device
 
@@ -37,6 +39,7 @@ _END_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted: a client beyond them is lost."""
 _SHORTAGE_PAUSE: Final = 0.1
+_LOOK_SECONDS: Final = 0.1
 _FAREWELLS_SECONDS: Final = 5.0
 """Beyond the handshake: what refusals and farewells take."""
 GUEST_LINES: Final = 30
@@ -55,6 +58,7 @@ class AgentServer:
         max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
         board: name of the kind of board, for clients that ask for one.
         digest: of the bitstream, or of what stands for it.
+        journal: keeps results until they arrived; None: nothing does.
 
     Raises:
         ConfigError: no such address, it cannot be listened at, or others reach it without TLS.
@@ -71,21 +75,23 @@ class AgentServer:
         max_cycles: int = 0,
         board: str = "",
         digest: str = "",
+        journal: Journal | None = None,
     ) -> None:
         limits = limits or Limits()
-        service = Service(
+        self._service: Final = Service(
             device=device,
             limits=limits,
             lease=Lease(),
             max_cycles=max_cycles,
             board=board,
             digest=digest,
+            journal=journal,
         )
         family, address = resolve(listen, field="listen")
         if identity is None:
             check_plain(address, field="listen", value=listen)
         try:
-            self._server: Final = _Server(family, address, service, token, identity)
+            self._server: Final = _Server(family, address, self._service, token, identity)
         except OSError as error:
             raise ConfigError(
                 f"cannot be listened at ({error.strerror})", field="listen", value=listen
@@ -96,14 +102,25 @@ class AgentServer:
         """Where it listens: ``HOST:PORT``."""
         return name_of(self._server.socket.getsockname())
 
+    def status(self) -> AgentStatus:
+        """How the agent is."""
+        return self._service.status()
+
     def serve(self) -> None:
         """Answer clients until `stop` is called from another thread or a signal handler's."""
         self._server.serve_forever(poll_interval=0.1)
 
-    def stop(self) -> None:
-        """Close every connection, end the run under way, and stop to listen."""
+    def stop(self, *, grace_seconds: float = 0.0, hurry: threading.Event | None = None) -> None:
+        """Stop to listen, tell every client, and end the run under way.
+
+        Args:
+            grace_seconds: for that run to end by itself.
+            hurry: ends the grace when it is set.
+        """
         self._server.shutdown()
         self._server.server_close()
+        self._service.closing.set()
+        self._server.await_clients(grace_seconds, hurry or threading.Event())
         self._server.drop_clients()
 
 
@@ -124,7 +141,7 @@ class _Server(socketserver.TCPServer):
         self._token = token
         self._identity = identity
         self._door = Door(seconds=HANDSHAKE_SECONDS + _FAREWELLS_SECONDS)
-        self._guest_log = LimitedLog(LOG, lines=GUEST_LINES, seconds=60.0)
+        self._guest_log = LimitedLog(lines=GUEST_LINES, seconds=60.0)
         self._places = threading.BoundedSemaphore(service.limits.connections)
         self._clients: dict[Channel, threading.Thread] = {}
         super().__init__(address, socketserver.BaseRequestHandler)
@@ -140,7 +157,9 @@ class _Server(socketserver.TCPServer):
         """Let a connection in; runs where connections are accepted, and must not wait."""
         channel = Channel(request, seconds=HANDSHAKE_SECONDS)
         for _ in self._door.enter(channel, home_of(client_address)):
-            self._guest_log.info("too many connections without proof of the token: one is closed")
+            self._guest_log.event(
+                "refused", "too many connections without proof of the token: one is closed"
+            )
         thread = threading.Thread(
             target=self._accompany, args=(channel, name_of(client_address)), daemon=True
         )
@@ -152,11 +171,18 @@ class _Server(socketserver.TCPServer):
             raise
 
     def handle_error(self, _request: Any, client_address: Any) -> None:
-        self._guest_log.info("%s: no connection: %s", name_of(client_address), sys.exc_info()[1])
+        self._refused(name_of(client_address), f"no connection: {sys.exc_info()[1]}")
 
     def service_actions(self) -> None:
         """Called between connections, several times a second."""
         self._door.close_late()
+
+    def await_clients(self, seconds: float, hurry: threading.Event) -> None:
+        """Give those who know the token time to leave; all others have to leave at once."""
+        self._door.close_late(seconds=0.0)
+        deadline = time.monotonic() + seconds
+        while self._clients and time.monotonic() < deadline and not hurry.wait(_LOOK_SECONDS):
+            pass
 
     def drop_clients(self) -> None:
         for channel, thread in list(self._clients.items()):
@@ -170,10 +196,11 @@ class _Server(socketserver.TCPServer):
             if proof:
                 self._converse(channel, client, proof)
         except (ProtocolError, ConnectionLostError) as error:
-            LOG.info("%s: %s", client, error)
+            outcome = "closing" if isinstance(error, ClosingError) else "lost"
+            log_event("left", "%s: %s", client, error, peer=client, outcome=outcome)
             channel.farewell(str(error))
-        except Exception:
-            LOG.exception("%s: the session failed", client)
+        except Exception as error:
+            log_failure(f"{client}: the session failed", error, peer=client)
         finally:
             self._forget(channel)
 
@@ -183,16 +210,19 @@ class _Server(socketserver.TCPServer):
             channel.accept_tls(self._identity)
             return admit(channel, self._token)
         except (AuthenticationError, ProtocolError, ConnectionLostError) as error:
-            self._guest_log.info("%s: %s", client, error)
+            self._refused(client, str(error))
             channel.farewell(str(error))
         except TlsError as error:  # what it would be told, it could not read
-            self._guest_log.info("%s: %s", client, error)
+            self._refused(client, str(error))
         return ""
+
+    def _refused(self, client: str, why: str) -> None:
+        self._guest_log.event("refused", "%s: %s", client, why, peer=client)
 
     def _converse(self, channel: Channel, client: str, proof: str) -> None:
         """Serve a client that knows the token, if there is a place."""
         if not self._places.acquire(blocking=False):
-            LOG.warning("%s: too many clients", client)
+            log_event("full", "%s: too many clients", client, peer=client)
             channel.send("full", mac=proof)
             return
         try:
@@ -217,17 +247,20 @@ class _Server(socketserver.TCPServer):
         self._clients.pop(channel, None)
 
 
-def serve_until_signal(server: AgentServer, ready: Callable[[str], None]) -> None:
+def serve_until_signal(
+    server: AgentServer, ready: Callable[[str], None], *, grace_seconds: float
+) -> None:
     """Serve in this process until SIGINT or SIGTERM; connections and runs are ended on return.
 
     Args:
         server: it is stopped on return.
         ready: called with the address when clients can connect.
+        grace_seconds: for a run under way to end by itself; a second signal ends it at once.
     """
-    ended = threading.Event()
+    ended, hurry = threading.Event(), threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
+        (hurry if ended.is_set() else ended).set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     listener = threading.Thread(target=server.serve, daemon=True)
@@ -236,11 +269,8 @@ def serve_until_signal(server: AgentServer, ready: Callable[[str], None]) -> Non
         ready(server.address)
         ended.wait()
     finally:
-        server.stop()
+        log_event("stopping", "the agent is shutting down")
+        server.stop(grace_seconds=grace_seconds, hurry=hurry)
+        log_event("stopped", "the agent has ended")
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def log_to_stderr() -> None:
-    """Show what the agent logs, with the time."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.runtime.agent.authentication import read_token
+from tilewright.host.runtime.agent.events import log_to_stderr
+from tilewright.host.runtime.agent.home import JOURNAL, identity_file, token_file
+from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.limits import Limits
-from tilewright.host.runtime.agent.server import AgentServer, log_to_stderr, serve_until_signal
+from tilewright.host.runtime.agent.server import AgentServer, serve_until_signal
 from tilewright.host.runtime.agent.tls import Identity, load_identity, make_identity
 from tilewright.host.runtime.bitstreams import (
     ReconfigurableDevice,
@@ -22,7 +28,7 @@ from tilewright.host.runtime.bitstreams import (
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.pynq_device import DEFAULT_MAX_SECONDS, PynqDevice
 
-DEFAULT_LISTEN = "127.0.0.1:7425"
+DEFAULT_GRACE_SECONDS: Final = 30.0
 
 
 def open_board(
@@ -114,34 +120,84 @@ def open_bitstreams(
     return ReconfigurableDevice(read_bitstreams(folder), f"{start.config_hash:08x}", open_one)
 
 
-def open_identity(certificate: Path | None, *, plain: bool) -> Identity | None:
-    """What an agent shows to its clients: that of a file, a new one, or None without TLS.
+@dataclass(frozen=True, kw_only=True)
+class Belongings:
+    """What an agent has besides its device.
+
+    Attributes:
+        token: shared secret.
+        identity: for TLS; None: no TLS.
+        journal: keeps results until they arrived; None: nothing does.
+    """
+
+    token: bytes = field(repr=False)
+    identity: Identity | None
+    journal: Journal | None
+
+
+def open_belongings(
+    home: Path | None, token: Path | None, certificate: Path | None, *, plain: bool
+) -> Belongings:
+    """Open the files of an agent.
+
+    Args:
+        home: folder that `home.make_home` made: has what is not given.
+        token: file with the shared secret.
+        certificate: file with the private key and the certificate; without it and ``home``, new
+            ones are made.
+        plain: do without TLS.
 
     Raises:
-        ConfigError: the file cannot be used, or both were given.
+        ConfigError: a file cannot be used, or what was given does not fit together.
         ToolError: see `make_identity`.
     """
+    if home is None and token is None:
+        raise ConfigError(
+            "give one of --home and --token-file",
+            field="agent",
+            remedy="tilewright agent init FOLDER makes a home",
+        )
     if plain and certificate is not None:
         raise ConfigError("give one of --certificate and --plain", field="agent")
-    if plain:
-        return None
-    return make_identity() if certificate is None else load_identity(certificate)
+    if home is not None:
+        token = token or token_file(home)
+        certificate = certificate or identity_file(home)
+    assert token is not None, "one of both is given"
+    secret = read_token(token)
+    identity = None
+    if not plain:
+        identity = make_identity() if certificate is None else load_identity(certificate)
+    return Belongings(
+        token=secret,
+        identity=identity,
+        journal=None if home is None else Journal(home / JOURNAL),
+    )
 
 
 def serve_device(
     device: Device,
     *,
     listen: str,
-    token: bytes,
-    identity: Identity | None,
+    belongings: Belongings,
     limits: Limits,
     max_cycles: int = 0,
     board: str = "",
     digest: str = "",
+    grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    log: str = "text",
 ) -> None:
     """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open.
 
-    The arguments are those of `AgentServer`.
+    Args:
+        device: what is served.
+        listen: ``HOST:PORT``; port 0 means any free one.
+        belongings: see `open_belongings`.
+        limits: for every client.
+        max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
+        board: name of the kind of board.
+        digest: of the bitstream, or of what stands for it.
+        grace_seconds: for a run under way to end by itself after the signal.
+        log: form of the log, of `events.FORMS`.
 
     Raises:
         ConfigError: the address cannot be used.
@@ -149,16 +205,17 @@ def serve_device(
     server = AgentServer(
         device,
         listen=listen,
-        token=token,
-        identity=identity,
+        token=belongings.token,
+        identity=belongings.identity,
+        journal=belongings.journal,
         limits=limits,
         max_cycles=max_cycles,
         board=board,
         digest=digest,
     )
-    log_to_stderr()
+    log_to_stderr(log)
 
     def ready(address: str) -> None:
         print(f"{device.hw.name} at {address}", flush=True)  # noqa: T201  (the command's output)
 
-    serve_until_signal(server, ready)
+    serve_until_signal(server, ready, grace_seconds=grace_seconds)

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
-import logging
+import hashlib
+import json
 import threading
+import time
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
-from typing import Final, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Protocol, runtime_checkable
 
+from tilewright import __version__
 from tilewright.host.common.errors import DeviceError, TilewrightError
+from tilewright.host.common.printable import printable
 from tilewright.host.machine.program import Program
-from tilewright.host.runtime.agent.channel import Channel
+from tilewright.host.runtime.agent.channel import Buffers, Channel
 from tilewright.host.runtime.agent.error_codec import encode_error
+from tilewright.host.runtime.agent.events import log_event, log_failure
+from tilewright.host.runtime.agent.health import AgentStatus, Health
 from tilewright.host.runtime.agent.images import (
     apply_delta,
     delta,
@@ -20,6 +26,7 @@ from tilewright.host.runtime.agent.images import (
     max_delta_bytes,
     read_program,
 )
+from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.lease import Lease
 from tilewright.host.runtime.agent.limits import MAX_WAIT_SECONDS, Limits
 from tilewright.host.runtime.agent.protocol import (
@@ -30,13 +37,17 @@ from tilewright.host.runtime.agent.protocol import (
 )
 from tilewright.host.runtime.device import Bytes, Device, RunResult
 from tilewright.host.runtime.scrub import scrub
-
-LOG: Final = logging.getLogger("tilewright.agent")
+from tilewright.host.runtime.temperature import chip_temperature
 
 _MAX_PROGRAMS: Final = 64
 _DIGEST_BYTES: Final = 32
+_TRIAL_BYTES: Final = 16
 _LOOK_SECONDS: Final = 0.1
 """How often the client of a run is looked after."""
+
+
+class ClosingError(ConnectionLostError):
+    """The agent is about to end."""
 
 
 @runtime_checkable
@@ -73,6 +84,9 @@ class Service:
         max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
         board: name of the kind of board.
         digest: of the bitstream, or of what stands for it, when it is the only one.
+        journal: keeps results until they arrived; None: a result that was lost is lost.
+        health: what was done so far.
+        closing: set when the agent is about to end.
     """
 
     device: Device
@@ -81,6 +95,34 @@ class Service:
     max_cycles: int = 0
     board: str = ""
     digest: str = ""
+    journal: Journal | None = None
+    health: Health = field(default_factory=Health)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def check_open(self) -> None:
+        """Refuse to go on once the agent is about to end.
+
+        Raises:
+            ClosingError: it is.
+        """
+        if self.closing.is_set():
+            raise ClosingError("the agent is shutting down", field="agent")
+
+    def status(self) -> AgentStatus:
+        """How the agent is."""
+        return AgentStatus(
+            version=__version__,
+            hw=self.device.hw.name,
+            config_hash=f"{self.device.hw.config_hash:08x}",
+            board=self.board,
+            leased=bool(self.lease.holder),
+            waiting=self.lease.waiting,
+            closing=self.closing.is_set(),
+            uptime_seconds=self.health.uptime_seconds,
+            trials=self.health.trials,
+            last_error=self.health.last_error,
+            temperature=chip_temperature(),
+        )
 
     @property
     def bitstreams(self) -> dict[str, str]:
@@ -104,30 +146,39 @@ class Session:
         self._client: Final = client
         self._service: Final = service
         self._programs: Final[OrderedDict[bytes, Program]] = OrderedDict()
+        self._lease = 0
+        self._delivered = b""
+        """Trial whose result was sent, until it is known to have arrived."""
 
     def serve(self) -> None:
-        """Wait for the client's turn, then run its programs; the device is free on return.
+        """Tell the status, or wait for the client's turn and run its programs.
+
+        The device is free on return.
 
         Raises:
             ProtocolError, ConnectionLostError: the connection cannot go on.
         """
-        limits, lease = self._service.limits, self._service.lease
-        request = self._channel.receive(
-            seconds=limits.lease_seconds, max_header=SMALL_HEADER_BYTES
-        ).expect("lease")
-        wait_seconds = request.number("wait_seconds", 0, MAX_WAIT_SECONDS)
+        request = self._next(max_header=SMALL_HEADER_BYTES).expect("lease", "status")
+        if request.kind == "status":
+            self._channel.send("status", **self._service.status().to_fields())
+        else:
+            self._serve_lease(request.number("wait_seconds", 0, MAX_WAIT_SECONDS))
+
+    def _serve_lease(self, wait_seconds: float) -> None:
+        lease, begin = self._service.lease, time.monotonic()
         try:
-            lease.take(
-                self._client, wait_seconds=wait_seconds, check_waits=self._channel.check_quiet
+            self._lease = lease.take(
+                self._client, wait_seconds=wait_seconds, check_waits=self._check_waits
             )
         except (ProtocolError, ConnectionLostError):
             raise
         except DeviceError as error:
             self._channel.send("error", **encode_error(error))
             return
-        LOG.info("%s has the device", self._client)
+        leased = time.monotonic()
+        self._log("leased", "%s has the device", self._client, seconds=leased - begin)
         try:
-            self._channel.check_quiet()
+            self._check_waits()
             if self._clear_device():
                 self._channel.send("leased")
                 while self._answer():
@@ -135,7 +186,21 @@ class Session:
         finally:
             self._programs.clear()
             lease.give_back()
-            LOG.info("%s gave the device back", self._client)
+            held = time.monotonic() - leased
+            self._log("released", "%s gave the device back", self._client, seconds=held)
+
+    def _next(self, **most: int) -> Message:
+        """The client's next message, for which an agent that is about to end does not wait."""
+        seconds = self._service.limits.lease_seconds
+        self._channel.await_news(seconds=seconds, check=self._service.check_open)
+        return self._channel.receive(seconds=seconds, **most)
+
+    def _check_waits(self) -> None:
+        self._service.check_open()
+        self._channel.check_quiet()
+
+    def _log(self, event: str, text: str, *arguments: object, **fields: Any) -> None:
+        log_event(event, text, *arguments, peer=self._client, lease=self._lease, **fields)
 
     def _clear_device(self) -> bool:
         """Leave nothing of the client before in the scratchpads; whether that worked."""
@@ -148,10 +213,10 @@ class Session:
 
     def _answer(self) -> bool:
         limits = self._service.limits
-        request = self._channel.receive(
-            seconds=limits.lease_seconds,
-            max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes)),
+        request = self._next(
+            max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes))
         ).expect("ping", "configure", "load", "run", "leave")
+        self._settle()
         if request.kind == "leave":
             return False
         self._channel.check_quiet()
@@ -170,10 +235,17 @@ class Session:
             self._send_error(error)
         return True
 
+    def _settle(self) -> None:
+        """The client goes on, so it has the last result."""
+        if self._delivered and self._service.journal is not None:
+            self._service.journal.drop(self._delivered)
+        self._delivered = b""
+
     def _send_error(self, error: Exception) -> None:
         """Tell the client why; of an error that is none of ours, that the log knows."""
+        self._service.health.failed(printable(f"{type(error).__name__}: {error}"))
         if not isinstance(error, TilewrightError):
-            LOG.error("a request of %s failed", self._client, exc_info=error)
+            log_failure(f"a request of {self._client} failed", error, peer=self._client)
             error = DeviceError(
                 "the agent could not do it", field="agent", remedy="its log has the reason"
             )
@@ -192,7 +264,10 @@ class Session:
             )
         self._programs.clear()
         seconds = device.configure(wanted)
-        LOG.info("%s has configuration %s loaded (%.2f s)", self._client, wanted, seconds)
+        self._log(
+            "configured", "%s has configuration %s loaded (%.2f s)", self._client, wanted, seconds,
+            seconds=seconds, config_hash=wanted,
+        )  # fmt: skip
         self._channel.send("configured", hw=asdict(device.hw), seconds=seconds)
 
     def _load(self, request: Message) -> None:
@@ -209,7 +284,12 @@ class Session:
         self._channel.send("loaded")
 
     def _run(self, request: Message) -> None:
-        name = _digest(request)
+        name, trial = _digest(request), request.hexadecimal("trial", _TRIAL_BYTES)
+        journal, asked = self._service.journal, self._asked(name, request)
+        if journal is not None and (kept := journal.find(trial, asked)) is not None:
+            self._log_trial(trial, "kept", 0.0)
+            self._deliver(trial, kept.fields, [kept.body])
+            return
         program = self._programs.get(name)
         if program is None:
             self._channel.send("unknown")
@@ -217,13 +297,37 @@ class Session:
         self._programs.move_to_end(name)
         image = program.image()
         apply_delta(image, request.body)
-        result = self._watched(program, image, self._cycles(request))
-        self._channel.send(
-            "ran",
-            delta(image, result.memory),
-            counters=dict(result.counters.values),
-            seconds=result.host_seconds,
-        )
+        begin = time.monotonic()
+        try:
+            result = self._watched(program, image, self._cycles(request))
+        except Exception as error:
+            self._log_trial(trial, type(error).__name__, time.monotonic() - begin)
+            raise
+        pages = delta(image, result.memory)
+        fields = {"counters": dict(result.counters.values), "seconds": result.host_seconds}
+        if journal is not None:
+            journal.keep(trial, asked, fields, pages)
+        self._service.health.trials += 1
+        self._log_trial(trial, "ok", time.monotonic() - begin)
+        self._deliver(trial, fields, pages)
+
+    def _asked(self, name: bytes, request: Message) -> bytes:
+        """Digest of what a run is: a result is for the same program on the same bitstream alone."""
+        hw = f"{self._service.device.hw.config_hash:08x}"
+        what = [hw, self._service.bitstreams.get(hw), name.hex(), self._cycles(request)]
+        digest = hashlib.sha256(json.dumps(what).encode())
+        digest.update(request.body)
+        return digest.digest()
+
+    def _deliver(self, trial: bytes, fields: dict[str, Any], pages: Buffers) -> None:
+        self._channel.send("ran", pages, **fields)
+        self._delivered = trial
+
+    def _log_trial(self, trial: bytes, outcome: str, seconds: float) -> None:
+        self._log(
+            "trial", "%s: trial %s: %s (%.3f s)", self._client, trial.hex(), outcome, seconds,
+            trial=trial.hex(), outcome=outcome, seconds=seconds,
+        )  # fmt: skip
 
     def _cycles(self, request: Message) -> int:
         wanted, most = request.integer("max_cycles", 0, 2**63), self._service.max_cycles

@@ -33,7 +33,7 @@ _MAKE: Final = (
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
     f"-days {_DAYS} -subj /CN=agent -keyout FILE -out certificate; cat certificate >> FILE"
 )
-_REMEDY: Final = f"make one with: umask 077; {_MAKE}"
+_REMEDY: Final = f"make one with: tilewright agent init FOLDER, or: umask 077; {_MAKE}"
 
 
 class TlsError(DeviceError):
@@ -84,11 +84,25 @@ def make_identity() -> Identity:
         ToolError: there is neither the package ``cryptography`` nor a usable ``openssl``.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:  # mode 0700
-        try:
-            path = _made_by_package(Path(name))
-        except ModuleNotFoundError:  # a board's system may have the program alone
-            path = _made_by_program(Path(name))
-        return load_identity(path)
+        return load_identity(_made(Path(name)))
+
+
+def make_identity_pem() -> bytes:
+    """A new private key and its certificate, as `load_identity` reads them from a file.
+
+    Raises:
+        ToolError: see `make_identity`.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        return _made(Path(name)).read_bytes()
+
+
+def _made(folder: Path) -> Path:
+    """A PEM file with a new key and its certificate."""
+    try:
+        return _made_by_package(folder)
+    except ModuleNotFoundError:  # a board's system may have the program alone
+        return _made_by_program(folder)
 
 
 def _made_by_package(folder: Path) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright agent`: serve a device to other machines."""
+"""`tilewright agent`: serve a device to other machines, and look after those who do."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -11,13 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import BOARDS, UsageError, app
+from tilewright.cli.application import (
+    BOARDS,
+    EXIT_CHECK_FAILED,
+    Group,
+    UsageError,
+    app,
+    open_console,
+)
 from tilewright.cli.arguments import HwOption, read_board, read_memory
+from tilewright.cli.json_output import JsonOption
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.runtime.agent.health import AgentStatus
+
+agent_app = typer.Typer(cls=Group)
+app.add_typer(agent_app, name="agent", rich_help_panel=BOARDS)
 
 _REFERENCE_TILES_PER_SECOND: Final = 50_000
 """The reference knows no seconds: what it surely does in one bounds its runs."""
@@ -32,11 +46,29 @@ class ServedDevice(StrEnum):
     REFERENCE = "reference"
 
 
-@app.command(rich_help_panel=BOARDS)
+class LogForm(StrEnum):
+    """What a line of the agent's log looks like (`agent.events.FORMS`)."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@agent_app.callback(invoke_without_command=True)
 def agent(
+    context: typer.Context,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that 'agent init' made: token, certificate, and a journal that keeps "
+            "results over a restart."
+        ),
+    ] = None,
     token_file: Annotated[
-        Path, typer.Option(help="File with the shared secret, readable by its owner alone.")
-    ],
+        Path | None,
+        typer.Option(
+            help="File with the shared secret, readable by its owner alone; default: the home's."
+        ),
+    ] = None,
     hw: HwOption = "pynq-16x16",
     bitstream: Annotated[
         Path | None,
@@ -80,7 +112,7 @@ def agent(
         Path | None,
         typer.Option(
             help="PEM file with private key and certificate for TLS, readable by its owner alone; "
-            "default: the agent makes a new one."
+            "default: the home's, or a new one."
         ),
     ] = None,
     plain: Annotated[
@@ -97,6 +129,13 @@ def agent(
     max_connections: Annotated[
         int, typer.Option(help="Most clients at a time; waiting ones count.")
     ] = 64,
+    grace_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0, help="On SIGTERM or Ctrl-C: seconds for the run under way; a second one ends it."
+        ),
+    ] = 30,
+    log: Annotated[LogForm, typer.Option(help="Form of the log on standard error.")] = LogForm.TEXT,
 ) -> None:
     """Serve a board, or a simulation, to one client at a time, until Ctrl-C.
 
@@ -104,14 +143,16 @@ def agent(
     to that proof: no certificate has to be copied.
     """
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.host.runtime.agent.authentication import read_token
     from tilewright.host.runtime.agent.limits import limits_of_options
     from tilewright.host.runtime.agent.serving import (
+        open_belongings,
         open_bitstreams,
         open_boards,
-        open_identity,
         serve_device,
     )
+
+    if context.invoked_subcommand is not None:
+        return
 
     if bitstream is not None and (device is not None or bitstreams is not None):
         raise UsageError("give --bitstream alone", field="--bitstream")
@@ -121,8 +162,7 @@ def agent(
         )
     if noise_seed is not None and device is not ServedDevice.SIMULATED_BOARD:
         raise UsageError("needs --device simulated-board", field="--noise-seed")
-    token = read_token(token_file)
-    identity = open_identity(certificate, plain=plain)
+    belongings = open_belongings(home, token_file, certificate, plain=plain)
     limits = limits_of_options(
         max_seconds=max_seconds,
         max_program_mib=max_program_mib,
@@ -152,15 +192,138 @@ def agent(
         serve_device(
             served,
             listen=listen,
-            token=token,
-            identity=identity,
+            belongings=belongings,
             limits=limits,
             max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
             board=target.name,
             digest=digest,
+            grace_seconds=grace_seconds,
+            log=log.value,
         )
     finally:
         served.close()
+
+
+@agent_app.command()
+def init(
+    folder: Annotated[
+        Path, typer.Argument(help="The agent's home: made as needed; what is there stays.")
+    ],
+    address: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where clients reach the agent; default: 127.0.0.1:7425, or what is there.",
+        ),
+    ] = "",
+) -> None:
+    """Make an agent's token, its private key and certificate, and a file for its clients.
+
+    Only their owner may read them. A file that is there is checked and never changed.
+    """
+    from tilewright.host.runtime.agent.home import make_home
+
+    console = open_console()
+    for line in make_home(folder, address=address).lines():
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+
+
+@agent_app.command()
+def status(
+    hosts: Annotated[
+        list[str] | None, typer.Argument(metavar="HOST:PORT...", help="Agents to ask.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Their token, or the file for clients of 'agent init'."),
+    ] = None,
+    pool: Annotated[
+        Path | None,
+        typer.Option("--boards", metavar="POOL.yaml", help="Ask the agents of a pool instead."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Without TLS, as the agents do on this machine.")
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Ask agents how they are; exit code 1 if one does not answer.
+
+    It takes the device from nobody, and waits for nobody.
+    """
+    from tilewright.host.common.print_table import print_table
+    from tilewright.host.runtime.agent.authentication import read_token
+    from tilewright.host.runtime.agent.reach import ask_status
+    from tilewright.host.runtime.board_pool import BoardAddress, load_board_pool
+
+    if bool(hosts) == (pool is not None):
+        raise UsageError("give agents, or --boards alone", field="HOST:PORT, --boards")
+    if pool is not None:
+        addresses = load_board_pool(pool)
+    elif token_file is None:
+        raise UsageError("must be given with HOST:PORT", field="--token-file")
+    else:
+        addresses = tuple(
+            BoardAddress(name=host, agent=host, token_file=token_file, plain=plain)
+            for host in hosts or ()
+        )
+    found: list[tuple[str, AgentStatus | str]] = []
+    for each in addresses:
+        try:
+            answer: AgentStatus | str = ask_status(
+                each.agent, read_token(each.token_file), plain=each.plain
+            )
+        except TilewrightError as error:
+            answer = str(error)
+        found.append((each.name, answer))
+    console = open_console()
+    print_table(_status_table(found), console)
+    for name, answer in found:
+        trouble = answer if isinstance(answer, str) else answer.last_error
+        if trouble:
+            what = "no answer" if isinstance(answer, str) else "last error"
+            text = printable(f"{name}: {what}: {trouble}")
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if json is not None:
+        json.write(
+            [
+                {"agent": name, "answers": False, "error": answer}
+                if isinstance(answer, str)
+                else {"agent": name, "answers": True, **answer.to_fields()}
+                for name, answer in found
+            ],
+            {},
+        )
+    if any(isinstance(answer, str) for _, answer in found):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _status_table(found: list[tuple[str, AgentStatus | str]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in ("agent", "device", "version", "configuration", "board"):
+        table.add_column(title)
+    for title in ("waiting", "trials", "up, h", "°C"):
+        table.add_column(title, justify="right")
+    for name, status in found:
+        if isinstance(status, str):
+            table.add_row(Text(printable(name)), "no answer")
+            continue
+        state = "closing" if status.closing else "leased" if status.leased else "free"
+        table.add_row(
+            Text(printable(name)),
+            state,
+            Text(status.version),
+            Text(f"{status.hw} {status.config_hash}"),
+            Text(status.board),
+            f"{status.waiting:,}",
+            f"{status.trials:,}",
+            f"{status.uptime_seconds / 3600:.1f}",
+            "" if status.temperature is None else f"{status.temperature:.0f}",
+        )
+    return table
 
 
 def _simulated_digest(kind: ServedDevice) -> str:

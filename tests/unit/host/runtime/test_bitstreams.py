@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.agents import TINY, remote_device, serving
+from support.agents import TINY, TOKEN, remote_device, serving
 from support.boards import HiddenBoard, write_bitstream
 
 from tilewright.host.common.errors import ConfigError, DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.runtime.agent.reach import ask_status
 from tilewright.host.runtime.bitstreams import ReconfigurableDevice, bit_file, read_bitstreams
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.testing.device_contract import build, data_image, legal_steps
@@ -46,6 +47,25 @@ def test_a_client_chooses_among_the_bitstreams_of_an_agent(tmp_path):
         runs(client, EDGE)
         client.configure(key(TINY))
         runs(client, TINY)
+        client.close()
+
+
+def test_others_are_told_how_the_agent_is_while_a_bitstream_is_loaded(tmp_path):
+    for hw in (TINY, EDGE):
+        write_bitstream(tmp_path, hw)
+    said = []
+
+    def open_one(each):
+        if each.hw == EDGE:
+            said.append(ask_status(address, TOKEN, plain=True))
+        return HiddenBoard(each.hw)
+
+    device = ReconfigurableDevice(read_bitstreams(tmp_path), key(TINY), open_one)
+    with serving(device) as address:
+        client = remote_device(address)
+        client.configure(key(EDGE))
+        assert [(each.leased, each.hw) for each in said] == [(True, TINY.name)]
+        assert ask_status(address, TOKEN, plain=True).hw == EDGE.name
         client.close()
 
 

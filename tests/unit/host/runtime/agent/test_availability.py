@@ -21,6 +21,7 @@ from support.agents import (
     SlowDevice,
     dial,
     member,
+    pack_prefix,
     remote_device,
     serving,
     works,
@@ -28,7 +29,7 @@ from support.agents import (
 
 from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.runtime.agent import channel as channels
-from tilewright.host.runtime.agent import protocol, server, session
+from tilewright.host.runtime.agent import server, session
 from tilewright.host.runtime.agent.address import home_of
 from tilewright.host.runtime.agent.authentication import AgentFullError
 from tilewright.host.runtime.agent.channel import Channel
@@ -226,9 +227,7 @@ def test_what_guests_write_to_the_log_is_bounded(caplog):
 
 
 def send_raw(channel: Channel, header: bytes, body: bytes = b"") -> None:
-    prefix = protocol._PREFIX.pack(
-        protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
-    )
+    prefix = pack_prefix(len(header), len(body))
     channel._socket.sendall(prefix + header + body)
 
 
@@ -276,7 +275,7 @@ def test_who_sends_on_while_it_waits_loses_its_place(how):
         holder = remote_device(address)
         channel = member(address, leased=False)
         channel.send("lease", wait_seconds=3600)
-        channel.send("run", [bytes(100_000)], digest="aa" * 32, max_cycles=0)
+        channel.send("run", [bytes(100_000)], digest="aa" * 32, max_cycles=0, trial="ab" * 16)
         if how == "resets":
             linger = struct.pack("ii", 1, 0)
             channel._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -298,7 +297,7 @@ def test_who_vanishes_behind_many_runs_gets_none_of_them():
         channel.send("load", body, digest="aa" * 32, **fields)
         channel.receive(seconds=10).expect("loaded")
         for _ in range(50):
-            channel.send("run", [bytes(4)], digest="aa" * 32, max_cycles=1)
+            channel.send("run", [bytes(4)], digest="aa" * 32, max_cycles=1, trial="ab" * 16)
         channel.close()
         works(address, wait_seconds=30)
     assert device.limits.count(1) < 50
@@ -309,9 +308,7 @@ def test_silence_inside_an_announced_body_frees_the_device(monkeypatch):
     monkeypatch.setattr(channels, "_PIECE_SECONDS", 0.5)
     with serving() as address:
         silent = member(address)
-        silent._socket.sendall(
-            b"TWAG\0\2" + (2).to_bytes(4, "big") + (100 << 20).to_bytes(8, "big") + b"{}"
-        )
+        silent._socket.sendall(pack_prefix(2, 100 << 20) + b"{}")
         works(address, wait_seconds=30)
         silent.close()
 
@@ -331,7 +328,7 @@ def test_who_does_not_take_its_result_frees_the_device(monkeypatch):
         channel = member(address)
         channel.send("load", describe(PROGRAM)[1], digest="aa" * 32, **large)
         channel.receive(seconds=30).expect("loaded")
-        channel.send("run", [bytes(4)], digest="aa" * 32, max_cycles=0)
+        channel.send("run", [bytes(4)], digest="aa" * 32, max_cycles=0, trial="ab" * 16)
         works(address, wait_seconds=120)
         channel.close()
 
@@ -359,7 +356,7 @@ def test_a_session_keeps_few_programs_and_always_the_last():
             channel.send("load", body, digest=f"{number:064x}", **fields)
             channel.receive(seconds=10).expect("loaded")
         for number, answer in ((0, "unknown"), (1, "ran"), (session._MAX_PROGRAMS, "ran")):
-            channel.send("run", [bytes(4)], digest=f"{number:064x}", max_cycles=0)
+            channel.send("run", [bytes(4)], digest=f"{number:064x}", max_cycles=0, trial="ab" * 16)
             assert channel.receive(seconds=10, max_body=1 << 20).kind == answer
         channel.close()
     with serving(program_bytes=len(b"".join(body))) as address:

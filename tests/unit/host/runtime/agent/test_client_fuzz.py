@@ -13,12 +13,12 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from support.agents import EXPECTED, IMAGE, PROGRAM, TINY, TOKEN, remote_device
+from support.agents import EXPECTED, IMAGE, PROGRAM, TINY, TOKEN, pack_prefix, remote_device
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.registers import COUNTERS
-from tilewright.host.runtime.agent import authentication, client, protocol
+from tilewright.host.runtime.agent import authentication, client
 from tilewright.host.runtime.agent import channel as channels
 from tilewright.host.runtime.agent.authentication import admit
 from tilewright.host.runtime.agent.channel import Channel
@@ -96,10 +96,7 @@ class Liar:
             body = rng.choice((bytes(4), rng.randbytes(50))) if rng.random() < 0.2 else b""
             if kind == "ran" and not body:
                 body = bytes(4)
-            prefix = protocol._PREFIX.pack(
-                protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
-            )
-            channel._socket.sendall(prefix + header + body)
+            channel._socket.sendall(pack_prefix(len(header), len(body)) + header + body)
 
     def close(self) -> None:
         with suppress(OSError):

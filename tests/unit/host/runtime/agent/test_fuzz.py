@@ -7,143 +7,29 @@ import functools
 import json
 import logging
 import random
-import socket
-import struct
+import re
+import secrets
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from support.agents import PROGRAM, TOKEN, SlowDevice, dial, serving, works
+from support.agents import PROGRAM, TOKEN, member, serving, works
+from support.hostile import ENDS, NAME, STATES, Client, Impatient
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.runtime.agent import authentication, protocol, server
+from tilewright.host.runtime.agent import authentication, server
 from tilewright.host.runtime.agent import channel as channels
-from tilewright.host.runtime.agent.authentication import join
-from tilewright.host.runtime.agent.channel import Channel
 from tilewright.host.runtime.agent.images import describe
+from tilewright.host.runtime.agent.journal import MOST_ENTRIES
 from tilewright.host.runtime.agent.tls import make_identity
 
+SUPPORT = Path(__file__).resolve().parents[4] / "support"
 identity = functools.cache(make_identity)
-
-STATES = ("connected", "secured", "greeted", "known", "waiting", "leased", "loaded", "running")
-ENDS = ("close", "reset", "half-close", "silence", "stay")
-FIELDS, BODY = describe(PROGRAM)
-NAME = "ab" * 32
-KINDS = (
-    "hello",
-    "proof",
-    "lease",
-    "configure",
-    "load",
-    "run",
-    "ping",
-    "leave",
-    "bye",
-    "welcome",
-    "Ugly\x1b",
-)
-STRANGE = (
-    None, True, -1, 0, 1, 2**31, 2**63, 2**64 - 1, -0.0, 1e308, 0.5, "", "x", NAME, "\x1b[2J",
-    "\u202e", "\ud800", "x" * 5000, [], [0, 64], [[]], {}, {"insn": [0, 32]}, {"\x1b": "\x9b"},
-)  # fmt: skip
-RAW = (
-    b"1" * 400, b"NaN", b"Infinity", b"1e999", b"[" * 3000, b'{"a":' * 3000, b'"\\ud800"', b"-",
-)  # fmt: skip
-
-
-class Client:
-    """Comes into a state as an honest client does, and then does what it likes."""
-
-    def __init__(self, address: str, rng: random.Random, *, secure: bool) -> None:
-        self._rng, self._secure = rng, secure
-        self._channel = Channel(dial(address), seconds=20)
-
-    def reach(self, state: str) -> None:
-        """Behave well until then; the device may be another's."""
-        channel, steps = self._channel, STATES.index(state)
-        if steps >= 1 and self._secure:
-            channel.start_tls()
-        if steps == 2:
-            channel.send("hello", nonce="00" * 32)
-        if steps >= 3:
-            join(channel, TOKEN)
-        if steps >= 4:
-            channel.send("lease", wait_seconds=15)
-        if steps >= 5:
-            channel.receive(seconds=15).expect("leased")
-        if steps >= 6:
-            channel.send("load", BODY, digest=NAME, **FIELDS)
-            channel.receive(seconds=10).expect("loaded")
-        if steps >= 7:
-            channel.send("run", [bytes(4)], digest=NAME, max_cycles=0)
-
-    def misbehave(self) -> None:
-        """Send anything."""
-        for _ in range(self._rng.choice((0, 1, 1, 1, 2, 5))):
-            self._write(self._rng.choice((self._noise, self._odd, self._announced))())
-
-    def end(self, how: str) -> None:
-        """Go away in one of several ways."""
-        raw = self._channel._socket
-        if how == "reset":
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            raw.close()
-        elif how == "half-close":
-            socket.socket.shutdown(raw, socket.SHUT_WR)
-        elif how == "silence":
-            time.sleep(self._rng.uniform(0, 0.05))
-        if how not in ("half-close", "stay"):
-            self._channel.close()
-
-    def close(self) -> None:
-        self._channel.close()
-
-    def _write(self, data: bytes) -> None:
-        under = self._rng.random() < 0.2  # below TLS
-        send = socket.socket.send if under else type(self._channel._socket).send
-        self._channel._socket.settimeout(0.5)
-        send(self._channel._socket, data)
-
-    def _noise(self) -> bytes:
-        return self._rng.randbytes(self._rng.choice((1, 17, 18, 200, 70_000)))
-
-    def _announced(self) -> bytes:
-        """A prefix that announces anything, and some of it."""
-        sizes = (0, 1, 100, 4096, 4097, 1 << 18, (1 << 18) + 1, 2**32 - 1)
-        bodies = (0, 1, 4096, 1 << 27, 1 << 30, 2**64 - 1)
-        header, body = self._rng.choice(sizes), self._rng.choice(bodies)
-        prefix = protocol._PREFIX.pack(b"TWAG", self._rng.choice((0, 1, 2, 2, 2, 3)), header, body)
-        return prefix + self._noise()
-
-    def _odd(self) -> bytes:
-        """A message whose fields are of any kind."""
-        rng = self._rng
-        fields = {
-            **FIELDS, "digest": NAME, "wait_seconds": 1, "max_cycles": 0, "nonce": "00" * 32,
-            "mac": "00" * 32,
-        }  # fmt: skip
-        for name in rng.sample(sorted(fields), rng.randrange(3)):
-            fields[name] = rng.choice(STRANGE)
-        header = json.dumps({"kind": rng.choice(KINDS), **fields}).encode()
-        if rng.random() < 0.3:
-            header = header[:-1] + b', "digest": ' + rng.choice(RAW) + b"}"
-        body = rng.choice((b"", bytes(4), b"".join(BODY), rng.randbytes(5000)))
-        prefix = protocol._PREFIX.pack(
-            protocol._MAGIC, protocol.PROTOCOL_VERSION, len(header), len(body)
-        )
-        return prefix + header + body[: rng.choice((len(body), len(body), 1))]
-
-
-class Impatient(SlowDevice):
-    """Some of its runs last until they are given up, or for a moment."""
-
-    def run(self, program, memory, *, max_cycles=0):
-        if max_cycles == 0 and program == PROGRAM:
-            self.given_up.clear()
-            self.given_up.wait(0.2)
-        return super().run(program, memory, max_cycles=max_cycles)
 
 
 def attack(count: int, monkeypatch, caplog, *, secure: bool) -> None:
@@ -189,7 +75,101 @@ def test_an_honest_client_is_served_after_a_few_that_misbehave(monkeypatch, capl
     attack(40, monkeypatch, caplog, secure=secure)
 
 
+MESSAGES = 100_000
+PARTS = 20
+FLAT_BYTES = 16 << 20
+"""What the agent's memory may grow by, from a tenth of the messages to all of them."""
+
+
+class Process:
+    """An agent as a process, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, SUPPORT / "hostile_agent.py", folder],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        self.address = self._process.stdout.readline().split()[-1]
+
+    def resident_bytes(self) -> int:
+        text = Path(f"/proc/{self._process.pid}/status").read_text()
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", text)[1])
+
+    def end(self) -> int:
+        self._process.terminate()
+        return self._process.wait(60)
+
+
+def pester(address: str, rng: random.Random, states, count: int) -> list[str]:
+    """Send so many messages by clients in any of these states; kinds of all answers."""
+    kinds: list[str] = []
+    sent, staying = 0, []
+    while sent < count:
+        client, before = None, sent
+        with suppress(TilewrightError, OSError):
+            client = Client(address, rng, secure=True)
+            client.reach(rng.choice(states))
+            if rng.random() < 0.7:
+                kinds += {answer.kind for answer in client.pester(400)}
+            client.misbehave()
+            client.end(rng.choice(ENDS))
+        if client is not None:
+            sent += client.sent
+            staying.append(client)
+        if sent == before:
+            sent += 1  # a connection is what it sent
+        while len(staying) > 3:
+            staying.pop(0).close()
+    for client in staying:
+        client.close()
+    return kinds
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-def test_an_honest_client_is_served_after_thousands_that_misbehave(monkeypatch, caplog, secure):
-    attack(3000, monkeypatch, caplog, secure=secure)
+def test_100_000_hostile_messages_let_nobody_in_lose_nothing_and_leave_memory_flat(tmp_path):
+    """Strangers first, then clients that know the token; honest ones between them."""
+    rng = random.Random(int(fresh_rng().integers(2**63)))
+    agent = Process(tmp_path)
+    lost = ask_and_vanish(agent.address)
+    memory: list[int] = []
+    for part in range(PARTS):
+        strangers = part < PARTS // 5
+        kinds = pester(agent.address, rng, STATES[:3] if strangers else STATES, MESSAGES // PARTS)
+        if strangers:
+            assert set(kinds) <= {"challenge", "refused", "bye"}, "nobody came in"
+            assert_kept(agent.address, lost)
+            lost = ask_and_vanish(agent.address)
+        else:
+            works(agent.address, wait_seconds=120, plain=False)
+        memory.append(agent.resident_bytes())
+        print(f"part {part}: {memory[-1] / 2**20:.1f} MiB", flush=True)  # noqa: T201  (pytest -s)
+    assert agent.end() == 0
+    assert max(memory) - memory[PARTS // 10] <= FLAT_BYTES, memory
+    lines = [json.loads(line) for line in agent.log.read_text().splitlines()]
+    assert not [line for line in lines if line["level"] == "error"]
+    assert not {TOKEN.decode(), TOKEN.hex()} & set(re.findall(r"\w+", agent.log.read_text()))
+    assert len(list((tmp_path / "journal").iterdir())) <= MOST_ENTRIES
+
+
+def ask_and_vanish(address: str) -> str:
+    """Run a program, and do not take its result; the trial."""
+    trial = secrets.token_hex(16)
+    channel = member(address, identity=True)
+    channel.send("load", describe(PROGRAM)[1], digest=NAME, **describe(PROGRAM)[0])
+    assert channel.receive(seconds=20).kind == "loaded"
+    channel.send("run", [bytes(4)], digest=NAME, max_cycles=1, trial=trial)
+    assert channel.receive(seconds=20, max_body=1 << 20).kind == "ran"
+    channel.close()
+    return trial
+
+
+def assert_kept(address: str, trial: str) -> None:
+    """The result is there although the program is not: it did not run again."""
+    channel = member(address, identity=True)
+    channel.send("run", [bytes(4)], digest=NAME, max_cycles=1, trial=trial)
+    assert channel.receive(seconds=20, max_body=1 << 20).kind == "ran"
+    channel.send("leave")
+    channel.close()

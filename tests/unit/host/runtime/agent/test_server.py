@@ -24,6 +24,7 @@ from support.agents import (
     dial,
     left,
     member,
+    pack_prefix,
     remote_device,
     serving,
     works,
@@ -32,7 +33,7 @@ from support.agents import (
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS
-from tilewright.host.runtime.agent import authentication, client, protocol, server, session
+from tilewright.host.runtime.agent import authentication, client, server, session
 from tilewright.host.runtime.agent.address import resolve
 from tilewright.host.runtime.agent.authentication import AuthenticationError, read_token
 from tilewright.host.runtime.agent.channel import Channel
@@ -250,7 +251,7 @@ def start_slow_run(address: str, device: SlowDevice) -> Channel:
     name = digest(fields, body)
     channel.send("load", body, digest=name, **fields)
     assert channel.receive(seconds=5).kind == "loaded"
-    channel.send("run", [bytes(4)], digest=name, max_cycles=0)
+    channel.send("run", [bytes(4)], digest=name, max_cycles=0, trial="ab" * 16)
     assert device.running.wait(10)
     return channel
 
@@ -347,10 +348,6 @@ def test_a_defect_of_the_device_is_an_error_and_the_session_goes_on():
 # -- noise and silence ----------------------------------------------------------------------
 
 
-def prefix(header: int, body: int) -> bytes:
-    return protocol._PREFIX.pack(protocol._MAGIC, protocol.PROTOCOL_VERSION, header, body)
-
-
 def test_noise_on_the_socket_harms_nobody():
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201  (pytest shows it when the test fails)
@@ -359,7 +356,7 @@ def test_noise_on_the_socket_harms_nobody():
         for _ in range(30):
             connection = dial(address)
             noise = rng.randbytes(rng.randrange(200))
-            connection.sendall(rng.choice([b"", prefix(rng.randrange(60), 0)]) + noise)
+            connection.sendall(rng.choice([b"", pack_prefix(rng.randrange(60), 0)]) + noise)
             connection.close()
         works(address, wait_seconds=10)
 
@@ -394,7 +391,7 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch):
 def test_before_the_token_is_proven_no_large_message_is_read():
     with serving() as address:
         channel = Channel(dial(address))
-        channel._socket.sendall(prefix(1 << 17, 0))
+        channel._socket.sendall(pack_prefix(1 << 17, 0))
         assert left(channel)
         channel.close()
 
@@ -443,7 +440,7 @@ def test_the_agent_itself_keeps_the_limits():
         answer = channel.receive(seconds=5)
         assert answer.kind == "error"
         assert "memory must have at most 1048576 bytes" in answer.fields["rule"]
-        channel._socket.sendall(prefix(2, 1 << 32))
+        channel._socket.sendall(pack_prefix(2, 1 << 32))
         answer = channel.receive(seconds=5)
         assert (answer.kind, "must be at most" in answer.fields["reason"]) == ("bye", True)
         channel.close()

@@ -23,6 +23,7 @@ from support.agents import (
     SlowDevice,
     dial,
     member,
+    pack_prefix,
     remote_device,
     serving,
     works,
@@ -188,7 +189,7 @@ def test_results_that_are_changed_on_the_way_are_errors_and_never_results(kind):
         if kind == "cut":
             return None
         if kind == "added":
-            return b'TWAG\0\2\0\0\0\x10\0\0\0\0\0\0\0\0{"kind":"error"}' + data
+            return pack_prefix(16, 0) + b'{"kind":"error"}' + data
         return data[:-1] + bytes([data[-1] ^ 1])
 
     with serving(identity=identity()) as address, between(address, change) as middle:
