@@ -114,8 +114,10 @@ def pester(address: str, rng: random.Random, states, count: int) -> list[str]:
             client.reach(rng.choice(states))
             if rng.random() < 0.7:
                 kinds += {answer.kind for answer in client.pester(400)}
-            client.misbehave()
-            client.end(rng.choice(ENDS))
+                client.end("close")
+            else:
+                client.misbehave()
+                client.end(rng.choice(ENDS))
         if client is not None:
             sent += client.sent
             staying.append(client)
