@@ -92,6 +92,25 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def errors_in(place: str) -> Iterator[None]:
+    """Errors inside name the file, or the part of one, that holds their fields.
+
+    Args:
+        place: of the fields.
+
+    Raises:
+        TilewrightError: the error from inside, of the same class.
+    """
+    try:
+        yield
+    except TilewrightError as error:
+        field = f"{place}: {error.field}" if error.field else place
+        raise type(error)(
+            error.rule, field=field, value=error.value, remedy=error.remedy
+        ) from error
+
+
 class ConfigError(TilewrightError):
     """A HwConfig, Board or memory-model description is malformed or illegal."""
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.errors import WorkloadError, errors_in
 from tilewright.host.common.names import choices
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.network.network_table import NetworkTable, collect
@@ -46,10 +46,8 @@ def load_layer_table(path: Path) -> NetworkTable:
             remedy="write 'layers:' and below it one mapping of fields per layer",
         )
     workloads = [_layer(path, number, layer) for number, layer in enumerate(layers, start=1)]
-    try:
+    with errors_in(str(path)):
         return NetworkTable(name=str(data.get("name", path.stem)), workloads=collect(workloads))
-    except WorkloadError as error:
-        raise _named(error, str(path)) from error
 
 
 def _layer(path: Path, number: int, layer: Any) -> Workload:
@@ -66,14 +64,5 @@ def _layer(path: Path, number: int, layer: Any) -> Workload:
         raise WorkloadError(
             "must be text", field=f"{place}: name", value=values["name"], remedy="quote the name"
         )
-    try:
+    with errors_in(place):
         return Workload.from_mapping(values)
-    except WorkloadError as error:
-        raise _named(error, place) from error
-
-
-def _named(error: WorkloadError, place: str) -> WorkloadError:
-    """The error with the place in the file."""
-    return WorkloadError(
-        error.rule, field=f"{place}: {error.field}", value=error.value, remedy=error.remedy
-    )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tilewright.host.common.errors import ScheduleError
+from tilewright.host.common.errors import ScheduleError, errors_in
 from tilewright.host.common.record_keys import require_keys
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
@@ -76,7 +76,7 @@ class Schedule:
                     "must be an integer of at least 1",
                     field=name,
                     value=value,
-                    remedy="give a whole number; a tile larger than the layer covers all of it",
+                    remedy="count batches, rows, columns or blocks of channels in it",
                 )
         for name in ("h_threading", "oc_threading"):
             value = getattr(self, name)
@@ -136,9 +136,6 @@ def load_schedule(schedule: str | Path | Schedule) -> Schedule:
     """
     if isinstance(schedule, Schedule):
         return schedule
-    try:
-        return Schedule.from_mapping(read_yaml_mapping(Path(schedule), "a schedule"))
-    except ScheduleError as error:
-        raise ScheduleError(
-            error.rule, field=f"{schedule}: {error.field}", value=error.value, remedy=error.remedy
-        ) from error
+    data = read_yaml_mapping(Path(schedule), "a schedule")
+    with errors_in(str(schedule)):
+        return Schedule.from_mapping(data)

@@ -29,6 +29,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.common.names import counted
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
@@ -232,7 +233,9 @@ class Certifier:
             totals += group.count * costs
             places.append(found)
             grids.append((schedule_space, points, positions))
-            self._note(f"  {group.task.name}: {len(points):,} schedules, best {costs.min():,.0f}")
+            self._note(
+                f"  {group.task.name}: {counted(len(points), 'schedule')}, best {costs.min():,.0f}"
+            )
         winner = int(totals.argmin())
         chosen = choices[winner]
         result = ClassResult(
@@ -325,7 +328,8 @@ def class_lines(certificate: Certificate) -> Iterator[str]:
         text = f"{result.verdict} {result.hw.name}: bound {result.bound:,}"
         if result.verdict is Verdict.ENUMERATED:
             best = "no better network" if result.cycles is None else f"best {result.cycles:,}"
-            text += f", {best} ({result.schedules:,} schedules, {result.depths} choices of depths)"
+            schedules = counted(result.schedules, "schedule")
+            text += f", {best} ({schedules}, {counted(result.depths, 'choice')} of depths)"
         yield text
     if certificate.cycles is None:
         yield "no network below the limit" + ("" if certificate.certified else " found in time")

@@ -34,6 +34,7 @@ from tilewright.host.common.errors import (
     EnvironmentFaultError,
     TilewrightError,
 )
+from tilewright.host.common.names import counted
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.status import DeviceStatusError
@@ -278,7 +279,7 @@ class BoardOracle:
     def _fault(self, course: _Course) -> EnvironmentFaultError:
         lost = "; ".join(f"{board.name}: {board.lost}" for board in self._boards if board.lost)
         return EnvironmentFaultError(
-            f"no board is left for {course.left} trials ({lost})", remedy=_REMEDY
+            f"no board is left for {counted(course.left, 'trial')} ({lost})", remedy=_REMEDY
         )
 
     # -- one board's thread -----------------------------------------------------------------

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.names import counted
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
@@ -69,7 +70,8 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
     tried = list(configs[: max(1, affordable)])
     if len(tried) < len(configs):
         session.note(
-            f"a budget of {settings.budget} serves {len(tried)} of {len(configs)} configurations"
+            f"a budget of {settings.budget} serves {len(tried)} of "
+            f"{counted(len(configs), 'configuration')}"
         )
     if len(tried) == 1:
         share = settings.budget

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from tilewright.host.common.names import counted
 from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.schedule.network_prior import network_prior
 from tilewright.tuner.schedule.rules import Rules
@@ -118,8 +119,8 @@ def run_study(
     base = f"{settings.base.config_hash:08x}"
     chosen = finalists(settings, screened, store.untuned(row.id, base))
     listener.note(
-        f"screened {screened.summary.count:,} trials on the {screen.fidelity} (study {screening}); "
-        f"confirming {len(chosen)} on {oracle.fidelity}"
+        f"screened {counted(screened.summary.count, 'trial')} on the {screen.fidelity} "
+        f"(study {screening}); confirming {len(chosen)} on {oracle.fidelity}"
     )
     return run(
         name,
@@ -176,7 +177,7 @@ def _run(
         deadline=deadline,
     )
     if session.replayed:
-        listener.note(f"resuming {name}: {session.replayed} trials are already in the store")
+        listener.note(f"resuming {name}: {counted(session.replayed, 'trial')} already in the store")
     try:
         listener.stage(
             f"{'search' if body is search else 'confirmation'} on {oracle.fidelity}",

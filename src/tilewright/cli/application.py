@@ -45,8 +45,14 @@ NETWORKS: Final = "Networks"
 BOARDS: Final = "Boards and configurations"
 VERIFY: Final = "Verify"
 MAINTAIN: Final = "Maintain"
-PANELS: Final = (MEASURE, TUNE, NETWORKS, BOARDS, VERIFY, MAINTAIN)
-"""Panels of the help, in its order."""
+ORDER: Final = (
+    *("sim", "exhaust", "certify", "export-table", "bench"),
+    *("tune", "report", "export", "tuners", "allocators"),
+    *("compile", "run"),
+    *("configs", "boards", "synth", "pnr", "bitstream", "agent", "board"),
+    *("verify", "doctor", "synth-record"),
+)
+"""Commands as the help lists them: each panel in the order in which one works."""
 
 _Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
 """What the parser of command lines raises."""
@@ -68,12 +74,8 @@ class _Root(Group):
     """Turns errors that users can act on into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands, panel by panel."""
-        names: list[str] = super().list_commands(ctx)
-        panel = {
-            name: getattr(self.get_command(ctx, name), "rich_help_panel", "") for name in names
-        }
-        return sorted(names, key=lambda name: PANELS.index(panel[name]))
+        """The commands in the order of the help."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def main(self, *words: Any, **options: Any) -> Any:
         """Run the command; a signal, which Typer ends in silence, is told in a line."""

@@ -45,22 +45,32 @@ class SpaceName(StrEnum):
 
 
 HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
-HwOption = Annotated[str, typer.Option("--hw", help="Named configuration or YAML file.")]
+HwOption = Annotated[
+    str, typer.Option("--hw", metavar="HW", help="Named configuration or YAML file.")
+]
 NetworkOption = Annotated[
-    str, typer.Option("--network", help="Built-in network, ONNX file or YAML table of layers.")
+    str,
+    typer.Option(
+        "--network",
+        metavar="MODEL",
+        help="Built-in network, ONNX file or YAML table of layers.",
+    ),
 ]
 BoardOption = Annotated[
-    str, typer.Option("--board", help="Board, YAML file, or a bitstream's manifest.")
+    str,
+    typer.Option("--board", metavar="BOARD", help="Board, YAML file, or a bitstream's manifest."),
 ]
 MemoryOption = Annotated[
     str,
     typer.Option(
         "--memory",
+        metavar="MEMORY",
         help="Memory timing: 'board' (that of --board), 'ideal', a board's name or a YAML file.",
     ),
 ]
 MemoryBoardOption = Annotated[
-    str, typer.Option("--board", help="Board or YAML file whose memory is simulated.")
+    str,
+    typer.Option("--board", metavar="BOARD", help="Board or YAML file whose memory is simulated."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")]
 FreshSeedOption = Annotated[
@@ -68,7 +78,8 @@ FreshSeedOption = Annotated[
     typer.Option("--seed", min=0, help="Seed of every random choice; default: a new one."),
 ]
 LayersOption = Annotated[
-    str, typer.Option("--layers", help="Only these layers, separated by commas.")
+    str,
+    typer.Option("--layers", metavar="LAYER,...", help="Only these layers, separated by commas."),
 ]
 SpaceOption = Annotated[
     SpaceName, typer.Option("--space", help="full: any tile sizes; vta: VTA's divisor tiles.")

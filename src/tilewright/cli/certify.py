@@ -35,11 +35,14 @@ class UncertifiedError(TilewrightError):
 @app.command(rich_help_panel=MEASURE)
 def certify(
     network: Annotated[
-        str, typer.Argument(help="Built-in network, ONNX file or YAML table of layers.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="Built-in network, ONNX file or YAML table of layers."
+        ),
     ],
     board: BoardOption = "pynq-z2",
     base: Annotated[
-        str, typer.Option(help="Configuration around which others are tried.")
+        str, typer.Option(metavar="HW", help="Configuration around which others are tried.")
     ] = "pynq-16x16",
     memory: MemoryOption = "board",
     layers: LayersOption = "",
@@ -62,13 +65,14 @@ def certify(
     from tilewright.tuner.schedule.rules import host_rules
 
     table, target = read_network(network), read_board(board)
+    timing = read_memory(memory, target)
     with fields_named(MODEL_FIELDS):
         tasks = table.select(split_layers(layers))
     with progress("bounds", quiet=json is not None) as steps:
         certificate = Certifier(
             tasks,
             board=target,
-            memory=read_memory(memory, target),
+            memory=timing,
             base=load_hwconfig(base),
             rules=host_rules(),
             kind=space.value,
@@ -81,7 +85,7 @@ def certify(
         print(f"{printable(name)}: {schedule.to_mapping()}")  # noqa: T201  (output)
     for line in class_lines(certificate):
         print(printable(line))  # noqa: T201  (output)
-    print(f"{certificate.seconds:.0f} s")  # noqa: T201  (output)
+    print(f"memory {printable(timing.name)}, {certificate.seconds:.0f} s")  # noqa: T201  (output)
     if json is not None:
         json.write(
             [
@@ -97,7 +101,7 @@ def certify(
             {
                 "network": network,
                 "board": board,
-                "memory": memory,
+                "memory": timing.name,
                 "base": base,
                 "space": space.value,
                 "limit": limit,

@@ -42,10 +42,11 @@ def compile_command(
     model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
     hw: HwOption = "pynq-16x16",
     board: Annotated[
-        str, typer.Option(help="Board or YAML file: clock, memory and CPU.")
+        str, typer.Option(metavar="BOARD", help="Board or YAML file: clock, memory and CPU.")
     ] = "pynq-z2",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; default: MODEL.tw.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write; default: MODEL.tw."),
     ] = None,
     calibration: Annotated[
         Path | None,

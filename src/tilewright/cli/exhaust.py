@@ -30,7 +30,8 @@ from tilewright.cli.progress import progress
 @app.command(rich_help_panel=MEASURE)
 def exhaust(
     layers: Annotated[
-        list[str] | None, typer.Argument(help="Layers of the network; default: all of them.")
+        list[str] | None,
+        typer.Argument(help="Layers of the network; default: all of them."),
     ] = None,
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",

@@ -46,15 +46,16 @@ def export_table(
     board: MemoryBoardOption = "pynq-z2",
     space: SpaceOption = SpaceName.VTA,
     output: Annotated[
-        Path | None, typer.Option(help=f"File ({SUFFIX}); default: <layer>-<space>{SUFFIX}.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"File ({SUFFIX}); default: LAYER-SPACE{SUFFIX}."),
     ] = None,
     workers: ThreadsOption = 2,
     folder: LandscapesOption = DEFAULT_LANDSCAPES,
 ) -> None:
     """Write the cycles of every legal schedule of a layer to a file that others can read.
 
-    What `tilewright exhaust` measured already is not measured again. The file is compressed CSV
-    with a JSON header: its schema stands in docs/how-to/plug-ins.md.
+    What 'exhaust' has measured is not measured again. The file is compressed CSV with a header
+    in JSON.
     """
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.exhaust import exhaust
@@ -97,9 +98,12 @@ def export_table(
 
 @app.command("export", rich_help_panel=TUNE)
 def export(
-    study: Annotated[str, typer.Argument(help="Study name.")],
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
     optuna: Annotated[
-        Path, typer.Option(help="SQLite file to write, for optuna-dashboard; it must not exist.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="SQLite file to write, for optuna-dashboard; it must not exist."
+        ),
     ],
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",

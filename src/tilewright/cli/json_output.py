@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from tilewright.cli.application import WORDS, UsageError
+from tilewright.cli.arguments import tell_replaced
 from tilewright.host.common.result_document import Row, result_document, rows_of, to_json
 
 STDOUT: Final = "-"
@@ -101,6 +102,7 @@ def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | Non
                 value=target.name,
                 remedy="name a file in that folder",
             )
+        tell_replaced(target.path)
         target.path.absolute().parent.mkdir(parents=True, exist_ok=True)
     return JsonTarget(target.name, command, stdout)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
-from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption
+from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, tell_replaced
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.tuner.store.location import store_location
 
@@ -27,11 +27,19 @@ CONFIG_SUFFIX = ".yaml"
 
 @app.command(rich_help_panel=TUNE)
 def report(
-    run: Annotated[str, typer.Argument(help="Study name; default: the latest of the folder.")] = "",
+    run: Annotated[
+        str, typer.Argument(metavar="STUDY", help="Name; default: the latest of the folder.")
+    ] = "",
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
     output: Annotated[
-        Path | None, typer.Option(help="HTML file; default: <runs>/<study>.html.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=tell_replaced,
+            help="HTML file; default: STUDY.html in --runs. The configuration is written beside "
+            "it as YAML.",
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -43,6 +51,8 @@ def report(
             value=output,
             remedy="use .html",
         )
+    if output is not None:
+        tell_replaced(output.with_suffix(CONFIG_SUFFIX))
     with open_to_read(store_location(store, runs)) as opened:
         names = [study.name for study in opened.studies()]
         if not run and not names:

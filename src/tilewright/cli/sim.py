@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
+from tilewright.host.common.errors import errors_in
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -53,14 +55,21 @@ def sim(
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "board",
     board: MemoryBoardOption = "pynq-z2",
-    schedule: Annotated[str, typer.Option(help="'default' (untuned) or a YAML file.")] = "default",
+    schedule: Annotated[
+        str, typer.Option(metavar="FILE", help="'default' (untuned) or a YAML file.")
+    ] = "default",
     waves: Annotated[
         Path | None,
-        typer.Option(callback=tell_replaced, help="Write the waves of the run to this FST file."),
+        typer.Option(
+            metavar="FILE",
+            callback=tell_replaced,
+            help="Write the waves of the run to this FST file.",
+        ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             callback=tell_replaced,
             help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and "
             "what each unit waited for.",
@@ -95,7 +104,8 @@ def sim(
     chosen = (
         default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
     )
-    lowered = lower(config, workload, chosen)
+    with errors_in(schedule) if schedule != "default" else nullcontext():
+        lowered = lower(config, workload, chosen)
     tensors = random_tensors(workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
     if rtl is not None and device is DeviceKind.REFERENCE:
@@ -106,19 +116,18 @@ def sim(
             remedy="leave --rtl out, or choose another --device",
         )
     image = lowered.image(tensors)
-    quiet = json is not None
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
 
-        with progress(f"building and recording {config.name} in Verilator", quiet=quiet):
+        with progress(f"building and recording {config.name} in Verilator", quiet=json is not None):
             result = run_with_waves(
                 config, timing, lowered.program, image, waves, max_cycles=max_cycles
             )
     else:
-        with progress(f"building {config.name} in Verilator", quiet=quiet):
+        with progress(f"building {config.name} in Verilator", quiet=json is not None):
             runner = open_simulated(device.value, config, timing)
         try:
-            with progress(f"{workload.name} on {device.value}", quiet=quiet):
+            with progress(f"{workload.name} on {device.value}", quiet=json is not None):
                 result = runner.run(lowered.program, image, max_cycles=max_cycles)
         finally:
             runner.close()

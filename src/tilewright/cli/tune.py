@@ -64,7 +64,8 @@ class FidelityName(StrEnum):
 @app.command(rich_help_panel=TUNE)
 def tune(
     model: Annotated[
-        str, typer.Argument(help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file.")
+        str,
+        typer.Argument(help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file."),
     ],
     board: BoardOption = "pynq-z2",
     mode: Annotated[
@@ -75,16 +76,15 @@ def tune(
         str,
         typer.Option(
             metavar="NAME|MODULE:CLASS",
-            help="Search algorithm; `tilewright tuners` lists them. A class of your own: "
-            "package.module:Class.",
+            help="Search algorithm: one of `tilewright tuners`, or a class of your own.",
         ),
     ] = "tilewright",
     allocator: Annotated[
         str,
         typer.Option(
             metavar="NAME|MODULE:CLASS",
-            help="What decides which layer is measured next; `tilewright allocators` "
-            "lists them. A class of your own: package.module:Class.",
+            help="What decides which layer is measured next: one of `tilewright allocators`, or a "
+            "class of your own.",
         ),
     ] = "headroom",
     objective: Annotated[
@@ -92,8 +92,7 @@ def tune(
         typer.Option(
             metavar="NAME|MODULE:CLASS",
             help="What to minimise: latency (cycles), edp (cycles x estimated energy), area "
-            "(cycles x mean share of the board's resources), or a class of your own: "
-            "package.module:Class.",
+            "(cycles x mean share of the board's resources), or a class of your own.",
         ),
     ] = "latency",
     energy: Annotated[
@@ -132,10 +131,12 @@ def tune(
     ] = None,
     hw: Annotated[
         str | None,
-        typer.Option("--hw", help="Fix the hardware: named configuration or YAML file."),
+        typer.Option(
+            "--hw", metavar="HW", help="Fix the hardware: named configuration or YAML file."
+        ),
     ] = None,
     base: Annotated[
-        str, typer.Option(help="Configuration to start from when --hw is not given.")
+        str, typer.Option(metavar="HW", help="Configuration to start from when --hw is not given.")
     ] = "pynq-16x16",
     memory: MemoryOption = "board",
     layers: LayersOption = "",
@@ -197,7 +198,8 @@ def tune(
     runs: RunsOption = DEFAULT_RUNS,
     store: StoreOption = "",
     name: Annotated[
-        str, typer.Option(help="Study name; default: a name made from the settings.")
+        str,
+        typer.Option(metavar="STUDY", help="Study name; default: a name made from the settings."),
     ] = "",
     json: JsonOption = None,
 ) -> None:

@@ -226,7 +226,7 @@ def test_an_interrupted_tune_exits_130_and_resumes(analytic, tmp_path: Path) -> 
     analytic["next"] = AnalyticOracle()
     resumed = call([*TINY_LAYERS, "--runs", str(tmp_path)])
     assert resumed.exit_code == 0, resumed.output
-    assert "5 trials are already in the store" in resumed.output
+    assert "5 trials already in the store" in resumed.output
     assert len(analytic["oracle"].measured) == 7
 
 
@@ -393,7 +393,7 @@ def test_tune_on_a_server(analytic, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     again = call(arguments)
     assert again.exit_code == 0, again.output
-    assert "12 trials are already in the store" in again.output
+    assert "12 trials already in the store" in again.output
     assert call(["report", "--runs", str(tmp_path), "--store", url]).exit_code == 0
 
 

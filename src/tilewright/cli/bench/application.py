@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, Group, UsageError, app
-from tilewright.cli.arguments import one_of
+from tilewright.cli.application import (
+    EXIT_CHECK_FAILED,
+    MEASURE,
+    Group,
+    UsageError,
+    app,
+    open_console,
+)
+from tilewright.cli.arguments import one_of, tell_replaced
 from tilewright.cli.json_output import JsonTarget
 
 if TYPE_CHECKING:
@@ -28,7 +35,13 @@ bench_app = typer.Typer(
 app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
 
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", help="Write the plots to this HTML file.")
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        callback=tell_replaced,
+        help="Write the plots to this HTML file.",
+    ),
 ]
 
 
@@ -80,7 +93,11 @@ def keeper(json: JsonTarget | None) -> Callable[[BenchResult], None] | None:
 
 
 def finish(result: BenchResult, json: JsonTarget | None) -> None:
-    """Write the document, and end with whether every check held."""
+    """Say the memory, write the document, and end with whether every check held."""
+    memory = result.conditions.get("memory")
+    if memory:
+        name = memory["name"] if isinstance(memory, Mapping) else memory
+        open_console().say(f"memory: {name}")
     if json is not None:
         _write(result, json)
     if not result.passed:

@@ -21,6 +21,7 @@ from tilewright.cli.arguments import (
     SpaceOption,
     WorkersOption,
     require_readable,
+    tell_replaced,
 )
 from tilewright.cli.bench.application import (
     SEARCH,
@@ -189,7 +190,10 @@ def tuners_page(
         list[Path], typer.Argument(metavar="JSON...", help="Files of 'tilewright bench tuners'.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PAGE", help="Markdown to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="PAGE", callback=tell_replaced, help="Markdown to write."
+        ),
     ],
     html: HtmlOption = None,
 ) -> None:
