@@ -40,26 +40,38 @@ class Bound:
 
 
 def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> int:
-    """Positions of an axis that some kernel position reads."""
-    return len(
-        {
-            position
-            for tap in range(kernel)
-            for position in range(tap * dilation - pad, tap * dilation - pad + out * stride, stride)
-            if 0 <= position < size
-        }
-    )
+    """Positions of an axis that some kernel position reads; costs no more on a longer axis."""
+    runs: dict[int, list[tuple[int, int]]] = {}  # by position modulo stride, in steps of stride
+    for tap in range(kernel):
+        step, remainder = divmod(tap * dilation - pad, stride)
+        last = (size - 1 - remainder) // stride
+        runs.setdefault(remainder, []).append((max(step, 0), min(step + out - 1, last)))
+    touched = 0
+    for ranges in runs.values():
+        end = -1
+        for first, last in sorted(ranges):
+            touched += max(last - max(first, end + 1) + 1, 0)
+            end = max(end, last)
+    return touched
 
 
 def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
     """Cycles of the vector unit for a max pool; channels and batch in whole blocks."""
-    passes = 0
-    for out in range(workload.out_height):
+
+    def passes(out: int) -> int:
         top = out * workload.stride_h - workload.pad_top
         stored = min(top + workload.kernel_h, workload.height) - max(top, 0)
-        passes += max(stored * workload.kernel_w, 1) + 1
+        return max(stored * workload.kernel_w, 1) + 1
+
+    # Windows between `first` and `end` are whole: there are many; the others reach into padding.
+    outs = workload.out_height
+    first = min(math.ceil(workload.pad_top / workload.stride_h), outs)
+    fitting = (workload.height - workload.kernel_h + workload.pad_top) // workload.stride_h + 1
+    end = max(min(fitting, outs), first)
+    whole = (end - first) * (workload.kernel_h * workload.kernel_w + 1)
+    total = whole + sum(map(passes, (*range(first), *range(end, outs))))
     tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
-    return tiles * workload.out_width * passes * (hw.out_tile_bytes // hw.vector_lanes)
+    return tiles * workload.out_width * total * (hw.out_tile_bytes // hw.vector_lanes)
 
 
 def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:

@@ -116,13 +116,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5973.8,
-    lut_per_lane=653.1,
-    lut_per_element=366.5,
-    lut_per_axi_bit=8.8,
-    ff_fixed=7205.1,
-    ff_per_lane=190.7,
-    ff_per_element=78.2,
+    lut_fixed=6006.4,
+    lut_per_lane=656.0,
+    lut_per_element=365.2,
+    lut_per_axi_bit=8.5,
+    ff_fixed=7205.2,
+    ff_per_lane=190.6,
+    ff_per_element=78.3,
 )
 
 

@@ -75,6 +75,31 @@ def test_a_pool_takes_a_pass_of_the_vector_unit_for_each_kernel_position_and_one
     assert bound(PYNQ, blank, IDEAL).vector_cycles == 4 * 2
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    height=st.integers(1, 12), kernel=st.integers(1, 5), stride=st.integers(1, 4),
+    top=st.integers(0, 6), bottom=st.integers(0, 6),
+)  # fmt: skip
+def test_passes_of_a_pool_equal_enumeration(*, height, kernel, stride, top, bottom):
+    if height + top + bottom < kernel:
+        return
+    pool = replace(
+        maxpool("P", 8, 16, 1, 0, 1), height=height, kernel_h=kernel, stride_h=stride,
+        pad_top=top, pad_bottom=bottom,
+    )  # fmt: skip
+    passes = 0
+    for out in range(pool.out_height):
+        rows = range(out * stride - top, out * stride - top + kernel)
+        passes += max(sum(0 <= row < height for row in rows), 1) + 1
+    assert bound(PYNQ, pool, IDEAL).vector_cycles == 8 * passes
+
+
+def test_a_bound_costs_no_more_on_a_larger_image():
+    """A damaged file may name any size; sets of its rows took gigabytes."""
+    wide = replace(conv2d("w", 9, 1, 1, 3, 1, 1), width=2**31 - 1)
+    assert bound(PYNQ, wide, IDEAL).read_bytes == 9 * (2**31 - 1) + 9 + 16
+
+
 def test_memory_limits_and_names_the_channel():
     workload = dense("FC", 1, 512, 1000)
     assert bound(PYNQ, workload, IDEAL).limiter == "read"
