@@ -114,3 +114,4 @@ def test_doctor_lists_every_extra_with_its_state_and_its_line(tmp_path):
     for name in EXTRAS:
         assert f"extra {name}: {EXTRAS[name].purpose}; not installed: " in done.stdout
         assert install_line(name) in done.stdout
+    assert "[/]" not in done.stdout

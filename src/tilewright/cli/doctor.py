@@ -16,7 +16,7 @@ def doctor(json: JsonOption = None) -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
     from dataclasses import asdict
 
-    from rich.markup import escape
+    from rich.text import Text
 
     from tilewright.sim.tools.toolchain import doctor as run_checks
 
@@ -25,14 +25,13 @@ def doctor(json: JsonOption = None) -> None:
     checks = run_checks()
     for check in checks:
         failed += check.required and not check.ok
-        mark = "[green]ok[/]     " if check.ok else "[red]missing[/]"
+        mark, style = ("ok     ", "green") if check.ok else ("missing", "red")
         if not check.ok and not check.required:
-            mark = "[yellow]absent[/] "
-        # Escaped: the brackets of 'tilewright[network]' are no markup.
-        text = escape(f"{check.name}: {check.detail}")
-        console.say(f"{mark} {text}")
+            mark, style = "absent ", "yellow"
+        line = Text.assemble((mark, style), f" {check.name}: {check.detail}")
+        console.print(line, soft_wrap=True)
         if not check.ok and check.remedy:
-            console.say(f"        {escape(check.remedy)}")
+            console.say(f"        {check.remedy}")
     if json is not None:
         json.write([asdict(check) for check in checks], {})
     if failed:
