@@ -178,7 +178,7 @@ def test_another_token_is_one_line(folder):
         (("run", "small.tw", "--random", "--agent", "a:1"), "add --device board"),
         (("run", "small.tw", "--random", "--device", "board", "--agent", "x", "--token-file",
           "token"), "must look like HOST:PORT"),
-        (("agent", "--token-file", "token"), "give one of --bitstream and --device"),
+        (("agent", "--token-file", "token"), "give one of --bitstream, --bitstreams and --device"),
         (("agent", "--token-file", "absent", "--device", "reference"), "absent: cannot be read"),
         (("agent", "--token-file", "token", "--device", "reference", "--listen", "x"),
          "must look like HOST:PORT"),
