@@ -28,7 +28,7 @@ from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
-from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.compiler.run.runtime import open_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -81,10 +81,10 @@ def measure(
     image = {compiled.inputs[0].name: samples[:1]}
     device = VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))
     try:
-        run = NetworkRunner(compiled, device, trusted=True).run(image)
+        run = open_network(compiled, device, trusted=True).run(image)
     finally:
         device.close()
-    reference = NetworkRunner(compiled, ReferenceDevice(hw), trusted=True)
+    reference = open_network(compiled, ReferenceDevice(hw), trusted=True)
     expected = reference.run(image)
     exact = all(np.array_equal(a, expected.outputs[n]) for n, a in run.outputs.items())
     if not exact or run.cycles != cycles:
@@ -136,7 +136,7 @@ def agreement(
 
 def digit_accuracy(compiled: CompiledNetwork, module: Any, digits: Any) -> Record:
     """Accuracy on the test images: float, and int8 on the reference (equal to the RTL)."""
-    runner = NetworkRunner(compiled, ReferenceDevice(compiled.hw), trusted=True)
+    runner = open_network(compiled, ReferenceDevice(compiled.hw), trusted=True)
     name = compiled.inputs[0].name
     found = [
         int(next(iter(runner.run({name: image[None]}).outputs.values())).argmax())

@@ -3,5 +3,6 @@
 
 Rooms, lowest first: `common`, `machine` (the accelerator's parameters and instructions), `network`
 (layers and schedules), `lowering` (a layer becomes a program) and `runtime` (programs on devices),
-`compiler` (a whole model becomes one file). Imports nothing of `sim` and `tuner`.
+`compiler` (a whole model becomes one file), `deploy` (which a board runs). Imports nothing of `sim`
+and `tuner`.
 """

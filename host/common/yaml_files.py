@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_BYTES: Final = 1 << 20
 """No description of hardware is longer."""
@@ -18,36 +20,45 @@ MAX_BYTES: Final = 1 << 20
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """A safe loader without aliases and merge keys, which refuses a key that is given twice.
+@functools.cache
+def _plain_loader() -> type[yaml.SafeLoader]:
+    """PyYAML's loader, restricted; made here, for a board that runs a bundle lacks PyYAML."""
+    import yaml  # noqa: PLC0415
 
-    A few hundred bytes of aliases grow to gigabytes.
-    """
+    class PlainLoader(yaml.SafeLoader):
+        """A safe loader without aliases and merge keys, which refuses a key that is given twice.
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Build a node that is no alias."""
-        if self.check_event(yaml.events.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]  # of PyYAML
-            raise yaml.composer.ComposerError(
-                None, None, "aliases (*name) cannot be used", event.start_mark
-            )
-        return super().compose_node(parent, index)
+        A few hundred bytes of aliases grow to gigabytes.
+        """
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping; PyYAML itself would keep the last value silently."""
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                continue
-            problem = ""
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                problem = "merge keys (<<) cannot be used"
-            elif key_node.value in seen:
-                problem = f"key {key_node.value!r} is given twice"
-            if problem:
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            """Build a node that is no alias."""
+            if self.check_event(yaml.events.AliasEvent):
+                event = self.peek_event()  # type: ignore[no-untyped-call]  # of PyYAML
+                raise yaml.composer.ComposerError(
+                    None, None, "aliases (*name) cannot be used", event.start_mark
+                )
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            """Build a mapping; PyYAML itself would keep the last value silently."""
+            seen: set[str] = set()
+            for key_node, _ in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    continue
+                problem = ""
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    problem = "merge keys (<<) cannot be used"
+                elif key_node.value in seen:
+                    problem = f"key {key_node.value!r} is given twice"
+                if problem:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, problem, key_node.start_mark
+                    )
+                seen.add(key_node.value)
+            return super().construct_mapping(node, deep)
+
+    return PlainLoader
 
 
 def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
@@ -56,6 +67,8 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
     Raises:
         ConfigError: missing or long file, YAML syntax error, or another kind of document.
     """
+    import yaml  # noqa: PLC0415  (see `_plain_loader`)
+
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -69,7 +82,7 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{what} must be at most {MAX_BYTES:,} bytes long", field=str(path))
     try:
-        found = yaml.load(text, Loader=_PlainLoader)
+        found = yaml.load(text, Loader=_plain_loader())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         place = f"{path}:{where.line + 1}" if where is not None else str(path)

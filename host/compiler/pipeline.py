@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 from tilewright.host.common.errors import ToolError
 from tilewright.host.common.extras import EXTRAS, install_line
 from tilewright.host.common.names import counted
-from tilewright.host.compiler.lower.executable import make_executable
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
+from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
-from tilewright.host.lowering.outputs import OutputPart, Spread, out_boxes, parts, spread_boxes
+from tilewright.host.lowering.outputs import OutputPart, out_boxes, parts, spread_boxes
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
@@ -35,7 +35,7 @@ from tilewright.host.lowering.walk import (
 )
 from tilewright.host.machine.hwconfig import UOP_BYTES
 from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
-from tilewright.host.network.layout import blocks_of
+from tilewright.host.network.layout import Spread, blocks_of
 
 Key = tuple[str, int]
 

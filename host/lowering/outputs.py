@@ -3,33 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.host.lowering.geometry import aligned_parts
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.transfers import Box, box
 from tilewright.host.lowering.walk import Item
-
-
-class Spread(NamedTuple):
-    """An output that fills every so many pixels of a larger one in DRAM.
-
-    Attributes:
-        first_row, first_column: where its first pixel lies.
-        row_step, column_step: from one of its pixels to the next.
-        height, width: of the larger output.
-    """
-
-    first_row: int
-    first_column: int
-    row_step: int
-    column_step: int
-    height: int
-    width: int
-
-    def pixels(self, array: Any) -> Any:
-        """The pixels of an array (..., height, width) that it fills."""
-        return array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
+from tilewright.host.network.layout import Spread
 
 
 class OutputPart(NamedTuple):

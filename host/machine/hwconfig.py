@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
@@ -372,6 +370,8 @@ class HwConfig:
 
     def to_yaml(self) -> str:
         """YAML text that `load_hwconfig` reads back."""
+        import yaml  # noqa: PLC0415  (a board that runs a bundle has none)
+
         return str(yaml.safe_dump(asdict(self), sort_keys=False))
 
     @classmethod

@@ -12,7 +12,7 @@ are *interleaved*. A padded channel that nothing wrote may hold anything: its we
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,27 @@ _PARAM_DTYPE: Final = np.dtype(
     }
 )
 """One channel of a PARAM tile: `host.machine.isa.PARAM_FIELDS` at byte boundaries."""
+
+
+class Spread(NamedTuple):
+    """An output that fills every so many pixels of a larger one in DRAM.
+
+    Attributes:
+        first_row, first_column: where its first pixel lies.
+        row_step, column_step: from one of its pixels to the next.
+        height, width: of the larger output.
+    """
+
+    first_row: int
+    first_column: int
+    row_step: int
+    column_step: int
+    height: int
+    width: int
+
+    def pixels(self, array: Any) -> Any:
+        """The pixels of an array (..., height, width) that it fills."""
+        return array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
 
 
 def blocks_of(count: int, block: int) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from tilewright.host.common.errors import ScheduleError, errors_in
 from tilewright.host.common.record_keys import require_keys
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
 

@@ -7,12 +7,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from math import prod
 from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.record_keys import require_keys
+from tilewright.host.common.str_enum import StrEnum
 
 MAX_REDUCTION: Final = (2**31 - 1) // (128 * 128)
 """Longest int8 reduction that cannot overflow an int32 accumulator."""

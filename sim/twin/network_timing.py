@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from tilewright.host.compiler.lower.region import RegionProgram
+from tilewright.host.compiler.lower.region_program import RegionProgram
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import MemoryModel

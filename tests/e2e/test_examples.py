@@ -9,15 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.bundles import small_bundle
+
+from tilewright.host.deploy.bundle_archive import unpack_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def run(script: str, folder: Path) -> str:
+def run(script: str, folder: Path, *words: str) -> str:
     """What an example prints."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / script)],
+        [sys.executable, str(EXAMPLES / script), *words],
         capture_output=True, text=True, check=False, cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -44,6 +47,14 @@ def test_a_tuner_of_ones_own_makes_a_study_that_is_answered_from_its_store(tmp_p
         assert int(best.replace(",", "")) < int(untuned.replace(",", ""))
     assert (tmp_path / printed.split("report ")[1].strip()).is_file()
     assert run("own_tuner.py", tmp_path) == printed
+
+
+def test_a_bundle_runs_in_a_loop_on_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "small.zip").write_bytes(small_bundle(tmp_path)[1])
+    (tmp_path / "small").mkdir()
+    unpack_bundle(tmp_path / "small.zip", tmp_path / "small")
+    printed = run("classify_loop.py", tmp_path, "small", "--reference", "--frames", "3")
+    assert len(re.findall(r"^[\d.]+ frames per second; y: \[\d+\]", printed, re.M)) == 3
 
 
 def test_every_example_is_run_here() -> None:

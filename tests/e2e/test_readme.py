@@ -13,7 +13,7 @@ from support.tutorials import blocks, commands
 
 from tilewright.host.compiler.pack.artefact import load
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.compiler.run.runtime import open_network
 from tilewright.sim.reference.device import ReferenceDevice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def test_all_images_are_recognised(digits) -> None:
     network = load(digits)
     files = sorted(IMAGES.glob("*.png"))
     assert len(files) == 10
-    with NetworkRunner(network, ReferenceDevice(network.hw), trusted=True) as runner:
+    with open_network(network, ReferenceDevice(network.hw), trusted=True) as runner:
         for file in files:
             inputs = next(Calibration(path=file).batches(network.inputs))
             (logits,) = runner.run(inputs).outputs.values()

@@ -19,10 +19,10 @@ from support.qgraphs import (
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ScheduleError
-from tilewright.host.compiler.lower.executable import make_executable
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QConcat, QReshape, from_normal_form
 from tilewright.host.compiler.lower.region import as_computed
 from tilewright.host.lowering import default_schedule

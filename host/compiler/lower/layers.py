@@ -42,9 +42,8 @@ from tilewright.host.compiler.lower.qgraph import (
     Shape,
 )
 from tilewright.host.compiler.lower.transposed import phases
-from tilewright.host.lowering.outputs import Spread
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import output_block
+from tilewright.host.network.layout import Spread, output_block
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind, Workload, dense
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`RegionProgram`: the layers of a region as one program, from its inputs to its outputs.
+"""Lowers the layers of a region into one `RegionProgram`, from its inputs to its outputs.
 
 Layers follow each other in one instruction stream: a fence of tokens between two layers takes the
 place of the host. Activations share an arena (`host.compiler.lower.memory`); weights, parameters
@@ -8,7 +8,7 @@ and micro-ops are packed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,173 +17,34 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
+from tilewright.host.compiler.lower.region_program import (
+    Folding,
+    LayerCode,
+    RegionProgram,
+    TensorBuffer,
+)
 from tilewright.host.lowering.emit import OperandPlacement
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.program import REGION_ALIGNMENT, Program
+from tilewright.host.machine.program import REGION_ALIGNMENT
 from tilewright.host.network.layout import (
     blocks_of,
     chains,
-    fold_activations,
     input_block,
     output_block,
     pack_activations,
     pack_params,
     pack_weights_of,
-    unpack_activations,
 )
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
-from tilewright.host.runtime.device import Device, RunResult
 
 Bytes = npt.NDArray[np.uint8]
 Int8Array = npt.NDArray[np.int8]
 ScheduleOf = Callable[[Workload], Schedule]
 """The schedule of a layer's workload: tuned, or `host.lowering.default_schedule`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folding:
-    """How the host unrolls the kernel columns of a first layer into channels."""
-
-    kernel_w: int
-    stride_w: int
-    dilation_w: int
-    pad_left: int
-    pad_right: int
-    out_width: int
-    pad_value: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorBuffer:
-    """A tensor of the host's in the program's memory.
-
-    Attributes:
-        tensor: its name.
-        shape: NCHW.
-        offset, nbytes: where its packed form lies in region ``activations``.
-        block: channels of its stored block (`host.network.layout`).
-        planes: stored blocks of an image, at least those that its channels need.
-        folding: how it is unrolled, for an input that only a folded layer reads.
-    """
-
-    tensor: str
-    shape: tuple[int, int, int, int]
-    offset: int
-    nbytes: int
-    block: int
-    planes: int
-    folding: Folding | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerCode:
-    """A layer in the instruction stream.
-
-    Attributes:
-        name: label of the layer.
-        workload: as the accelerator computes it (channels of a block that other layers fill count).
-        schedule: how.
-        first, count: its instructions.
-        operators: names of the model's operators.
-        macs_tiles: tile products.
-        bytes_read, bytes_written: by LOAD and STORE.
-    """
-
-    name: str
-    workload: Workload
-    schedule: Schedule
-    first: int
-    count: int
-    operators: tuple[str, ...]
-    macs_tiles: int
-    bytes_read: int
-    bytes_written: int
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RegionProgram:
-    """A region as one program.
-
-    Attributes:
-        hw: the configuration.
-        name: label of the region.
-        program: regions ``activations``, ``weights``, ``uop``, ``insn``.
-        inputs, outputs: the region's tensors; a tensor that is read folded and plain occurs twice.
-        layers: in stream order.
-        activation_peak: bytes that no placement of the activations can undercut.
-    """
-
-    hw: HwConfig
-    name: str
-    program: Program
-    inputs: tuple[TensorBuffer, ...]
-    outputs: tuple[TensorBuffer, ...]
-    layers: tuple[LayerCode, ...]
-    activation_peak: int
-
-    def image(self, inputs: Mapping[str, Int8Array]) -> Bytes:
-        """The memory image of a run: program, constants and packed inputs.
-
-        Raises:
-            WorkloadError: an input is missing or has another type or shape.
-        """
-        memory = self.program.image()
-        self.write_inputs(memory, inputs)
-        return memory
-
-    def write_inputs(self, memory: Bytes, inputs: Mapping[str, Int8Array]) -> None:
-        """Pack inputs into a memory image.
-
-        Raises:
-            WorkloadError: an input is missing or has another type or shape.
-        """
-        base = self.program.regions["activations"].offset
-        for buffer in self.inputs:
-            data = inputs.get(buffer.tensor)
-            if data is None or data.dtype != np.int8 or data.shape != buffer.shape:
-                raise WorkloadError(
-                    f"must be int8 of shape {buffer.shape}",
-                    field=f"{self.name}.{buffer.tensor}",
-                    value=None if data is None else f"{data.dtype} of shape {data.shape}",
-                )
-            if buffer.folding is not None:
-                data = _folded(data, buffer.folding)
-            packed = pack_activations(
-                data,
-                batch=self.hw.batch,
-                block=buffer.block,
-                channel_blocks=buffer.planes,
-            )
-            memory[base + buffer.offset : base + buffer.offset + packed.size] = packed
-
-    def read_outputs(self, memory: Bytes) -> dict[str, Int8Array]:
-        """The outputs in a memory image after a run, int8 NCHW by name."""
-        base = self.program.regions["activations"].offset
-        return {
-            buffer.tensor: unpack_activations(
-                memory[base + buffer.offset : base + buffer.offset + buffer.nbytes],
-                buffer.shape,
-                batch=self.hw.batch,
-                block=buffer.block,
-            )
-            for buffer in self.outputs
-        }
-
-    def run(
-        self, device: Device, inputs: Mapping[str, Int8Array]
-    ) -> tuple[dict[str, Int8Array], RunResult]:
-        """Run on a device; the outputs by name, and what the device said.
-
-        Raises:
-            WorkloadError: a bad input.
-            ProgramError, DeviceError, DeviceTimeoutError: see `Device.run`.
-        """
-        result = device.run(self.program, self.image(inputs))
-        return self.read_outputs(result.memory), result
 
 
 def lower_region(graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> RegionProgram:
@@ -495,17 +356,4 @@ def _folding(hw: HwConfig, layer: Layer, workload: Workload) -> Folding | None:
         pad_right=workload.pad_right,
         out_width=workload.out_width,
         pad_value=layer.pad_value,
-    )
-
-
-def _folded(data: Int8Array, folding: Folding) -> Int8Array:
-    columns = (folding.pad_left, folding.pad_right)
-    data = np.pad(data, ((0, 0), (0, 0), (0, 0), columns), constant_values=folding.pad_value)
-    return fold_activations(
-        data,
-        kernel_w=folding.kernel_w,
-        stride_w=folding.stride_w,
-        dilation_w=folding.dilation_w,
-        pad_left=0,
-        out_width=folding.out_width,
     )

@@ -21,24 +21,28 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError
 from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.zip_limits import MAX_MEMBER_BYTES, check_sizes, read_member
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.qgraph import QTensor
-from tilewright.host.compiler.lower.region import Folding, LayerCode, RegionProgram, TensorBuffer
+from tilewright.host.compiler.lower.region_program import (
+    Folding,
+    LayerCode,
+    RegionProgram,
+    TensorBuffer,
+)
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST, check_region
 from tilewright.host.compiler.read.argument import Argument
-from tilewright.host.lowering.outputs import Spread
-from tilewright.host.machine.board import Board, load_board, named_boards
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.program import Program, Region
+from tilewright.host.network.layout import Spread
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
 FORMAT: Final = 2
 """Version of the layout of a file."""
 
-MAX_MEMBER_BYTES: Final = 1 << 31
 MAX_MANIFEST_BYTES: Final = 1 << 27
-MAX_MEMBERS: Final = 100_000
+_MEMBERS: Final = 100_000
 MAX_RATIO: Final = 200
 """Most bytes that one byte of a file may swell to: real weights and instructions stay below 20."""
 
@@ -86,27 +90,6 @@ class CompiledNetwork:
         """All programs, in the order in which a run meets them."""
         return [step.program for region in self.regions for step in region.steps]
 
-    def target_board(self) -> Board:
-        """The built-in board that the network was compiled for, at the clock of then.
-
-        The file says a name. It comes from anybody, so it is looked up and never opened as a path.
-
-        Raises:
-            ProgramError: no built-in board has that name.
-        """
-        name = str(self.conditions.get("board", "pynq-z2"))
-        if name not in named_boards():
-            raise ProgramError(
-                "the network was compiled for a board that is not built in",
-                field="board",
-                value=name,
-                remedy="give the YAML file of that board, or one of " + ", ".join(named_boards()),
-            )
-        board, clock = load_board(name), self.conditions.get("clock_mhz")
-        if clock is None or clock == board.clock_mhz:
-            return board
-        return board.at_clock(clock, "the compiled network's")
-
 
 def save(network: CompiledNetwork, path: Path) -> None:
     """Write a network to a file; an existing one is replaced only when all is written.
@@ -141,8 +124,8 @@ def load(path: Path) -> CompiledNetwork:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_sizes(archive, path)
-            manifest = json.loads(_member(archive, "manifest.json", MAX_MANIFEST_BYTES))
+            check_sizes(archive, path)
+            manifest = json.loads(read_member(archive, "manifest.json", MAX_MANIFEST_BYTES))
             version = manifest.get("format") if isinstance(manifest, dict) else None
             if version != FORMAT:
                 raise ProgramError(
@@ -185,30 +168,6 @@ def _damaged(path: Path, error: Exception) -> ProgramError:
         field=str(path),
         remedy="make it with 'tilewright compile'",
     )
-
-
-def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
-    """Refuse what would swell: before anything is decompressed, by the sizes that are stated.
-
-    What is read is held to them again (`_member`).
-    """
-    entries = archive.infolist()
-    if len(entries) > MAX_MEMBERS or len({e.filename for e in entries}) != len(entries):
-        raise ValueError(f"an archive must have at most {MAX_MEMBERS} members of different names")
-    stated = sum(entry.file_size for entry in entries)
-    if stated > MAX_MEMBER_BYTES or stated > max(RATIO_FREE_BYTES, MAX_RATIO * path.stat().st_size):
-        raise ValueError(f"an archive must not swell to {stated} bytes")
-
-
-def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """The bytes of a member, at most ``limit``."""
-    if archive.getinfo(name).file_size > limit:
-        raise ValueError(f"{name} is larger than {limit} bytes")
-    with archive.open(name) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
-        raise ValueError(f"{name} is larger than {limit} bytes")
-    return data
 
 
 # -- to plain values -------------------------------------------------------------------------------
@@ -293,7 +252,7 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
     return CompiledNetwork(
         name=manifest["name"],
         hw=hw,
-        host=_member(archive, "host.json", MAX_MEMBER_BYTES).decode(),
+        host=read_member(archive, "host.json", MAX_MEMBER_BYTES).decode(),
         regions=tuple(regions),
         inputs=tuple(map(Argument.from_mapping, manifest["inputs"])),
         outputs=tuple(map(Argument.from_mapping, manifest["outputs"])),
@@ -329,7 +288,7 @@ def _program(
 ) -> RegionProgram:
     regions = {name: Region(**region) for name, region in values["regions"].items()}
     members = {
-        name: _member(archive, f"{index}/{name}", min(regions[name].nbytes, MAX_MEMBER_BYTES))
+        name: read_member(archive, f"{index}/{name}", min(regions[name].nbytes, MAX_MEMBER_BYTES))
         for name in _MEMBERS
     }
     if len(members["insn"]) % INSTRUCTION_BYTES:

@@ -16,7 +16,7 @@ from tilewright.host.common.plain_values import (
     record,
 )
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
-from tilewright.host.compiler.lower.region import Folding, RegionProgram, TensorBuffer
+from tilewright.host.compiler.lower.region_program import Folding, RegionProgram, TensorBuffer
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 

@@ -139,9 +139,8 @@ class Calibration:
                 remedy="give an .npz file",
             )
         (argument,) = inputs
-        files = [self.path] if _is_image(self.path) else sorted(self.path.iterdir())
         batch: list[Array] = []
-        for file in filter(_is_image, files):
+        for file in image_files(self.path):
             batch.append(self._image(file, argument))
             if len(batch) == argument.shape[0]:
                 yield {argument.name: np.stack(batch).astype(argument.dtype)}
@@ -187,6 +186,12 @@ class Calibration:
                     remedy="give one number per channel, or one for all",
                 )
         return ((pixels - mean) / std).transpose(2, 0, 1)
+
+
+def image_files(path: Path) -> list[Path]:
+    """The images that a path names: itself, or those in a folder, sorted by name."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [file for file in files if _is_image(file)]
 
 
 def _is_image(path: Path) -> bool:

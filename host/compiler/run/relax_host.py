@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import tvm
 import tvm_ffi
@@ -22,6 +21,7 @@ from tilewright.host.compiler.divide.relax_calls import BUILDING
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION
 from tilewright.host.compiler.pack.relax_saved import from_values, to_values
 from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.run.host_arguments import checked_inputs, checked_result
 from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
 
 Array = npt.NDArray[Any]
@@ -110,23 +110,12 @@ def _run_region(number: int, inputs: int, *tensors: Any) -> None:
     try:
         results = call.runner(number, [tensor.numpy() for tensor in tensors[:inputs]])
         for tensor, result in zip(tensors[inputs:], results, strict=True):
-            tensor.copyfrom(_checked_result(number, result, tuple(tensor.shape)))
+            tensor.copyfrom(checked_result(number, result, tuple(tensor.shape)))
     except BaseException as error:
         call.error = error
         raise
     finally:
         call.times.regions += time.perf_counter() - started
-
-
-def _checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(result)
-    if array.dtype != np.int8 or array.shape != shape:
-        raise WorkloadError(
-            f"must be int8 of shape {shape}",
-            field=f"result of region {number}",
-            value=f"{array.dtype} {array.shape}",
-        )
-    return np.ascontiguousarray(array)
 
 
 @contextmanager
@@ -177,7 +166,7 @@ class HostProgram:
             WorkloadError: an input is missing, unknown, or has another shape or type.
             TilewrightError: what ``regions`` raised.
         """
-        arguments = [tvm.runtime.tensor(a) for a in self._checked(inputs)]
+        arguments = [tvm.runtime.tensor(a) for a in checked_inputs(self.module.inputs, inputs)]
         call = _Call(runner=regions, times=HostTimes())
         started = time.perf_counter()
         with _entered(call):
@@ -197,35 +186,8 @@ class HostProgram:
             for argument, tensor in zip(self.module.outputs, results, strict=True)
         }
 
-    def _checked(self, inputs: Mapping[str, Array]) -> list[Array]:
-        known = {argument.name for argument in self.module.inputs}
-        for name in inputs:
-            if name not in known:
-                raise WorkloadError(
-                    f"must be one of {sorted(known)}",
-                    field="inputs",
-                    value=str(name),
-                    remedy="name each array after an input of the model",
-                )
-        return [_checked_input(argument, inputs) for argument in self.module.inputs]
-
-
-def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
-    if argument.name not in inputs:
-        raise WorkloadError(
-            "is missing",
-            field=f"inputs.{argument.name}",
-            remedy=f"give {argument.dtype} of shape {argument.shape}",
-        )
-    array = np.asarray(inputs[argument.name])
-    if array.shape != argument.shape or str(array.dtype) != argument.dtype:
-        raise WorkloadError(
-            f"must be {argument.dtype} of shape {argument.shape}",
-            field=f"inputs.{argument.name}",
-            value=f"{array.dtype} {array.shape}",
-            remedy="convert it with numpy: .astype and .reshape; one call takes one batch",
-        )
-    return np.ascontiguousarray(array)
+    def close(self) -> None:
+        """Nothing: the compiled module lives as long as this object."""
 
 
 def _compiled(module: tvm.IRModule) -> Any:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,54 +21,21 @@ from numpy.lib.format import write_array
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.common.whole_file import write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess
-from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
-from tilewright.host.runtime.device import Device, RunResult
+from tilewright.host.compiler.run.network_runner import CpuPart, NetworkRun, NetworkRunner
+from tilewright.host.runtime.device import Device
 
 Array = npt.NDArray[Any]
 
-_MISFITS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
-"""What NumPy and Python raise if a file's tensors do not fit together."""
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkRun:
-    """One inference.
-
-    Attributes:
-        outputs: by name.
-        results: what the device said, program by program.
-        cpu_seconds: in operators on the CPU.
-        region_seconds: in regions: packing, the device, unpacking.
-    """
-
-    outputs: Mapping[str, Array]
-    results: tuple[RunResult, ...]
-    cpu_seconds: float
-    region_seconds: float
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of all programs; 0 on a device without time."""
-        return sum(result.counters.cycles for result in self.results)
-
-
-class _Host(Protocol):
-    """A CPU part that is ready to run."""
-
-    times: HostTimes
-
-    @property
-    def outputs(self) -> Sequence[Argument]:
-        """What `run` returns."""
-
-    def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
-        """Run once."""
-
-
-class NetworkRunner:
-    """A compiled network on a device; close it, or use it as a context, to end its process.
+def open_network(
+    network: CompiledNetwork,
+    device: Device,
+    *,
+    trusted: bool = False,
+    limits: HostLimits | None = None,
+) -> NetworkRunner:
+    """A compiled network with its CPU's part compiled by TVM.
 
     Args:
         network: compiled for the device's configuration.
@@ -81,88 +48,8 @@ class NetworkRunner:
         WorkloadError: the CPU's part cannot be compiled on this machine.
         DeviceError: compiling it crashed or took too long.
     """
-
-    def __init__(
-        self,
-        network: CompiledNetwork,
-        device: Device,
-        *,
-        trusted: bool = False,
-        limits: HostLimits | None = None,
-    ) -> None:
-        if network.hw.config_hash != device.hw.config_hash:
-            raise ProgramError(
-                f"network was compiled for {network.hw.name} ({network.hw.config_hash:#010x}), "
-                f"the device is {device.hw.name} ({device.hw.config_hash:#010x})",
-                field=network.name,
-                remedy="compile it for this configuration",
-            )
-        self._network: Final = network
-        self._device: Final = device
-        self._process: Final = None if trusted else HostProcess(network.host, limits)
-        self._host: Final[_Host] = self._process or _in_this_process(network.host)
-        stated = [(port.name, port.shape, port.dtype) for port in network.outputs]
-        if [(part.name, part.shape, part.dtype) for part in self._host.outputs] != stated:
-            self.close()
-            raise ProgramError(
-                "the outputs of the CPU's part must be those of the network",
-                field=network.name,
-                value=[part.name for part in self._host.outputs],
-                remedy="compile the network again",
-            )
-
-    def close(self) -> None:
-        """End the process of the CPU's part."""
-        if self._process is not None:
-            self._process.close()
-
-    def __enter__(self) -> NetworkRunner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def run(self, inputs: Mapping[str, Array]) -> NetworkRun:
-        """Run once.
-
-        Args:
-            inputs: by name, in the model's shapes and types.
-
-        Raises:
-            WorkloadError: an input is missing, unknown, or has another shape or type.
-            DeviceError, DeviceTimeoutError: see `Device.run`.
-        """
-        results: list[RunResult] = []
-
-        def regions(
-            number: int, arguments: Sequence[npt.NDArray[np.int8]]
-        ) -> Sequence[npt.NDArray[np.int8]]:
-            if not 0 <= number < len(self._network.regions):
-                raise ProgramError(
-                    f"must be one of {len(self._network.regions)} regions",
-                    field=self._network.name,
-                    value=number,
-                    remedy="compile the network again",
-                )
-            try:
-                outputs, said = self._network.regions[number].run(self._device, list(arguments))
-            except _MISFITS as error:
-                detail = " ".join(str(error).split())[:120] or type(error).__name__
-                raise ProgramError(
-                    f"its parts must fit together ({detail})",
-                    field=f"{self._network.name}, region {number}",
-                    remedy="compile the network again",
-                ) from error
-            results.extend(said)
-            return outputs
-
-        outputs = self._host.run(inputs, regions)
-        return NetworkRun(
-            outputs=outputs,
-            results=tuple(results),
-            cpu_seconds=self._host.times.cpu,
-            region_seconds=self._host.times.regions,
-        )
+    open_cpu_part = _in_this_process if trusted else partial(HostProcess, limits=limits)
+    return NetworkRunner(network, device, open_cpu_part)
 
 
 def run_network(
@@ -173,7 +60,7 @@ def run_network(
     trusted: bool = False,
     limits: HostLimits | None = None,
 ) -> NetworkRun:
-    """Run a compiled network once; `NetworkRunner` runs it many times.
+    """Run a compiled network once; `open_network` is for many runs.
 
     Example::
 
@@ -195,7 +82,7 @@ def run_network(
             part cannot be compiled on this machine.
         DeviceError, DeviceTimeoutError: the device or the CPU's part fails or takes too long.
     """
-    with NetworkRunner(network, device, trusted=trusted, limits=limits) as runner:
+    with open_network(network, device, trusted=trusted, limits=limits) as runner:
         return runner.run(inputs)
 
 
@@ -235,7 +122,7 @@ def _key(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_-." else "_" for c in name) or "output"
 
 
-def _in_this_process(module: str) -> _Host:
+def _in_this_process(module: str) -> CpuPart:
     from tilewright.host.compiler.run.relax_host import HostModule, HostProgram  # noqa: PLC0415 (heavy)
 
     return HostProgram(module=HostModule.from_json(module))

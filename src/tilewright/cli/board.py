@@ -18,6 +18,7 @@ from tilewright.cli.arguments import (
     SeedOption,
     read_board,
     read_network,
+    require_readable,
     split_layers,
 )
 from tilewright.cli.json_output import JsonOption
@@ -27,15 +28,67 @@ from tilewright.host.common.printable import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.runtime.pynq_device import PynqDevice
     from tilewright.tuner.calibrate.board_calibration import Calibration
 
-board_app = typer.Typer(cls=Group, no_args_is_help=True, help="Calibrate boards.")
+board_app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Run bundles on a board, calibrate boards."
+)
 app.add_typer(board_app, name="board", rich_help_panel=BOARDS)
 
 
 @board_app.callback()
 def boards() -> None:
-    """Calibrate boards."""
+    """Run bundles on a board, calibrate boards."""
+
+
+@board_app.command("run")
+def run_bundle(
+    bundle: Annotated[Path, typer.Argument(help="Bundle of 'tilewright deploy', or its folder.")],
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of images, image, .npy or .npz; default: noise."),
+    ] = None,
+    bitstream: Annotated[
+        Path | None, typer.Option(help="Bitstream to load; default: the one that was deployed.")
+    ] = None,
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="Run on a simulated board: its runtime on the RTL."),
+    ] = False,
+) -> None:
+    """Run a bundle on the board of this machine: outputs, latency, throughput."""
+    require_readable(bundle, "BUNDLE")
+    if images is not None:
+        require_readable(images, "--images")
+    import tempfile
+    from contextlib import closing
+
+    from tilewright.host.compiler.run.numpy_host import NumpyHost
+    from tilewright.host.deploy import board_run
+    from tilewright.host.deploy.bundle import read_bundle
+    from tilewright.host.deploy.bundle_archive import unpack_bundle
+
+    console = open_console()
+    with tempfile.TemporaryDirectory() as folder:
+        found = read_bundle(bundle) if bundle.is_dir() else unpack_bundle(bundle, Path(folder))
+        network = board_run.open_network(found)
+        NumpyHost(network.host)
+        if simulated:
+            device = _simulated(network.hw, found.board["name"])
+        else:
+            device = board_run.open_device(found, network, bitstream)
+        with closing(device), fields_named({"calibration": "--images"}):
+            board_run.run_bundle(found, network, device, images, console.say)
+
+
+def _simulated(hw: HwConfig, board: str) -> PynqDevice:
+    from tilewright.host.machine.board import load_memory
+    from tilewright.sim.verilator.build import build_model
+    from tilewright.sim.verilator.pynq_simulation import SimulatedBoard
+
+    return SimulatedBoard(hw, load_memory(board), build_model(hw))
 
 
 @board_app.command()

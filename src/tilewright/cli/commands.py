@@ -11,6 +11,7 @@ from tilewright.cli import (
     board,
     certify,
     compile,
+    deploy,
     doctor,
     exhaust,
     export,

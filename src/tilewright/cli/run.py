@@ -198,10 +198,11 @@ def run_command(
 
 def _target(compiled: CompiledNetwork, board: str, bitstream: Path | None) -> Board:
     """The board to run on, at the clock of the bitstream that it loads."""
+    from tilewright.host.compiler.pack.target import target_board
     from tilewright.host.machine.board import board_with_bitstream
 
     with fields_named({"board": "--board"}):
-        target = read_board(board) if board else compiled.target_board()
+        target = read_board(board) if board else target_board(compiled)
     return board_with_bitstream(target, bitstream)
 
 

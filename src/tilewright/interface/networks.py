@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, fields_named
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, Method, QuantiseOptions
@@ -192,7 +193,7 @@ def run(
     compiled = network if isinstance(network, CompiledNetwork) else load(Path(network))
     with fields_named({"calibration": "inputs"}):
         given = next(_data(inputs, mean, std).batches(compiled.inputs))
-    target = compiled.target_board() if board is None else load_board(board)
+    target = target_board(compiled) if board is None else load_board(board)
     timing = load_memory(memory, target)
     done = _on(device, compiled, timing, given, trusted=trusted)
     if check and device != REFERENCE:

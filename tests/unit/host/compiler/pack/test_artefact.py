@@ -14,9 +14,9 @@ from support.qgraphs import draw_cnn
 from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.compiler.lower.executable import make_executable
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, load, save
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.tasks import network_table

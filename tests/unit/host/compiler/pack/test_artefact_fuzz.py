@@ -29,7 +29,7 @@ from tilewright.host.compiler.pack import relax_saved
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import compile_network
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
-from tilewright.host.compiler.run.runtime import NetworkRunner
+from tilewright.host.compiler.run.runtime import open_network
 from tilewright.host.compiler.tasks import network_table
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -89,7 +89,7 @@ def use(path, data: bytes) -> None:
     for program in network.programs:
         time_layers(program, board.memory)
     inputs = {port.name: np.zeros(port.shape, port.dtype) for port in network.inputs}
-    with NetworkRunner(network, ReferenceDevice(network.hw), trusted=True) as runner:
+    with open_network(network, ReferenceDevice(network.hw), trusted=True) as runner:
         found = runner.run(inputs).outputs
     assert set(found) == {port.name for port in network.outputs}
 
@@ -144,7 +144,7 @@ def test_outputs_of_another_cpu_part_are_refused(files, tmp_path) -> None:
     first, *others = network.outputs
     renamed = replace(network, outputs=(replace(first, name="another"), *others))
     with pytest.raises(ProgramError, match="outputs of the CPU's part must be those"):
-        NetworkRunner(renamed, ReferenceDevice(network.hw), trusted=True)
+        open_network(renamed, ReferenceDevice(network.hw), trusted=True)
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_many_damaged_files_end_in_one_error_or_run(files, tmp_path) -> None:
 def outputs_of(data: bytes, path, inputs) -> dict[str, np.ndarray]:
     path.write_bytes(data)
     network = load(path)
-    with NetworkRunner(network, ReferenceDevice(network.hw), trusted=True) as runner:
+    with open_network(network, ReferenceDevice(network.hw), trusted=True) as runner:
         return dict(runner.run(inputs).outputs)
 
 
@@ -315,7 +315,7 @@ def test_instructions_outside_the_program_are_errors_of_the_device(files, tmp_pa
         path.write_bytes(archive_of({**members, "0/insn": bytes(insn)}))
         network = load(path)
         inputs = {port.name: np.zeros(port.shape, port.dtype) for port in network.inputs}
-        runner = NetworkRunner(network, ReferenceDevice(network.hw), trusted=True)
+        runner = open_network(network, ReferenceDevice(network.hw), trusted=True)
         with pytest.raises(TilewrightError):
             runner.run(inputs)
 

@@ -12,6 +12,7 @@ from support.small_models import Model
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack.artefact import load
+from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
@@ -40,7 +41,7 @@ def test_a_model_is_compiled_saved_and_run(tmp_path) -> None:
     network = load(path)
     assert network.conditions == compilation.network.conditions
     assert network.conditions["calibration"] == "2 random inputs"
-    assert network.target_board().name == "pynq-z2"
+    assert target_board(network).name == "pynq-z2"
     inputs = {"x": rng.normal(size=(1, 3, 6, 6)).astype(np.float32)}
     first, again = (
         run_network(each, ReferenceDevice(hw), inputs, trusted=True)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ZIP archives from anybody: nothing swells beyond limits, whatever they state."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Final
+
+MAX_MEMBER_BYTES: Final = 1 << 31
+MAX_MEMBERS: Final = 100_000
+MAX_RATIO: Final = 200
+"""Most bytes that one byte of a file may swell to: real weights and instructions stay below 20."""
+
+RATIO_FREE_BYTES: Final = 1 << 24
+"""A file may swell to so much, whatever the ratio: zeros compress well."""
+
+
+def check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse what would swell: before anything is decompressed, by the sizes that are stated.
+
+    What is read is held to them again (`read_member`).
+
+    Raises:
+        ValueError: too many members, two of one name, or too many bytes.
+    """
+    entries = archive.infolist()
+    if len(entries) > MAX_MEMBERS or len({e.filename for e in entries}) != len(entries):
+        raise ValueError(f"an archive must have at most {MAX_MEMBERS} members of different names")
+    stated = sum(entry.file_size for entry in entries)
+    if stated > MAX_MEMBER_BYTES or stated > max(RATIO_FREE_BYTES, MAX_RATIO * path.stat().st_size):
+        raise ValueError(f"an archive must not swell to {stated} bytes")
+
+
+def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """The bytes of a member, at most ``limit``.
+
+    Raises:
+        ValueError: it is larger.
+    """
+    if archive.getinfo(name).file_size > limit:
+        raise ValueError(f"{name} is larger than {limit} bytes")
+    with archive.open(name) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"{name} is larger than {limit} bytes")
+    return data

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers a region into the programs of a `RegionExecutable`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
+from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.qgraph import QGraph, QTensor
+from tilewright.host.compiler.lower.region import ScheduleOf, lower_region
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import chains
+
+
+def make_executable(
+    region: QGraph, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf
+) -> RegionExecutable:
+    """Lower a region for a configuration.
+
+    Args:
+        region: as the front end made it; names inputs, outputs and their shapes in the model.
+        graph: its layers.
+        hw: the configuration.
+        schedule_of: a legal schedule for each workload.
+
+    Raises:
+        ScheduleError: a schedule that is not legal.
+        WorkloadError: parts of a tensor that the layout does not hold.
+    """
+    if chains(hw):
+        program = lower_region(graph, hw, schedule_of)
+        kept = {*graph.inputs, *graph.outputs}
+        steps = [
+            ProgramStep(
+                program=program,
+                reads=_whole(b.tensor for b in program.inputs),
+                writes=_whole(graph.outputs),
+            )
+        ]
+    else:
+        steps = [
+            _single(graph, layer, hw, schedule_of, number)
+            for number, layer in enumerate(graph.layers)
+        ]
+        kept = {w.tensor for step in steps for w in (*step.reads, *step.writes)}
+        kept |= {*graph.inputs, *graph.outputs}
+    return RegionExecutable(
+        name=region.name,
+        steps=tuple(steps),
+        tensors={name: tensor for name, tensor in graph.tensors.items() if name in kept},
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        model_shapes=dict(region.model_shapes),
+        aliases={name: graph.storage(name) for name in graph.outputs if name in graph.aliases},
+    )
+
+
+def _whole(names: Iterable[str]) -> tuple[Wire, ...]:
+    return tuple(Wire(inner=name, tensor=name, channel=0) for name in dict.fromkeys(names))
+
+
+def _single(
+    graph: LayerGraph, layer: Layer, hw: HwConfig, schedule_of: ScheduleOf, number: int
+) -> ProgramStep:
+    """A layer as a program of its own, on copies of the parts that it reads and writes."""
+    workload = layer.workload
+    tensors: dict[str, QTensor] = {}
+    reads: list[Wire] = []
+
+    def own(part: ChannelSlice, channels: int, label: str) -> ChannelSlice:
+        source = graph.tensors[part.tensor]
+        shape = (source.shape[0], channels, *source.shape[2:])
+        if label == "out" and layer.spread is not None:
+            shape = workload.output_shape
+        tensors[label] = replace(source, name=label, shape=shape)
+        if label != "out":
+            storage = graph.storage(part.tensor)
+            reads.append(Wire(inner=label, tensor=storage, channel=part.channel))
+        return ChannelSlice(tensor=label)
+
+    data, weights, residual = layer.data, layer.weights, layer.residual
+    if isinstance(data, ChannelSlice):
+        data = own(data, workload.channels_in, "data")
+    if isinstance(weights, ChannelSlice):
+        weights = own(weights, workload.channels_in, "weights")
+    if residual is not None:
+        residual = own(residual, workload.channels_out, "residual")
+    output = own(layer.output, workload.channels_out, "out")
+    alone = LayerGraph(
+        name=f"{graph.name}/{number}",
+        tensors=tensors,
+        layers=(
+            replace(
+                layer, data=data, weights=weights, residual=residual, output=output, spread=None
+            ),
+        ),
+        inputs=tuple(wire.inner for wire in reads),
+        outputs=("out",),
+    )
+    written = Wire(
+        inner="out",
+        tensor=graph.storage(layer.output.tensor),
+        channel=layer.output.channel,
+        spread=layer.spread,
+    )
+    return ProgramStep(
+        program=lower_region(alone, hw, schedule_of), reads=tuple(reads), writes=(written,)
+    )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into a network's CPU part and comes out of its regions, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.argument import Argument
+
+Array = npt.NDArray[Any]
+
+
+def checked_inputs(arguments: Sequence[Argument], inputs: Mapping[str, Array]) -> list[Array]:
+    """The inputs in the order of the arguments.
+
+    Raises:
+        WorkloadError: an input is missing, unknown, or has another shape or type.
+    """
+    known = {argument.name for argument in arguments}
+    for name in inputs:
+        if name not in known:
+            raise WorkloadError(
+                f"must be one of {sorted(known)}",
+                field="inputs",
+                value=str(name),
+                remedy="name each array after an input of the model",
+            )
+    return [_checked_input(argument, inputs) for argument in arguments]
+
+
+def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
+    if argument.name not in inputs:
+        raise WorkloadError(
+            "is missing",
+            field=f"inputs.{argument.name}",
+            remedy=f"give {argument.dtype} of shape {argument.shape}",
+        )
+    array = np.asarray(inputs[argument.name])
+    if array.shape != argument.shape or str(array.dtype) != argument.dtype:
+        raise WorkloadError(
+            f"must be {argument.dtype} of shape {argument.shape}",
+            field=f"inputs.{argument.name}",
+            value=f"{array.dtype} {array.shape}",
+            remedy="convert it with numpy: .astype and .reshape; one call takes one batch",
+        )
+    return np.ascontiguousarray(array)
+
+
+def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
+    """The result of a region.
+
+    Raises:
+        WorkloadError: it has another shape or type.
+    """
+    array = np.asarray(result)
+    if array.dtype != np.int8 or array.shape != shape:
+        raise WorkloadError(
+            f"must be int8 of shape {shape}",
+            field=f"result of region {number}",
+            value=f"{array.dtype} {array.shape}",
+        )
+    return np.ascontiguousarray(array)

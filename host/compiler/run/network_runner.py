@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`NetworkRunner`: regions on a `Device`, the rest by whatever runs the CPU's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+from tilewright.host.runtime.device import Device, RunResult
+
+Array = npt.NDArray[Any]
+
+_MISFITS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+"""What NumPy and Python raise if a file's tensors do not fit together."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkRun:
+    """One inference.
+
+    Attributes:
+        outputs: by name.
+        results: what the device said, program by program.
+        cpu_seconds: in operators on the CPU.
+        region_seconds: in regions: packing, the device, unpacking.
+    """
+
+    outputs: Mapping[str, Array]
+    results: tuple[RunResult, ...]
+    cpu_seconds: float
+    region_seconds: float
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all programs; 0 on a device without time."""
+        return sum(result.counters.cycles for result in self.results)
+
+
+class CpuPart(Protocol):
+    """A CPU part that is ready to run."""
+
+    times: HostTimes
+
+    @property
+    def outputs(self) -> Sequence[Argument]:
+        """What `run` returns."""
+
+    def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
+        """Run once."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
+class NetworkRunner:
+    """A compiled network on a device; close it, or use it as a context, to end its CPU part.
+
+    Args:
+        network: compiled for the device's configuration.
+        device: runs the regions; it stays the caller's to close.
+        open_cpu_part: makes the CPU part of `CompiledNetwork.host`.
+
+    Raises:
+        ProgramError: the device has another configuration, or the network's parts do not fit.
+        TilewrightError: what ``open_cpu_part`` raises.
+    """
+
+    def __init__(
+        self, network: CompiledNetwork, device: Device, open_cpu_part: Callable[[str], CpuPart]
+    ) -> None:
+        if network.hw.config_hash != device.hw.config_hash:
+            raise ProgramError(
+                f"network was compiled for {network.hw.name} ({network.hw.config_hash:#010x}), "
+                f"the device is {device.hw.name} ({device.hw.config_hash:#010x})",
+                field=network.name,
+                remedy="compile it for this configuration",
+            )
+        self._network: Final = network
+        self._device: Final = device
+        self._host: Final = open_cpu_part(network.host)
+        stated = [(port.name, port.shape, port.dtype) for port in network.outputs]
+        if [(part.name, part.shape, part.dtype) for part in self._host.outputs] != stated:
+            self.close()
+            raise ProgramError(
+                "the outputs of the CPU's part must be those of the network",
+                field=network.name,
+                value=[part.name for part in self._host.outputs],
+                remedy="compile the network again",
+            )
+
+    def close(self) -> None:
+        """End the CPU's part."""
+        self._host.close()
+
+    def __enter__(self) -> NetworkRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, inputs: Mapping[str, Array]) -> NetworkRun:
+        """Run once.
+
+        Args:
+            inputs: by name, in the model's shapes and types.
+
+        Raises:
+            WorkloadError: an input is missing, unknown, or has another shape or type.
+            DeviceError, DeviceTimeoutError: see `Device.run`.
+        """
+        results: list[RunResult] = []
+
+        def regions(
+            number: int, arguments: Sequence[npt.NDArray[np.int8]]
+        ) -> Sequence[npt.NDArray[np.int8]]:
+            if not 0 <= number < len(self._network.regions):
+                raise ProgramError(
+                    f"must be one of {len(self._network.regions)} regions",
+                    field=self._network.name,
+                    value=number,
+                    remedy="compile the network again",
+                )
+            try:
+                outputs, said = self._network.regions[number].run(self._device, list(arguments))
+            except _MISFITS as error:
+                detail = " ".join(str(error).split())[:120] or type(error).__name__
+                raise ProgramError(
+                    f"its parts must fit together ({detail})",
+                    field=f"{self._network.name}, region {number}",
+                    remedy="compile the network again",
+                ) from error
+            results.extend(said)
+            return outputs
+
+        outputs = self._host.run(inputs, regions)
+        return NetworkRun(
+            outputs=outputs,
+            results=tuple(results),
+            cpu_seconds=self._host.times.cpu,
+            region_seconds=self._host.times.regions,
+        )

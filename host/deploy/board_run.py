@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a bundle on its board: ``python3 run`` in the bundle's folder calls `main`."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightError
+from tilewright.host.common.printable import printable
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.read.calibration import Calibration, image_files
+from tilewright.host.compiler.run.network_runner import NetworkRun, NetworkRunner
+from tilewright.host.compiler.run.numpy_host import NumpyHost
+from tilewright.host.deploy.bundle import Bundle, read_bundle
+from tilewright.host.deploy.measure import IN_FLIGHT, Inputs, measure
+from tilewright.host.runtime.device import Device
+from tilewright.host.runtime.pynq_device import PynqDevice
+
+BITSTREAMS: Final = "bitstreams"
+"""Folder beside bundles; each bitstream has a folder in it that is named by `bitstream_key`."""
+NOISE_INPUTS: Final = 16
+_TOP: Final = 5
+_LOOK_SECONDS: Final = 0.2
+
+Say = Callable[[str], None]
+
+
+def open_network(bundle: Bundle) -> CompiledNetwork:
+    """The network of a bundle.
+
+    Raises:
+        ProgramError: damaged, or of another configuration than the bundle.
+    """
+    network = load(bundle.network)
+    if network.hw.config_hash != bundle.config_hash:
+        raise ProgramError(
+            f"the network must be of configuration {bundle.config_hash:#010x}",
+            field=str(bundle.network),
+            value=f"{network.hw.config_hash:#010x}",
+            remedy="make the bundle again with 'tilewright deploy'",
+        )
+    return network
+
+
+def bitstream_key(digest: str) -> str:
+    """The folder of a bitstream among others, by its SHA-256."""
+    return digest[:16]
+
+
+def find_bitstream(bundle: Bundle, given: Path | None) -> Path:
+    """The bitstream that a bundle runs on, its files checked.
+
+    Raises:
+        ConfigError: none is named, a file is missing, or it is not that of the bundle.
+    """
+    name = next((each for each in bundle.bitstream if each.endswith(".bit")), "")
+    if given is None and not name:
+        raise ConfigError(
+            "a bundle without bitstream needs one",
+            field="--bitstream",
+            remedy="name the file, or give 'tilewright deploy' the manifest of a bitstream",
+        )
+    beside = bundle.folder.resolve().parent / BITSTREAMS
+    path = given or beside / bitstream_key(bundle.bitstream[name]) / name
+    for each, digest in bundle.bitstream.items():
+        file = path.with_suffix(Path(each).suffix)
+        try:
+            found = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise ConfigError(
+                f"the bitstream cannot be read ({error.strerror})",
+                field=str(file),
+                remedy="name it with --bitstream, its .hwh beside it",
+            ) from error
+        if found != digest:
+            raise ConfigError(
+                f"must be the file that the bundle was made for (SHA-256 {digest[:16]}...)",
+                field=str(file),
+                value=f"{found[:16]}...",
+                remedy="copy the bitstream of the bundle's manifest",
+            )
+    return path
+
+
+def open_device(bundle: Bundle, network: CompiledNetwork, bitstream: Path | None) -> PynqDevice:
+    """The board that this runs on, with the bundle's bitstream loaded.
+
+    Raises:
+        ToolError: pynq cannot be imported.
+        ConfigError: see `find_bitstream`.
+        DeviceError: the bitstream has another configuration, or cannot be loaded.
+    """
+    return PynqDevice(
+        network.hw,
+        bitstream=find_bitstream(bundle, bitstream),
+        coherent=bundle.board["coherent"],
+        memory_limit=bundle.board["contiguous_bytes"],
+    )
+
+
+def runner_of(network: CompiledNetwork, device: Device) -> NetworkRunner:
+    """The network on a device, its CPU part in NumPy."""
+    return NetworkRunner(network, device, NumpyHost)
+
+
+def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> list[Inputs]:
+    """Inputs from images or arrays; without a path: noise.
+
+    Raises:
+        WorkloadError: they are missing, unreadable, or do not fit the network.
+        ToolError: reading images needs Pillow.
+    """
+    source = Calibration(
+        path=path,
+        random_samples=NOISE_INPUTS if path is None else None,
+        mean=bundle.mean,
+        std=bundle.std,
+    )
+    return list(source.batches(network.inputs))
+
+
+def top_classes(run: NetworkRun, labels: Sequence[str]) -> str:
+    """The largest elements of every output, in words."""
+    words = []
+    for name, array in run.outputs.items():
+        flat = np.asarray(array).reshape(-1)
+        most = np.argsort(-flat.astype(np.float64), kind="stable")[:_TOP]
+        known = [labels[i] if i < len(labels) else f"[{i}]" for i in most]
+        values = ", ".join(f"{each} {flat[i]:.4g}" for each, i in zip(known, most, strict=True))
+        words.append(f"{name}: {values}")
+    return "; ".join(words)
+
+
+def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: Path | None,
+               say: Say) -> None:  # fmt: skip
+    """Run a bundle on inputs; say outputs, latency and throughput.
+
+    Raises:
+        TilewrightError: see `read_inputs` and `NetworkRunner`.
+    """
+    inputs = read_inputs(bundle, network, path)
+    done = measure(lambda: runner_of(network, device), inputs)
+    names = [file.name for file in image_files(path)] if path is not None else []
+    images = len(names) == len(done.runs)
+    for index, run in enumerate(done.runs if path is not None else ()):
+        title = names[index] if images else f"input {index}"
+        say(f"{title}: {top_classes(run, bundle.labels)}")
+    clock, cycles = bundle.board["clock_mhz"], done.runs[0].cycles
+    count = len(done.runs)
+    say(f"{bundle.name}: {count} inputs; {cycles:,} cycles on the accelerator, "
+        f"{cycles / clock / 1e3:.3f} ms at {clock:g} MHz")  # fmt: skip
+    low, middle, high = (1e3 * done.quantile(part) for part in (0.1, 0.5, 0.9))
+    say(f"latency: median {middle:.3f} ms, 10 % to 90 %: {low:.3f} to {high:.3f} ms")
+    serial, pipelined = count / done.serial_seconds, count / done.pipelined_seconds
+    say(f"throughput: {serial:.2f} inputs per second one by one, {pipelined:.2f} pipelined "
+        f"({IN_FLIGHT} in flight)")  # fmt: skip
+
+
+def new_images(folder: Path) -> Iterator[Path]:
+    """Images as they come into a folder, each once; ends never.
+
+    A file counts when its size has stayed the same between two looks.
+    """
+    sizes: dict[Path, int] = {}
+    told: set[Path] = set()
+    while True:
+        for path in image_files(folder):
+            size = path.stat().st_size
+            if path not in told and sizes.get(path) == size:
+                told.add(path)
+                yield path
+            sizes[path] = size
+        time.sleep(_LOOK_SECONDS)
+
+
+def watch(bundle: Bundle, network: CompiledNetwork, device: Device, folder: Path,
+          say: Say) -> None:  # fmt: skip
+    """Classify images as they come into a folder, until a signal ends it."""
+    with runner_of(network, device) as runner:
+        for path in new_images(folder):
+            try:
+                (inputs,) = read_inputs(bundle, network, path)
+                started = time.perf_counter()
+                run = runner.run(inputs)
+            except TilewrightError as error:  # one bad image ends nothing
+                say(f"error: {error}")
+                continue
+            milliseconds = 1e3 * (time.perf_counter() - started)
+            say(f"{path.name}: {top_classes(run, bundle.labels)}; {milliseconds:.3f} ms")
+
+
+def main(folder: Path, words: Sequence[str] | None = None) -> int:
+    """The runner's command line.
+
+    Args:
+        folder: of the bundle.
+        words: after the program's name; by default of this process.
+    """
+    parser = argparse.ArgumentParser(prog="run", description="Run this bundle on this board.")
+    parser.add_argument("--images", type=Path, metavar="PATH",
+                        help="folder of images, image, .npy or .npz; default: noise")  # fmt: skip
+    parser.add_argument("--watch", type=Path, metavar="FOLDER",
+                        help="classify images as they come into a folder")  # fmt: skip
+    parser.add_argument("--bitstream", type=Path, metavar="FILE",
+                        help="bitstream; default: the one that was deployed")  # fmt: skip
+    options = parser.parse_args(words)
+
+    def say(text: str) -> None:
+        print(printable(text), flush=True)  # noqa: T201  (output)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the device is closed
+    try:
+        bundle = read_bundle(folder)
+        network = open_network(bundle)
+        NumpyHost(network.host)
+        with closing(open_device(bundle, network, options.bitstream)) as device:
+            if options.watch is not None:
+                watch(bundle, network, device, options.watch, say)
+            else:
+                run_bundle(bundle, network, device, options.images, say)
+    except TilewrightError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  (output)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0

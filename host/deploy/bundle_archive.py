@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle as one ZIP file: the same content gives the same bytes, and anybody's file is safe.
+
+ZIP and not tar: sizes are known before anything is decompressed, and nothing in it becomes a link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.zip_limits import check_sizes, read_member
+from tilewright.host.deploy.bundle import (
+    FORMAT,
+    MANIFEST,
+    MARK,
+    MAX_MANIFEST_BYTES,
+    Bundle,
+    checked_manifest,
+    read_bundle,
+)
+
+_WHEN: Final = (1980, 1, 1, 0, 0, 0)
+"""Of every member: an archive does not say when it was made."""
+
+
+def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
+    """The archive of a bundle.
+
+    Args:
+        facts: of the manifest, without version and files.
+        files: content by path.
+    """
+    described = {
+        path: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for path, content in sorted(files.items())
+    }
+    manifest = json.dumps({MARK: FORMAT, **facts, "files": described}, indent=1).encode()
+    checked_manifest(manifest, MANIFEST)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for path, data in [(MANIFEST, manifest), *sorted(files.items())]:
+            member = zipfile.ZipInfo(path, _WHEN)
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, data, zipfile.ZIP_DEFLATED, 6)
+    return content.getvalue()
+
+
+def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
+    """Unpack an archive from anybody into an empty folder, and read the bundle.
+
+    Only what its manifest names is written, at paths that lie below the folder.
+
+    Raises:
+        ProgramError: no archive of a bundle, another version, or a file that differs.
+    """
+    try:
+        with zipfile.ZipFile(archive_path) as archive:
+            check_sizes(archive, archive_path)
+            manifest = read_member(archive, MANIFEST, MAX_MANIFEST_BYTES)
+            files = checked_manifest(manifest, f"{archive_path}: {MANIFEST}")["files"]
+            other = set(archive.namelist()) - set(files) - {MANIFEST}
+            if other:
+                raise ValueError(f"{min(other)[:60]!r} is not in its manifest")
+            (folder / MANIFEST).write_bytes(manifest)
+            for path, stated in files.items():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(read_member(archive, path, stated["bytes"]))
+    except OSError as error:
+        raise ProgramError(
+            f"cannot be unpacked ({error.strerror or error})", field=str(archive_path)
+        ) from error
+    except (
+        LookupError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ProgramError(
+            f"must be a bundle ({' '.join(str(error).split())[:120]})",
+            field=str(archive_path),
+            remedy="make it with 'tilewright deploy'",
+        ) from error
+    return read_bundle(folder)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU part in NumPy: the bits of TVM's, and refusals that name operators."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support.bundles import call, constant, cpu_part
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.run.numpy_host import OPERATORS, NumpyHost
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+
+SHAPE = (1, 2, 4, 256)
+X = Argument(name="x", shape=SHAPE, dtype="float32")
+STEP = np.float32(3 / 128)
+
+
+def values():
+    """Every operator once or more, on ties of rounding among others."""
+    return [
+        constant(np.array([STEP, STEP / 2], np.float32)),  # 1
+        constant(np.array([3, -7], np.int8)),  # 2
+        call("quantize", 0, 1, 2, out_dtype="int8", axis=1),  # 3
+        {"region": 0, "arguments": [3], "shapes": [list(SHAPE)], "name": "r"},  # 4
+        call("dequantize", 4, 1, 2, out_dtype="float32", axis=1),  # 5
+        call("add", 5, 0),  # 6
+        call("nn.relu", 6),  # 7
+        call("multiply", 7, 5),  # 8
+        call("permute_dims", 8, axes=[0, 2, 1, 3]),  # 9
+        {"shape_of_sizes": [4, 512]},  # 10
+        call("reshape", 9, 10),  # 11
+        constant(np.float32(0.75)),  # 12
+        call("subtract", 11, 12),  # 13
+        call("divide", 13, 12),  # 14
+        call("maximum", 14, 12),  # 15
+        call("minimum", 14, 12),  # 16
+        {"tuple": [15, 16]},  # 17
+        call("concat", 17, axis=0),  # 18
+        call("expand_dims", 18, axis=[0]),  # 19
+        call("squeeze", 19, axis=[0]),  # 20
+        {"number": -2.0, "dtype": "float32"},  # 21
+        {"number": 9.5, "dtype": "float32"},  # 22
+        call("clip", 20, 21, 22),  # 23
+        call("astype", 23, dtype="int32"),  # 24
+        call("nn.batch_flatten", 24),  # 25
+        call("flatten", 25),  # 26
+        call("nn.softmax", 14, axis=-1),  # 27
+        {"tuple": [26, 23, 27]},  # 28
+    ]
+
+
+OUTPUTS = [
+    Argument(name="whole", shape=(4096,), dtype="int32"),
+    Argument(name="clipped", shape=(8, 512), dtype="float32"),
+    Argument(name="softmax", shape=(4, 512), dtype="float32"),
+]
+
+
+def region(number, arguments):
+    assert number == 0
+    return [np.bitwise_xor(arguments[0], 0x15)]
+
+
+def test_it_computes_the_bits_of_tvm():
+    used = {each["call"].removeprefix("relax.") for each in values() if "call" in each}
+    assert used == set(OPERATORS)
+    text = cpu_part([X], OUTPUTS, values())
+    halves = (np.arange(np.prod(SHAPE), dtype=np.float32) - 1000) / 8
+    inputs = {"x": (halves * STEP).reshape(SHAPE)}
+    expected = HostProgram(module=HostModule.from_json(text)).run(inputs, region)
+    host = NumpyHost(text)
+    found = host.run(inputs, region)
+    for name in ("whole", "clipped"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_allclose(found["softmax"], expected["softmax"], rtol=1e-5)
+    assert host.times.cpu > 0
+    assert host.times.regions > 0
+
+
+def test_operators_that_it_lacks_are_named():
+    text = cpu_part([X], [X], [call("nn.gelu", 0), call("image.resize2d", 1), call("add", 1, 2)])
+    with pytest.raises(WorkloadError, match=r"nn\.gelu \(the_gelu\), image\.resize2d"):
+        NumpyHost(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"region": 0, "arguments": [9], "shapes": [[1]], "name": ""},
+        {"tuple": [7]},
+        {"other": 1},
+        call("reshape", 0, 0),
+        call("concat", 0, axis=9),
+        call("astype", 0, dtype="object_"),
+        call("squeeze", 0, axis=[0], other=1),
+    ],
+)
+def test_damage_is_one_error(value):
+    with pytest.raises(WorkloadError):
+        NumpyHost(cpu_part([X], [X], [value])).run({"x": np.zeros(SHAPE, np.float32)}, region)
+
+
+def test_a_result_that_would_swell_is_refused_before_it_is_computed():
+    x = Argument(name="x", shape=(1, 1 << 15), dtype="float32")
+    values = [{"shape_of_sizes": [1 << 15, 1]}, call("reshape", 0, 1), call("add", 0, 2)]
+    with pytest.raises(WorkloadError, match="more than"):
+        NumpyHost(cpu_part([x], [x], values)).run({"x": np.zeros((1, 1 << 15), np.float32)}, region)
+
+
+def test_inputs_and_results_of_regions_are_checked():
+    host = NumpyHost(cpu_part([X], OUTPUTS, values()))
+    with pytest.raises(WorkloadError, match=r"inputs\.x: is missing"):
+        host.run({}, region)
+    with pytest.raises(WorkloadError, match="result of region 0"):
+        host.run({"x": np.zeros(SHAPE, np.float32)}, lambda *_: [np.zeros(3, np.int8)])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"format": 1}), "[" * 100_000])
+def test_what_is_no_cpu_part_is_refused(text):
+    with pytest.raises(WorkloadError, match="saved CPU part"):
+        NumpyHost(text)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles: the same bytes each time, run as they were compiled, and refused when damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from contextlib import closing
+
+import numpy as np
+import pytest
+from support.bitstreams import write_manifest
+from support.bundles import TINY, call, small_bundle, small_network
+
+from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadError
+from tilewright.host.compiler.pack.artefact import save
+from tilewright.host.deploy import board_run
+from tilewright.host.deploy.bundle import MANIFEST, read_bundle
+from tilewright.host.deploy.bundle_archive import unpack_bundle
+from tilewright.host.deploy.bundle_parts import make_bundle
+from tilewright.host.machine.bitstream import read_bitstream_manifest
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
+
+LABELS = "".join(f"class {number}\n" for number in range(99))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "labels").write_text(LABELS)
+    return small_bundle(folder, labels=folder / "labels")[1]
+
+
+@pytest.fixture
+def unpacked(archive, tmp_path):
+    (tmp_path / "bundle.zip").write_bytes(archive)
+    (tmp_path / "small").mkdir()
+    return unpack_bundle(tmp_path / "bundle.zip", tmp_path / "small")
+
+
+def test_the_same_network_gives_the_same_bytes(archive, tmp_path):
+    (tmp_path / "labels").write_text(LABELS)
+    assert small_bundle(tmp_path, labels=tmp_path / "labels") == ("small", archive)
+
+
+def test_it_says_outputs_latency_and_throughput(unpacked, tmp_path):
+    network = board_run.open_network(unpacked)
+    shape = (3, *network.inputs[0].shape[1:])
+    inputs = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    np.save(tmp_path / "x.npy", inputs)
+    said = []
+    with closing(ReferenceDevice(TINY)) as device:
+        board_run.run_bundle(unpacked, network, device, tmp_path / "x.npy", said.append)
+        with board_run.runner_of(network, device) as runner:
+            expected = runner.run({"x": inputs[1:2]})
+    assert [line.partition(":")[0] for line in said] == [
+        "input 0", "input 1", "input 2", "small", "latency", "throughput",
+    ]  # fmt: skip
+    assert board_run.top_classes(expected, unpacked.labels) in said[1]
+    assert "y: class " in said[1]
+    assert "pipelined (2 in flight)" in said[-1]
+
+
+def test_a_device_of_another_configuration_is_refused(unpacked):
+    network = board_run.open_network(unpacked)
+    with (
+        closing(ReferenceDevice(load_hwconfig("edge-8x8"))) as device,
+        pytest.raises(ProgramError, match="was compiled for tiny-4x4"),
+    ):
+        board_run.runner_of(network, device)
+
+
+def test_operators_that_the_board_lacks_are_refused_by_name(tmp_path):
+    last = len(json.loads(small_network().host)["module"]["values"])
+    save(small_network(call("nn.gelu", last)), tmp_path / "gelu.tw")
+    with pytest.raises(WorkloadError, match=r"nn\.gelu \(the_gelu\)"):
+        make_bundle(tmp_path / "gelu.tw", load_board("pynq-z2"))
+
+
+def _with_bitstream(folder, config=TINY, **changes):
+    (folder / "tilewright.bit").write_bytes(b"bits")
+    (folder / "tilewright.hwh").write_bytes(b"metadata")
+    digests = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in ("tilewright.bit", "tilewright.hwh")
+    }
+    path = write_manifest(folder / "tilewright.yaml", config, files=digests, **changes)
+    return read_bitstream_manifest(path)
+
+
+def test_a_bitstream_is_found_by_its_sha256(tmp_path):
+    manifest = _with_bitstream(tmp_path)
+    _, archive = small_bundle(tmp_path, bitstream=manifest)
+    (tmp_path / "b.zip").write_bytes(archive)
+    (tmp_path / "small").mkdir()
+    bundle = unpack_bundle(tmp_path / "b.zip", tmp_path / "small")
+    with pytest.raises(ConfigError, match="the bitstream cannot be read"):
+        board_run.find_bitstream(bundle, None)
+    assert board_run.find_bitstream(bundle, tmp_path / "tilewright.bit").read_bytes() == b"bits"
+    (tmp_path / "tilewright.hwh").write_bytes(b"of another build")
+    with pytest.raises(ConfigError, match="must be the file that the bundle was made for"):
+        board_run.find_bitstream(bundle, tmp_path / "tilewright.bit")
+
+
+def test_a_bitstream_of_another_configuration_or_board_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="of the network's configuration"):
+        small_bundle(tmp_path, bitstream=_with_bitstream(tmp_path, load_hwconfig("edge-8x8")))
+    with pytest.raises(ConfigError, match="must be built for pynq-z2"):
+        small_bundle(tmp_path, bitstream=_with_bitstream(tmp_path, board="zcu104"))
+    (tmp_path / "tilewright.bit").write_bytes(b"other")
+    with pytest.raises(ConfigError, match="SHA-256"):
+        small_bundle(
+            tmp_path, bitstream=read_bitstream_manifest(write_manifest(
+                tmp_path / "tilewright.yaml", TINY, files={"tilewright.bit": "0" * 64}
+            )),
+        )  # fmt: skip
+
+
+def test_without_a_bitstream_one_must_be_named(unpacked):
+    with pytest.raises(ConfigError, match="--bitstream"):
+        board_run.find_bitstream(unpacked, None)
+
+
+# -- damage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("run", b"import os", "SHA-256 of the manifest"),
+        ("network.tw", b"", "SHA-256 of the manifest"),
+        ("run", bytes(1 << 16), "at most"),
+        (MANIFEST, b"{}", "must be a bundle of format 1"),
+        (MANIFEST, b"[" * 100_000, "must be the manifest"),
+        (MANIFEST, b'{"tilewright_bundle": 2}', "must be a bundle of format 1, not 2"),
+        (MANIFEST, b'{"tilewright_bundle": 1}', "a field is missing"),
+        (MANIFEST, b" " * (1 << 21), "at most"),
+    ],
+)
+def test_a_folder_that_was_changed_is_refused(unpacked, name, content, message):
+    (unpacked.folder / name).write_bytes(content)
+    with pytest.raises(ProgramError, match=message):
+        read_bundle(unpacked.folder)
+
+
+def test_links_and_missing_files_are_refused(unpacked):
+    run = unpacked.folder / "run"
+    content = run.read_bytes()
+    run.unlink()
+    with pytest.raises(ProgramError, match="must be a file of the bundle"):
+        read_bundle(unpacked.folder)
+    (unpacked.folder.parent / "elsewhere").write_bytes(content)
+    run.symlink_to(unpacked.folder.parent / "elsewhere")
+    with pytest.raises(ProgramError, match="must be a file of the bundle"):
+        read_bundle(unpacked.folder)
+
+
+def repacked(archive, change):
+    """The archive with its manifest and members changed."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    manifest = json.loads(members.pop(MANIFEST))
+    change(manifest, members)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as new:
+        new.writestr(MANIFEST, json.dumps(manifest))
+        for name, data in members.items():
+            new.writestr(name, data)
+    return content.getvalue()
+
+
+def added(name, data=b"x", size=None):
+    def change(manifest, members):
+        members[name] = data
+        digest = hashlib.sha256(data).hexdigest()
+        manifest["files"][name] = {"sha256": digest, "bytes": len(data) if size is None else size}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (added("../evil"), "plain name"),
+        (added("/etc/evil"), "plain name"),
+        (added("lib/../../evil"), "plain name"),
+        (added("lib\\evil"), "plain name"),
+        (added(".bashrc"), "plain name"),
+        (added("a" * 300), "plain name"),
+        (added("zeros", bytes(1 << 26)), "must not swell"),
+        (added("short", b"x" * 9, size=3), "larger than 3 bytes"),
+        (added("long", b"x", size=3), None),
+        (added("huge", b"x", size=1 << 40), "integer 0"),
+        (lambda manifest, members: members.update(unnamed=b"x"), "not in its manifest"),
+        (lambda manifest, members: members.pop("run"), "must be a bundle"),
+        (lambda manifest, members: manifest.update(config_hash=-1), "integer 0"),
+        (lambda manifest, members: manifest.update(name="a/b"), "plain name"),
+        (lambda manifest, members: manifest["files"].pop("network.tw"), "not in its manifest"),
+    ],
+)
+def test_a_hostile_archive_is_refused(archive, tmp_path, change, message):
+    (tmp_path / "b.zip").write_bytes(repacked(archive, change))
+    (tmp_path / "in").mkdir()
+    if message is None:  # a size that is stated too large: the digest is what counts
+        assert unpack_bundle(tmp_path / "b.zip", tmp_path / "in").name == "small"
+        return
+    with pytest.raises(ProgramError, match=message):
+        unpack_bundle(tmp_path / "b.zip", tmp_path / "in")
+    assert {path.name for path in tmp_path.iterdir()} == {"b.zip", "in"}
+
+
+def test_another_network_in_the_bundle_is_refused(archive, tmp_path):
+    def change(manifest, members):
+        manifest["config_hash"] ^= 1
+
+    (tmp_path / "b.zip").write_bytes(repacked(archive, change))
+    (tmp_path / "in").mkdir()
+    bundle = unpack_bundle(tmp_path / "b.zip", tmp_path / "in")
+    with pytest.raises(ProgramError, match="must be of configuration"):
+        board_run.open_network(bundle)
+
+
+def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
+    for size in (0, 1, 100, len(archive) // 2, len(archive) - 1):
+        (tmp_path / "b.zip").write_bytes(archive[:size])
+        with pytest.raises(ProgramError, match="must be a bundle"):
+            unpack_bundle(tmp_path / "b.zip", tmp_path)
