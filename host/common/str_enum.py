@@ -9,5 +9,8 @@ from enum import Enum
 class StrEnum(str, Enum):  # noqa: UP042  (what it stands for is newer than the board's Python)
     """Names for strings: members are strings, and print as them."""
 
-    __str__ = str.__str__
-    __format__ = str.__format__
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self.value), format_spec)

@@ -13,10 +13,10 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.zip_limits import check_sizes, read_member
+from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
 from tilewright.host.deploy.bundle import (
     FORMAT,
     MANIFEST,
@@ -26,9 +26,6 @@ from tilewright.host.deploy.bundle import (
     checked_manifest,
     read_bundle,
 )
-
-_WHEN: Final = (1980, 1, 1, 0, 0, 0)
-"""Of every member: an archive does not say when it was made."""
 
 
 def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
@@ -47,9 +44,7 @@ def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for path, data in [(MANIFEST, manifest), *sorted(files.items())]:
-            member = zipfile.ZipInfo(path, _WHEN)
-            member.external_attr = 0o644 << 16
-            archive.writestr(member, data, zipfile.ZIP_DEFLATED, 6)
+            add_member(archive, path, data)
     return content.getvalue()
 
 

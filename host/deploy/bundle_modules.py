@@ -21,7 +21,7 @@ MODULES: Final = (
     "tilewright.host.common.str_enum",
     "tilewright.host.common.whole_file",
     "tilewright.host.common.yaml_files",
-    "tilewright.host.common.zip_limits",
+    "tilewright.host.common.zip_archives",
     "tilewright.host.compiler",
     "tilewright.host.compiler.lower",
     "tilewright.host.compiler.lower.executable",

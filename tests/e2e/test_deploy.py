@@ -61,7 +61,7 @@ def expected(folder) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("python", board_pythons())
+@pytest.mark.parametrize("python", [*board_pythons()])
 def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
     """The RTL computes, in another process; the bundle's own modules do all the rest."""
     bundle = tmp_path / "small"
@@ -106,8 +106,8 @@ def test_a_bundle_runs_on_a_simulated_board(folder):
     ("words", "message"),
     [
         (("board", "run", "absent.zip"), "BUNDLE"),
-        (("board", "run", "small.tw"), "small.tw: must be a bundle"),
-        (("deploy", "small-pynq-z2.zip"), "must be a compiled network"),
+        (("board", "run", "small.tw"), "small.tw: manifest.json: must be a bundle"),
+        (("deploy", "small-pynq-z2.zip"), "must have format 2"),
         (("deploy", "small.tw", "--bitstream", "x.yaml"), "x.yaml"),
         (("deploy", "small.tw", "--host", "-x"), "--host: must be plain letters"),
     ],

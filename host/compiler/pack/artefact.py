@@ -21,7 +21,12 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError
 from tilewright.host.common.whole_file import write_whole
-from tilewright.host.common.zip_limits import MAX_MEMBER_BYTES, check_sizes, read_member
+from tilewright.host.common.zip_archives import (
+    MAX_MEMBER_BYTES,
+    add_member,
+    check_sizes,
+    read_member,
+)
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.qgraph import QTensor
 from tilewright.host.compiler.lower.region_program import (
@@ -98,13 +103,13 @@ def save(network: CompiledNetwork, path: Path) -> None:
         ProgramError: it cannot be written.
     """
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("manifest.json", json.dumps(_manifest(network), indent=1))
-        archive.writestr("host.json", network.host)
+    with zipfile.ZipFile(content, "w") as archive:
+        add_member(archive, "manifest.json", json.dumps(_manifest(network), indent=1), level=1)
+        add_member(archive, "host.json", network.host, level=1)
         for index, program in enumerate(network.programs):
-            archive.writestr(f"{index}/insn", program.program.instructions)
+            add_member(archive, f"{index}/insn", program.program.instructions, level=1)
             for name in ("weights", "uop"):
-                archive.writestr(f"{index}/{name}", program.program.constants[name])
+                add_member(archive, f"{index}/{name}", program.program.constants[name], level=1)
     try:
         write_whole(path, content.getvalue())
     except OSError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 import zipfile
 from contextlib import closing
 
@@ -42,7 +43,8 @@ def unpacked(archive, tmp_path):
     return unpack_bundle(tmp_path / "bundle.zip", tmp_path / "small")
 
 
-def test_the_same_network_gives_the_same_bytes(archive, tmp_path):
+def test_the_same_network_gives_the_same_bytes(archive, tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(2e9))
     (tmp_path / "labels").write_text(LABELS)
     assert small_bundle(tmp_path, labels=tmp_path / "labels") == ("small", archive)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZIP archives from anybody: nothing swells beyond limits, whatever they state."""
+"""ZIP archives: the same content gives the same bytes, and those of anybody do not swell."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ MAX_RATIO: Final = 200
 
 RATIO_FREE_BYTES: Final = 1 << 24
 """A file may swell to so much, whatever the ratio: zeros compress well."""
+
+
+_WHEN: Final = (1980, 1, 1, 0, 0, 0)
+"""Of every member: an archive does not say when it was made."""
+
+
+def add_member(
+    archive: zipfile.ZipFile, name: str, content: str | bytes, *, level: int = 6
+) -> None:
+    """Add a member, compressed."""
+    member = zipfile.ZipInfo(name, _WHEN)
+    member.external_attr = 0o644 << 16
+    archive.writestr(member, content, zipfile.ZIP_DEFLATED, level)
 
 
 def check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
