@@ -55,13 +55,13 @@ def _quantize(data: Array, scale: Array, zero_point: Array, **attributes: Any) -
     limits = np.iinfo(dtype)
     steps = np.rint(data / _scaled(scale, data, axis))
     steps = steps + _scaled(zero_point, data, axis).astype(steps.dtype)
-    return np.clip(steps, limits.min, limits.max).astype(dtype)
+    return np.asarray(np.clip(steps, limits.min, limits.max).astype(dtype))
 
 
 def _dequantize(data: Array, scale: Array, zero_point: Array, **attributes: Any) -> Array:
     dtype, axis = _dtype(attributes["out_dtype"]), attributes["axis"]
     steps = data.astype(np.int32) - _scaled(zero_point, data, axis).astype(np.int32)
-    return steps.astype(dtype) * _scaled(scale, data, axis).astype(dtype)
+    return np.asarray(steps.astype(dtype) * _scaled(scale, data, axis).astype(dtype))
 
 
 def _softmax(data: Array, *, axis: int) -> Array:
