@@ -18,6 +18,7 @@ MODULES: Final = (
     "tilewright.host.common.places",
     "tilewright.host.common.plain_values",
     "tilewright.host.common.printable",
+    "tilewright.host.common.record_keys",
     "tilewright.host.common.str_enum",
     "tilewright.host.common.whole_file",
     "tilewright.host.common.yaml_files",

@@ -49,7 +49,7 @@ ORDER: Final = (
     *("sim", "exhaust", "certify", "export-table", "bench"),
     *("tune", "report", "export", "tuners", "allocators"),
     *("compile", "run"),
-    *("configs", "boards", "synth", "pnr", "bitstream", "agent", "board"),
+    *("configs", "boards", "synth", "pnr", "bitstream", "deploy", "agent", "board"),
     *("verify", "doctor", "synth-record"),
 )
 """Commands as the help lists them: each panel in the order in which one works."""
