@@ -76,7 +76,7 @@ def _identity(program: Program, memory: Bytes, max_cycles: int) -> bytes:
     """Digest of what a run is."""
     fields, body = describe(program)
     content = hashlib.sha256(f"{digest(fields, body)} {max_cycles} ".encode())
-    content.update(np.ascontiguousarray(memory))
+    content.update(np.ascontiguousarray(memory).data)
     return content.digest()
 
 

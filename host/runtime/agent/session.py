@@ -285,7 +285,8 @@ class Session:
 
     def _run(self, request: Message) -> None:
         name, trial = _digest(request), request.hexadecimal("trial", _TRIAL_BYTES)
-        journal, asked = self._service.journal, self._asked(name, request)
+        journal = self._service.journal
+        asked = b"" if journal is None else self._asked(name, request)
         if journal is not None and (kept := journal.find(trial, asked)) is not None:
             self._log_trial(trial, "kept", 0.0)
             self._deliver(trial, kept.fields, [kept.body])
