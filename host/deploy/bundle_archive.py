@@ -70,7 +70,9 @@ def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
                 (folder / path).write_bytes(read_member(archive, path, stated["bytes"]))
     except OSError as error:
         raise ProgramError(
-            f"cannot be unpacked ({error.strerror or error})", field=str(archive_path)
+            f"cannot be unpacked ({error.strerror or error})",
+            field=str(archive_path),
+            remedy="check the path, and free space for temporary files",
         ) from error
     except (
         LookupError,

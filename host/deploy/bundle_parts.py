@@ -168,7 +168,10 @@ def _check_bitstream(bitstream: BitstreamManifest, config_hash: int, board: Boar
         )
     if bitstream.board != board.name:
         raise ConfigError(
-            f"must be built for {board.name}", field=str(bitstream.path), value=bitstream.board
+            f"must be built for {board.name}",
+            field=str(bitstream.path),
+            value=bitstream.board,
+            remedy="give --board of the bitstream, or build it for this board",
         )
     bitstream.check_files()
 
@@ -178,9 +181,17 @@ def _labels(path: Path) -> bytes:
         content = path.read_bytes()
         content.decode("utf-8")
     except (OSError, ValueError) as error:
-        raise WorkloadError(f"must be a text file in UTF-8 ({error})", field=str(path)) from error
+        raise WorkloadError(
+            f"must be a text file in UTF-8 ({error})",
+            field=str(path),
+            remedy="write the name of a class in each line",
+        ) from error
     if len(content) > _MAX_LABEL_BYTES:
-        raise ProgramError(f"must have at most {_MAX_LABEL_BYTES} bytes", field=str(path))
+        raise ProgramError(
+            f"must have at most {_MAX_LABEL_BYTES} bytes",
+            field=str(path),
+            remedy="write the name of a class in each line",
+        )
     return content
 
 

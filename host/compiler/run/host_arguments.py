@@ -63,5 +63,6 @@ def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
             f"must be int8 of shape {shape}",
             field=f"result of region {number}",
             value=f"{array.dtype} {array.shape}",
+            remedy="compile the network again",
         )
     return np.ascontiguousarray(array)
