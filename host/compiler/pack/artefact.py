@@ -47,13 +47,6 @@ FORMAT: Final = 2
 """Version of the layout of a file."""
 
 MAX_MANIFEST_BYTES: Final = 1 << 27
-_MEMBERS: Final = 100_000
-MAX_RATIO: Final = 200
-"""Most bytes that one byte of a file may swell to: real weights and instructions stay below 20."""
-
-RATIO_FREE_BYTES: Final = 1 << 24
-"""A file may swell to so much, whatever the ratio: zeros compress well."""
-
 _MEMBERS: Final = ("insn", "weights", "uop")
 
 

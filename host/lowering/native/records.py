@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import fields
-from enum import StrEnum
 from typing import Final
 
 from tilewright.host.common import generated_files
 from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.lowering.plan import RULES
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 

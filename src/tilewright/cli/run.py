@@ -30,7 +30,7 @@ from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
-    from tilewright.host.compiler.run.runtime import NetworkRun
+    from tilewright.host.compiler.run.network_runner import NetworkRun
     from tilewright.host.machine.board import Board
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.runtime.device import Device

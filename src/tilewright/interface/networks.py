@@ -17,7 +17,8 @@ from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, Method, QuantiseOptions
-from tilewright.host.compiler.run.runtime import NetworkRun, differing_elements, run_network
+from tilewright.host.compiler.run.network_runner import NetworkRun
+from tilewright.host.compiler.run.runtime import differing_elements, run_network
 from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_board, load_memory
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
