@@ -17,7 +17,8 @@ from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
 
 WITHOUT = {
-    "agent init", "export", "export-table", "bench allocate-tables", "bench tuners-page",
+    "agent init", "board run", "export", "export-table", "bench allocate-tables",
+    "bench tuners-page",
     "synth-record record", "synth-record fit", "synth-record heldout", "synth-record write",
 }  # fmt: skip
 """Commands that print no table of results: a server, and those whose output is a file or a page."""
