@@ -32,7 +32,7 @@ FAULTS = {
         "rst_i || state_q == Clear",
     ),
     "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
-    "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr_q < depth"),
+    "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr < depth"),
     "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),
 }
 """File, text that occurs once, and what replaces it."""
