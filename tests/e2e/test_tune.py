@@ -15,6 +15,7 @@ from e2e.command import arguments, environment, tilewright
 from onnx import TensorProto, helper, numpy_helper
 from support.randomness import generator, where
 
+from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.verilator.build import build_model
 from tilewright.tuner.store.store import Store
@@ -85,7 +86,13 @@ def trials(folder):
     path = folder / "studies.sqlite"
     if not path.exists():
         return []
-    with Store(path, must_exist=True) as store:
+    try:
+        store = Store(path, must_exist=True)
+    except StoreError as error:  # a file without tables yet
+        if "holds no trial store" not in str(error):
+            raise
+        return []
+    with store:
         names = [study.name for study in store.studies()]
         return store.trials(store.study("study").id) if "study" in names else []
 
