@@ -2,7 +2,8 @@
 """A Tcl interpreter whose unknown commands Python answers.
 
 Python's own (`tkinter.Tcl`) where it has one, or else a ``tclsh`` of the system. Without either,
-the tests that need it fail: nothing else has looked at the scripts.
+the tests that need it are skipped with the reason, but fail in continuous integration: nothing else
+looks at the scripts.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import contextlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 Answer = Callable[[str, list[str]], str]
 """Takes the name and the words of a command; returns its result or raises `ScriptError`."""
@@ -65,7 +69,9 @@ def run_script(script: str, folder: Path, names: Iterable[str], answer: Answer) 
     except ImportError:
         tclsh = shutil.which("tclsh")
         if tclsh is None:
-            raise AssertionError(REMEDY) from None
+            if os.environ.get("CI"):
+                raise AssertionError(REMEDY) from None
+            pytest.skip(REMEDY)
         return run_in_tclsh(tclsh, script, folder, names, answer)
     return _run_in_python(tkinter.Tcl(), script, folder, names, answer)
 
@@ -121,12 +127,12 @@ def run_in_tclsh(
     tclsh: str, script: str, folder: Path, names: Iterable[str], answer: Answer
 ) -> str:
     """The same in a process of its own (see `run_script`)."""
-    program = folder / ".stub.tcl"
-    program.write_text(_REMOTE + _PRELUDE + _REMOTE_END, encoding="utf-8")
     ended: list[tuple[bool, str]] = []
-    try:
+    with tempfile.TemporaryDirectory() as apart:  # scripts clear their own folder
+        program = Path(apart, "stub.tcl")
+        program.write_text(_REMOTE + _PRELUDE + _REMOTE_END, encoding="utf-8")
         with subprocess.Popen(
-            [tclsh, program.name],
+            [tclsh, str(program)],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -151,8 +157,6 @@ def run_in_tclsh(
                     break
                 status, value = _ask(answer, words)
                 say(f"{status} x{value.encode().hex()}")
-    finally:
-        program.unlink()
     if not ended:
         raise ScriptError("tclsh ended early")
     failed, text = ended[0]
