@@ -9,6 +9,7 @@ The camera (``--camera 0``) needs OpenCV (``cv2``), which PYNQ's images have.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ import numpy as np
 
 def frames_of_camera(number: int, shape: tuple[int, ...], mean: Any, std: Any) -> Iterator[Any]:
     """Frames of a camera, each (1, 3, height, width) as the network takes them."""
-    import cv2  # noqa: PLC0415  (optional)
+    cv2: Any = importlib.import_module("cv2")  # optional
 
     camera = cv2.VideoCapture(number)
     while True:
@@ -59,7 +60,7 @@ def main() -> None:
     (port,) = network.inputs
     with closing(device), board_run.runner_of(network, device) as runner:
         if options.camera is not None:
-            mean, std = np.float32(bundle.mean), np.float32(bundle.std)
+            mean, std = (np.asarray(v, np.float32) for v in (bundle.mean, bundle.std))
             source = frames_of_camera(options.camera, port.shape, mean, std)
         else:
             read = board_run.read_inputs(bundle, network, options.images)

@@ -23,7 +23,7 @@ SUFFIXES: Final = (".yaml", ".yml")
 @functools.cache
 def _plain_loader() -> type[yaml.SafeLoader]:
     """PyYAML's loader, restricted; made here, for a board that runs a bundle lacks PyYAML."""
-    import yaml  # noqa: PLC0415
+    import yaml  # noqa: PLC0415  (see above)
 
     class PlainLoader(yaml.SafeLoader):
         """A safe loader without aliases and merge keys, which refuses a key that is given twice.

@@ -37,7 +37,7 @@ sys.dont_write_bytecode = True
 if sys.version_info < (3, 10):
     sys.exit("error: this needs Python 3.10; use the board's own (sudo -i)")
 try:
-    import numpy  # noqa: F401
+    import numpy  # noqa: F401  (whether it is there)
 except ImportError as error:
     sys.exit(f"error: this needs numpy ({error}); use the board's own Python (sudo -i)")
 from tilewright.host.deploy.board_run import main

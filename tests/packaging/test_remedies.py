@@ -26,7 +26,7 @@ INTERNAL = {
     ("host/compiler/lower/qgraph.py", "must be from -128 to 127"),
     ("host/compiler/lower/qgraph.py", "must lead to the shape ..."),
     ("host/compiler/lower/qgraph.py", "must have as many elements"),
-    ("host/compiler/lower/region.py", "must be int8 of shape ..."),
+    ("host/compiler/lower/region_program.py", "must be int8 of shape ..."),
     (
         "host/compiler/lower/region.py",
         "a part of a tensor must begin at a multiple of ... channels, batch 1",
@@ -35,7 +35,6 @@ INTERNAL = {
         "host/compiler/run/host_process.py",
         "the CPU part of a network gave other outputs than it stated",
     ),
-    ("host/compiler/run/relax_host.py", "must be int8 of shape ..."),
     ("host/compiler/run/relax_host.py", "the CPU part of a network failed (...)"),
     ("host/lowering/program_builder.py", "unknown field"),
     ("host/lowering/program_builder.py", "the program is finished"),
