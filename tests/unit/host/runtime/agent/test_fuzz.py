@@ -8,7 +8,6 @@ import json
 import logging
 import random
 import re
-import secrets
 import subprocess
 import sys
 import threading
@@ -158,7 +157,7 @@ def test_100_000_hostile_messages_let_nobody_in_lose_nothing_and_leave_memory_fl
 
 def ask_and_vanish(address: str) -> str:
     """Run a program, and do not take its result; the trial."""
-    trial = secrets.token_hex(16)
+    trial = fresh_rng().bytes(16).hex()
     channel = member(address, identity=True)
     channel.send("load", describe(PROGRAM)[1], digest=NAME, **describe(PROGRAM)[0])
     assert channel.receive(seconds=20).kind == "loaded"
