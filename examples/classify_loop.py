@@ -46,13 +46,13 @@ def main() -> None:
     options = parser.parse_args()
     if (options.bundle / "lib").is_dir() and not options.reference:
         sys.path.insert(0, str(options.bundle / "lib"))  # what the bundle carries
-    from tilewright.host.deploy import board_run  # noqa: PLC0415
-    from tilewright.host.deploy.bundle import read_bundle  # noqa: PLC0415
+    from tilewright.host.deploy import board_run  # noqa: PLC0415  (from `lib`)
+    from tilewright.host.deploy.bundle import read_bundle  # noqa: PLC0415  (from `lib`)
 
     bundle = read_bundle(options.bundle)
     network = board_run.open_network(bundle)
     if options.reference:
-        from tilewright.sim.reference.device import ReferenceDevice  # noqa: PLC0415
+        from tilewright.sim.reference.device import ReferenceDevice  # noqa: PLC0415  (no board has it)
 
         device: Any = ReferenceDevice(network.hw)
     else:
