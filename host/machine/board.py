@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.names import choices
+from tilewright.host.common.file_records import build_record
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
@@ -93,7 +93,7 @@ class MemoryModel:
             ConfigError: unknown, missing or bad keys.
         """
         values = {k: v for k, v in data.items() if k != "source"}
-        model: MemoryModel = _build(cls, values, origin)
+        model: MemoryModel = build_record(cls, values, origin)
         return model
 
 
@@ -242,25 +242,6 @@ class Board:
         )
 
 
-def _build(cls: type, values: Mapping[str, Any], origin: str) -> Any:
-    known = {f.name for f in fields(cls)}
-    for key in values:
-        if key not in known:
-            raise ConfigError(
-                "unknown key",
-                field=f"{origin}: {key}",
-                remedy=choices(key, sorted(known), "known keys"),
-            )
-    missing = [
-        f.name
-        for f in fields(cls)
-        if f.default is MISSING and f.default_factory is MISSING and f.name not in values
-    ]
-    if missing:
-        raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
-    return cls(**values)
-
-
 def named_boards() -> tuple[str, ...]:
     """Names of the boards that ship with Tilewright."""
     return tuple(sorted(p.stem for p in BOARD_DIR.glob("*.yaml")))
@@ -304,9 +285,9 @@ def load_board(name_or_path: str | Path | Board) -> Board:
             field=f"{path}: cpu",
             remedy=f"give {', '.join(f.name for f in fields(CpuModel))}",
         )
-    data["cpu"] = _build(CpuModel, cpu, f"{path}: cpu")
+    data["cpu"] = build_record(CpuModel, cpu, f"{path}: cpu")
     data.setdefault("name", path.stem)
-    board: Board = _build(Board, data, str(path))
+    board: Board = build_record(Board, data, str(path))
     return board
 
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build C++ of ours that knows no configuration, as a shared library cached by its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.places import ROOT
+from tilewright.sim.tools.build_cache import (
+    cached_library,
+    compile_objects,
+    digest,
+    link_library,
+    source_text,
+)
+from tilewright.sim.tools.toolchain import find_compiler
+
+_FLAGS: Final = (
+    "-std=gnu++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-semantic-interposition",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
+_JOBS: Final = 2
+
+
+def build_native(name: str, inputs: Sequence[Path]) -> Path:
+    """The shared library of some C++ files, built when the cache does not hold it.
+
+    Args:
+        name: first part of its key.
+        inputs: the files that it is made of; those that end in ``.cpp`` are compiled.
+
+    Returns:
+        Path of the library; it stays valid while the cache is not deleted.
+
+    Raises:
+        BuildError: the compiler refuses; the text holds its first error lines.
+        ToolError: the compiler is missing.
+    """
+    texts = [f"{path.name}\0{source_text(path)}" for path in inputs]
+    key = f"{name}-" + digest([*_FLAGS, find_compiler().version, *texts])
+
+    def make(work: Path, output: Path) -> dict[str, str]:
+        sources = [path for path in inputs if path.suffix == ".cpp"]
+        tasks = [([*_FLAGS, f"-I{ROOT}"], path) for path in sources]
+        link_library(compile_objects(tasks, work, _JOBS), output)
+        return {"compiler": find_compiler().version}
+
+    return cached_library(key, make)

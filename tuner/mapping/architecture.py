@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Architecture`: the spatial accelerator that a mapping runs on, read from a YAML file.
+
+DRAM feeds one shared buffer (L2). A network (NoC) with multicast and spatial reduction joins it to
+clusters of PEs. Each PE has a buffer (L1) and does one multiply-accumulate per cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.file_records import build_record
+from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+from tilewright.tuner.mapping.nest import DIMENSIONS
+
+ARCHITECTURE_DIR: Final = CONSTRAINTS_DIR / "architectures"
+DEFAULT_ARCHITECTURE: Final = "flexible-256"
+
+MAX_PES: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """A described accelerator.
+
+    Energies are in the energy of one multiply-accumulate, areas in the area of one PE's datapath.
+
+    Attributes:
+        name: label.
+        pes: PEs that a mapping may use.
+        l1_bytes, l2_bytes: capacity of a PE's buffer and of the shared one; 0: as much as the
+            mapping needs, which then counts in its area.
+        noc_bytes_per_cycle: between L2 and the PEs, each direction; a multicast counts once.
+        dram_bytes_per_cycle: both directions together.
+        weight_bytes, input_bytes, output_bytes, partial_bytes: of one element; ``partial``: an
+            output that is not complete.
+        buffers: copies of each tile; 2: the next one loads while this one is used.
+        outer_parallel, inner_parallel: loops that may be spread over clusters and PEs.
+        pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe: cycles that a PE tile takes
+            beyond its multiply-accumulates: constant, per cluster, per PE of a cluster. A systolic
+            array fills and drains here.
+        mac_energy, l1_energy, l2_energy, noc_energy, dram_energy: of a multiply-accumulate; of a
+            byte read or written, or delivered to a PE.
+        pe_area, l1_area, l2_area, noc_area: of a PE; of a byte; of a byte per cycle.
+        sources: where figures come from.
+
+    Raises:
+        ConfigError: a value that no accelerator can have.
+    """
+
+    name: str
+    pes: int
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    noc_bytes_per_cycle: float
+    dram_bytes_per_cycle: float
+    weight_bytes: float = 1
+    input_bytes: float = 1
+    output_bytes: float = 1
+    partial_bytes: float = 4
+    buffers: int = 2
+    outer_parallel: str = "".join(DIMENSIONS)
+    inner_parallel: str = "".join(DIMENSIONS)
+    pass_cycles: float = 0
+    pass_cycles_per_cluster: float = 0
+    pass_cycles_per_pe: float = 0
+    mac_energy: float = 1
+    l1_energy: float
+    l2_energy: float
+    noc_energy: float = 0
+    dram_energy: float
+    pe_area: float = 1
+    l1_area: float = 0
+    l2_area: float = 0
+    noc_area: float = 0
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name, low, high in (
+            ("pes", 1, MAX_PES),
+            ("l1_bytes", 0, 1 << 40),
+            ("l2_bytes", 0, 1 << 40),
+            ("buffers", 1, 2),
+        ):
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise ConfigError(
+                    f"must be an integer from {low} to {high}", field=name, value=value
+                )
+        for name in (
+            "noc_bytes_per_cycle", "dram_bytes_per_cycle", "weight_bytes", "input_bytes",
+            "output_bytes", "partial_bytes",
+        ):  # fmt: skip
+            self._require_number(name, above=True)
+        for name in (
+            "pass_cycles", "pass_cycles_per_cluster", "pass_cycles_per_pe", "mac_energy",
+            "l1_energy", "l2_energy", "noc_energy", "dram_energy", "pe_area", "l1_area", "l2_area",
+            "noc_area",
+        ):  # fmt: skip
+            self._require_number(name, above=False)
+        if self.output_bytes > self.partial_bytes:
+            raise ConfigError(
+                "must be at least output_bytes: a partial sum is no narrower than the result",
+                field="partial_bytes",
+                value=self.partial_bytes,
+            )
+        for name in ("outer_parallel", "inner_parallel"):
+            value = getattr(self, name)
+            known = isinstance(value, str) and set(value) <= set(DIMENSIONS)
+            if not known or not value or len(set(value)) != len(value):
+                raise ConfigError(
+                    "must be some of the loops, such as KC",
+                    field=name,
+                    value=value,
+                    remedy=f"loops: {' '.join(DIMENSIONS)}",
+                )
+
+    def _require_number(self, name: str, *, above: bool) -> None:
+        value = getattr(self, name)
+        number = type(value) in (int, float) and math.isfinite(value)
+        if not number or value < 0 or (above and value == 0):
+            kind = "a positive number" if above else "a number that is not negative"
+            raise ConfigError(f"must be {kind}", field=name, value=value)
+
+
+def named_architectures() -> tuple[str, ...]:
+    """Names of the architectures that ship with Tilewright."""
+    return tuple(sorted(path.stem for path in ARCHITECTURE_DIR.glob("*.yaml")))
+
+
+def load_architecture(name_or_path: str | Path | Architecture) -> Architecture:
+    """Load a named architecture or a YAML file; one that is loaded stays as it is.
+
+    Raises:
+        ConfigError: unknown name, unreadable file, or bad values.
+    """
+    if isinstance(name_or_path, Architecture):
+        return name_or_path
+    path = named_file(
+        name_or_path, ARCHITECTURE_DIR, "architecture", "hardware", named_architectures()
+    )
+    data: dict[str, Any] = read_yaml_mapping(path, "an architecture")
+    data.setdefault("name", path.stem)
+    found: Architecture = build_record(Architecture, data, str(path))
+    return found

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost of a mapping. docs/explanation/mapping-model.md derives every formula.
+//
+// All quantities are exact integers until they meet a bandwidth or an energy. Every total is a
+// product, over the six loops, of one number per loop (`DimCounts`), and never falls when one of
+// those numbers rises: the exact mapper rests on that.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace tw::mapping {
+
+enum Dim : int { K, C, Y, X, R, S, DIMS };
+enum Tensor : int { WEIGHTS, INPUTS, OUTPUTS, TENSORS };
+
+// Masks over loops: bit d is loop d.
+constexpr unsigned bit(int dim) { return 1u << dim; }
+
+struct Nest {
+  int32_t size[DIMS];
+  int32_t stride[2];  // of Y and X
+  int32_t depthwise;
+
+  unsigned relevant(int tensor) const {
+    const unsigned kernel = bit(R) | bit(S), pixels = bit(Y) | bit(X);
+    if (tensor == WEIGHTS) return bit(K) | bit(C) | kernel;
+    if (tensor == INPUTS) return bit(C) | pixels | kernel;
+    return bit(K) | pixels | (depthwise ? bit(C) : 0u);
+  }
+};
+
+// Mirrors `Architecture`; bytes, bytes per cycle, picojoules per byte, square micrometres.
+struct Architecture {
+  double bytes[TENSORS];  // of one element
+  double partial_bytes;   // of an output that is not complete
+  double noc_bandwidth, dram_bandwidth;
+  double pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe;  // beyond the PE tile's MACs
+  double mac_energy, l1_energy, l2_energy, noc_energy, dram_energy;
+  double pe_area, l1_area, l2_area, noc_area;
+  double l1_bytes, l2_bytes;  // capacity per PE, and shared; 0: as large as the mapping asks for
+  double buffers;             // copies of a tile: 2 where the next one loads meanwhile
+  int32_t pes;
+  uint32_t outer_parallel, inner_parallel;  // masks of the loops that may be spread
+};
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// What one loop contributes. `tile2` and `tile1` are its tiles, `wide2` and `wide1` the clusters
+// and PEs that it is spread over (1: not parallel).
+struct DimCounts {
+  double size;
+  double trips2;        // steps of the outer loop
+  double trips1;        // steps of the inner loop, over all outer steps
+  double most_trips1;   // steps of the inner loop in the first (longest) outer step
+  double compute;       // iterations of the busiest PE, over all steps
+  double pe_tiles;      // PE tiles, over all steps and PEs
+  double pe_visits;     // PEs with work, over all outer steps
+  double pes;           // PEs with work in the first outer step
+  double tile1, span1;  // of the first step: one PE's iterations, all PEs' iterations
+  double span2;         // of the first outer step: all clusters' iterations
+  double strides1;      // sum over PE tiles of min(stride, tile)
+  double strides2;      // sum over outer steps of min(stride, span)
+};
+
+inline double tiles_of(int64_t extent, int64_t tile) { return double(ceil_div(extent, tile)); }
+
+// Iterations of the first PE, over the inner steps of a cluster tile of `extent` iterations.
+inline int64_t busiest(int64_t extent, int64_t tile, int64_t wide, int64_t trips) {
+  return (trips - 1) * tile + std::min(tile, extent - (trips - 1) * tile * wide);
+}
+
+// Sum of min(stride, length) over the tiles of `extent` iterations.
+inline int64_t stride_sum(int64_t extent, int64_t tile, int64_t stride) {
+  const int64_t full = extent / tile, rest = extent - full * tile;
+  return full * std::min(stride, tile) + std::min(stride, rest);
+}
+
+inline DimCounts count(int64_t size, int64_t tile2, int64_t wide2, int64_t tile1, int64_t wide1,
+                       int64_t stride) {
+  DimCounts out;
+  const int64_t chunk = std::min(tile2 * wide2, size), trips2 = ceil_div(size, chunk);
+  const int64_t rest = size - (trips2 - 1) * chunk;  // of the last outer step
+  const int64_t first = std::min(tile2, size), last = std::min(tile2, rest);
+  const int64_t step = tile1 * wide1;
+  const int64_t trips_first = ceil_div(first, step), trips_last = ceil_div(last, step);
+  out.size = double(size);
+  out.trips2 = double(trips2);
+  out.trips1 = double((trips2 - 1) * trips_first + trips_last);
+  out.most_trips1 = double(trips2 > 1 ? trips_first : trips_last);
+  out.compute = double((trips2 - 1) * busiest(first, tile1, wide1, trips_first) +
+                       busiest(last, tile1, wide1, trips_last));
+  // Clusters of an outer step: whole ones of tile2 iterations, then one with what is left.
+  auto whole = [&](int64_t extent) { return extent / tile2; };
+  auto left = [&](int64_t extent) { return extent % tile2; };
+  const int64_t full_tiles = ceil_div(tile2, tile1);
+  auto pe_tiles = [&](int64_t extent) {
+    return whole(extent) * full_tiles + ceil_div(left(extent), tile1);
+  };
+  auto active = [&](int64_t extent) {
+    return whole(extent) * std::min(wide1, full_tiles) +
+           std::min(wide1, ceil_div(left(extent), tile1));
+  };
+  auto span = [&](int64_t extent) {
+    return whole(extent) * std::min(step, tile2) + std::min(step, left(extent));
+  };
+  out.pe_tiles = double((trips2 - 1) * pe_tiles(chunk) + pe_tiles(rest));
+  out.pe_visits = double((trips2 - 1) * active(chunk) + active(rest));
+  out.pes = double(active(chunk));
+  out.tile1 = double(std::min(tile1, first));
+  out.span1 = double(span(chunk));
+  out.span2 = double(chunk);
+  auto strides = [&](int64_t extent) {
+    return whole(extent) * stride_sum(tile2, tile1, stride) +
+           stride_sum(left(extent), tile1, stride);
+  };
+  out.strides1 = double((trips2 - 1) * strides(chunk) + strides(rest));
+  out.strides2 = double((trips2 - 1) * std::min(stride, chunk) + std::min(stride, rest));
+  return out;
+}
+
+// Rows of input under `outputs` rows of output and `kernel` taps.
+inline double window(double outputs, double kernel, double stride) {
+  return (outputs - 1) * std::min(stride, kernel) + kernel;
+}
+
+// Which loops fetch a tensor's tile anew. Bit d of a mask: loop d counts, though it does not index
+// the tensor. `held`: the PE tile is the whole of the cluster tile's share, and stays.
+struct Refetch {
+  unsigned outer[TENSORS];
+  unsigned inner[TENSORS];
+  bool held[TENSORS];
+};
+
+struct Traffic {
+  double dram[TENSORS];     // elements between DRAM and L2; outputs: visits
+  double noc[TENSORS];      // elements that leave or enter L2; one multicast counts once
+  double deliver[TENSORS];  // elements that PEs take in or give out, copies counted
+};
+
+// Input elements: `rows` and `columns` count tiles times window, halos included each time.
+inline double halo(const DimCounts& out, const DimCounts& kernel, double tiles_out,
+                   double tiles_kernel_strides) {
+  return (out.size - tiles_out) * tiles_kernel_strides + kernel.size * tiles_out;
+}
+
+inline Traffic traffic_of(const Nest& nest, const DimCounts d[DIMS], const Refetch& refetch) {
+  Traffic out;
+  for (int t = 0; t < TENSORS; ++t) {
+    const unsigned relevant = nest.relevant(t);
+    double dram = 1, noc = 1, deliver = 1;
+    for (int i = 0; i < DIMS; ++i) {
+      if (relevant & bit(i)) {
+        if (t == INPUTS && i != C) continue;  // halos, below
+        dram *= d[i].size, noc *= d[i].size, deliver *= d[i].size;
+        continue;
+      }
+      const bool outer = refetch.outer[t] & bit(i), inner = refetch.inner[t] & bit(i);
+      if (outer) dram *= d[i].trips2;
+      if (refetch.held[t]) {
+        noc *= outer ? d[i].trips2 : 1;
+        deliver *= outer ? d[i].pe_visits : d[i].pes;
+      } else {
+        noc *= inner ? d[i].trips1 : d[i].trips2;
+        deliver *= inner ? d[i].pe_tiles : d[i].pe_visits;
+      }
+    }
+    if (t == INPUTS) {
+      const double rows2 = halo(d[Y], d[R], d[Y].trips2, d[R].strides2);
+      const double columns2 = halo(d[X], d[S], d[X].trips2, d[S].strides2);
+      const double rows1 = halo(d[Y], d[R], d[Y].pe_tiles, d[R].strides1);
+      const double columns1 = halo(d[X], d[S], d[X].pe_tiles, d[S].strides1);
+      dram *= rows2 * columns2;
+      noc *= rows1 * columns1, deliver *= rows1 * columns1;
+    }
+    out.dram[t] = dram, out.noc[t] = noc, out.deliver[t] = deliver;
+  }
+  return out;
+}
+
+// Elements of a tensor's tile, one number per loop given by `extent(d)`.
+template <class Extent>
+double tile_elements(const Nest& nest, int tensor, Extent extent) {
+  if (tensor == WEIGHTS) return extent(K) * extent(C) * extent(R) * extent(S);
+  if (tensor == OUTPUTS)
+    return extent(K) * extent(Y) * extent(X) * (nest.depthwise ? extent(C) : 1);
+  return extent(C) * window(extent(Y), extent(R), nest.stride[0]) *
+         window(extent(X), extent(S), nest.stride[1]);
+}
+
+struct Cost {
+  double cycles, energy, area;
+  double compute_cycles, noc_in_bytes, noc_out_bytes, dram_bytes[TENSORS];
+  double l2_bytes_moved, delivered_bytes;
+  double l1_bytes, l2_bytes;  // that the tiles need
+  double pes;
+};
+
+inline double product(const DimCounts d[DIMS], double DimCounts::* field) {
+  return (d[K].*field * d[C].*field) * (d[Y].*field * d[X].*field) * (d[R].*field * d[S].*field);
+}
+
+inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
+                    const Refetch& refetch, double clusters, double cluster_size) {
+  const Traffic moved = traffic_of(nest, d, refetch);
+  const double outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
+  const double* bytes = arch.bytes;
+  Cost out;
+  auto in_and_out = [&](const double visits[TENSORS], double& in, double& back, double& away) {
+    in = visits[WEIGHTS] * bytes[WEIGHTS] + visits[INPUTS] * bytes[INPUTS];
+    back = (visits[OUTPUTS] - outputs) * arch.partial_bytes;  // partial sums read again
+    away = back + outputs * bytes[OUTPUTS];                   // partial sums and results
+  };
+  double dram_in, dram_back, dram_away, noc_in, noc_back, noc_away;
+  in_and_out(moved.dram, dram_in, dram_back, dram_away);
+  in_and_out(moved.noc, noc_in, noc_back, noc_away);
+  out.dram_bytes[WEIGHTS] = moved.dram[WEIGHTS] * bytes[WEIGHTS];
+  out.dram_bytes[INPUTS] = moved.dram[INPUTS] * bytes[INPUTS];
+  out.dram_bytes[OUTPUTS] = dram_back + dram_away;
+  out.noc_in_bytes = noc_in + noc_back;
+  out.noc_out_bytes = noc_away;
+  out.l2_bytes_moved = dram_in + dram_back + dram_away + noc_in + noc_back + noc_away;
+  out.delivered_bytes = moved.deliver[WEIGHTS] * bytes[WEIGHTS] +
+                        moved.deliver[INPUTS] * bytes[INPUTS] +
+                        moved.deliver[OUTPUTS] * (2 * arch.partial_bytes);
+
+  auto of_pe = [&](int i) { return d[i].tile1; };
+  auto of_pes = [&](int i) { return d[i].span1; };
+  auto of_l2 = [&](int i) { return d[i].span2; };
+  auto footprint = [&](auto extent) {
+    return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
+           tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
+  };
+  const double first1 = footprint(of_pes), first2 = footprint(of_l2);
+  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
+  const double results2 = tile_elements(nest, OUTPUTS, of_l2);
+  out.l1_bytes =
+      arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
+  out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
+  out.pes = clusters * cluster_size;
+
+  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * clusters +
+                      arch.pass_cycles_per_pe * cluster_size;
+  out.compute_cycles = product(d, &DimCounts::compute);
+  if (pass > 0) out.compute_cycles += product(d, &DimCounts::trips1) * pass;
+  const double noc_cycles = std::max(out.noc_in_bytes, out.noc_out_bytes) / arch.noc_bandwidth;
+  const double dram_cycles = (dram_in + dram_back + dram_away) / arch.dram_bandwidth;
+  const double fill = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
+                      (first1 + results1) / arch.noc_bandwidth;
+  out.cycles = std::ceil(std::max({out.compute_cycles, noc_cycles, dram_cycles}) + fill);
+
+  const double macs = product(d, &DimCounts::size);
+  const double l1_bytes_moved =
+      macs * (bytes[WEIGHTS] + bytes[INPUTS] + 2 * arch.partial_bytes) + out.delivered_bytes;
+  out.energy = macs * arch.mac_energy + l1_bytes_moved * arch.l1_energy +
+               out.delivered_bytes * arch.noc_energy + out.l2_bytes_moved * arch.l2_energy +
+               (dram_in + dram_back + dram_away) * arch.dram_energy;
+  const double l1_size = arch.l1_bytes > 0 ? arch.l1_bytes : out.l1_bytes;
+  const double l2_size = arch.l2_bytes > 0 ? arch.l2_bytes : out.l2_bytes;
+  out.area = out.pes * (arch.pe_area + l1_size * arch.l1_area) + l2_size * arch.l2_area +
+             arch.noc_bandwidth * arch.noc_area;
+  return out;
+}
+
+// One row of a batch; the order of `COLUMNS` in mapping.py.
+struct Point {
+  int32_t tile2[DIMS], tile1[DIMS], order2[DIMS], order1[DIMS];
+  int32_t parallel2, parallel1, clusters, cluster_size;
+};
+
+// Loops that repeat around the innermost one that both moves and indexes a tensor.
+inline unsigned around(const int32_t order[DIMS], unsigned moving, unsigned relevant) {
+  unsigned outside = 0;
+  int innermost = -1;
+  for (int i = 0; i < DIMS; ++i)
+    if (moving & relevant & bit(order[i])) innermost = i;
+  for (int i = 0; i < innermost; ++i) outside |= bit(order[i]);
+  return outside & ~relevant;
+}
+
+inline Refetch refetch_of(const Nest& nest, const Point& point, const DimCounts d[DIMS]) {
+  unsigned moving2 = 0, moving1 = 0;
+  for (int i = 0; i < DIMS; ++i) {
+    if (d[i].trips2 > 1) moving2 |= bit(i);
+    if (d[i].most_trips1 > 1) moving1 |= bit(i);
+  }
+  Refetch out;
+  for (int t = 0; t < TENSORS; ++t) {
+    const unsigned relevant = nest.relevant(t);
+    out.outer[t] = around(point.order2, moving2, relevant);
+    out.inner[t] = around(point.order1, moving1, relevant);
+    out.held[t] = !(moving1 & relevant);
+  }
+  return out;
+}
+
+inline void count_all(const Nest& nest, const Point& p, DimCounts d[DIMS]) {
+  for (int i = 0; i < DIMS; ++i) {
+    const int64_t stride = i == R ? nest.stride[0] : i == S ? nest.stride[1] : 1;
+    d[i] = count(nest.size[i], p.tile2[i], p.parallel2 == i ? p.clusters : 1, p.tile1[i],
+                 p.parallel1 == i ? p.cluster_size : 1, stride);
+  }
+}
+
+}  // namespace tw::mapping

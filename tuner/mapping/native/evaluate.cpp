@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Costs of a batch of mappings. Signatures are bound in tuner/mapping/native_library.py.
+#include "tuner/mapping/native/cost.h"
+
+using namespace tw::mapping;
+
+namespace {
+
+// Rules of a mapping; the order of `Rule` in cost.py.
+enum Verdict : int32_t { LEGAL, TILE, ORDER, PARALLEL, PES, L1_CAPACITY, L2_CAPACITY };
+
+bool permutation(const int32_t order[DIMS]) {
+  unsigned seen = 0;
+  for (int i = 0; i < DIMS; ++i) {
+    if (order[i] < 0 || order[i] >= DIMS) return false;
+    seen |= bit(order[i]);
+  }
+  return seen == (1u << DIMS) - 1;
+}
+
+Verdict before_cost(const Nest& nest, const Architecture& arch, const Point& p) {
+  for (int i = 0; i < DIMS; ++i)
+    if (p.tile1[i] < 1 || p.tile1[i] > p.tile2[i] || p.tile2[i] > nest.size[i]) return TILE;
+  if (!permutation(p.order2) || !permutation(p.order1)) return ORDER;
+  auto allowed = [](uint32_t mask, int32_t dim) {
+    return dim >= 0 && dim < DIMS && (mask & bit(dim));
+  };
+  if (!allowed(arch.outer_parallel, p.parallel2) || !allowed(arch.inner_parallel, p.parallel1))
+    return PARALLEL;
+  if (p.clusters < 1 || p.cluster_size < 1 ||
+      int64_t(p.clusters) * p.cluster_size > int64_t(arch.pes))
+    return PES;
+  return LEGAL;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int32_t tw_mapping_version() { return 1; }
+
+// `verdicts[i]` is 0 for a legal row; `costs[i]` is written unless the row has no cost at all.
+extern "C" __attribute__((visibility("default"))) void tw_mapping_evaluate(
+    const Nest* nest, const Architecture* arch, const Point* points, int64_t n, int32_t* verdicts,
+    Cost* costs) {
+  for (int64_t i = 0; i < n; ++i) {
+    const Point& p = points[i];
+    verdicts[i] = before_cost(*nest, *arch, p);
+    if (verdicts[i] != LEGAL) {
+      costs[i] = Cost{};
+      continue;
+    }
+    DimCounts d[DIMS];
+    count_all(*nest, p, d);
+    const Refetch refetch = refetch_of(*nest, p, d);
+    costs[i] = cost_of(*nest, *arch, d, refetch, p.clusters, p.cluster_size);
+    if (arch->l1_bytes > 0 && costs[i].l1_bytes > arch->l1_bytes) verdicts[i] = L1_CAPACITY;
+    if (arch->l2_bytes > 0 && costs[i].l2_bytes > arch->l2_bytes) verdicts[i] = L2_CAPACITY;
+  }
+}
