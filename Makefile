@@ -140,7 +140,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache >/dev/null || { $(BIN)/lint-imports --no-cache; exit 1; }
-	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h')
+	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h' 'tuner/*.cpp' 'tuner/*.h')
 	@$(BIN)/python -m tilewright.host.machine.codegen --check
 	@$(BIN)/python -m tilewright.host.lowering.native.records --check
 	@$(BIN)/python $(LOCKS)/lock.py --check
@@ -148,7 +148,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 
 format: $(DEV_READY) ## reformat Python and C++
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
-	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h')
+	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h' 'tuner/*.cpp' 'tuner/*.h')
 
 generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and reference tables
 	@$(BIN)/python -m tilewright.host.machine.codegen --write
