@@ -34,6 +34,8 @@ class Architecture:
     Attributes:
         name: label.
         pes: PEs that a mapping may use.
+        max_clusters, max_cluster_size: shape of an array that is wired in rows and columns: most
+            clusters, most PEs per cluster; 0: any shape of ``pes``.
         l1_bytes, l2_bytes: capacity of a PE's buffer and of the shared one; 0: as much as the
             mapping needs, which then counts in its area.
         noc_bytes_per_cycle: between L2 and the PEs, each direction; a multicast counts once.
@@ -43,8 +45,8 @@ class Architecture:
         buffers: copies of each tile; 2: the next one loads while this one is used.
         outer_parallel, inner_parallel: loops that may be spread over clusters and PEs.
         pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe: cycles that a PE tile takes
-            beyond its multiply-accumulates: constant, per cluster, per PE of a cluster. A systolic
-            array fills and drains here.
+            beyond its multiply-accumulates: constant, per further cluster after the first, per
+            further PE of a cluster. A systolic array fills and drains here.
         mac_energy, l1_energy, l2_energy, noc_energy, dram_energy: of a multiply-accumulate; of a
             byte read or written, or delivered to a PE.
         pe_area, l1_area, l2_area, noc_area: of a PE; of a byte; of a byte per cycle.
@@ -56,6 +58,8 @@ class Architecture:
 
     name: str
     pes: int
+    max_clusters: int = 0
+    max_cluster_size: int = 0
     l1_bytes: int = 0
     l2_bytes: int = 0
     noc_bytes_per_cycle: float
@@ -85,6 +89,8 @@ class Architecture:
         """Validate."""
         for name, low, high in (
             ("pes", 1, MAX_PES),
+            ("max_clusters", 0, MAX_PES),
+            ("max_cluster_size", 0, MAX_PES),
             ("l1_bytes", 0, 1 << 40),
             ("l2_bytes", 0, 1 << 40),
             ("buffers", 1, 2),

@@ -37,6 +37,8 @@ _NUMBERS: Final = (
 )  # fmt: skip
 """Doubles of `Architecture` in native/cost.h, after ``bytes``."""
 
+_WHOLE_NUMBERS: Final = ("pes", "max_clusters", "max_cluster_size")
+
 MEASURES: Final = (
     "cycles",
     "energy",
@@ -131,7 +133,7 @@ class CArchitecture(ctypes.Structure):
     _fields_ = (
         ("bytes", ctypes.c_double * 3),
         *((name, ctypes.c_double) for name in _NUMBERS),
-        ("pes", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in _WHOLE_NUMBERS),
         ("outer_parallel", ctypes.c_uint32),
         ("inner_parallel", ctypes.c_uint32),
     )
@@ -155,9 +157,18 @@ def c_architecture(arch: Architecture) -> CArchitecture:
         "inner_parallel": _mask(arch.inner_parallel),
     }
     element_bytes = (ctypes.c_double * 3)(arch.weight_bytes, arch.input_bytes, arch.output_bytes)
-    names = (*_NUMBERS, "pes", "outer_parallel", "inner_parallel")
+    names = (*_NUMBERS, *_WHOLE_NUMBERS, "outer_parallel", "inner_parallel")
     rest = [renamed[name] if name in renamed else getattr(arch, name) for name in names]
     return CArchitecture(element_bytes, *rest)
+
+
+def _array_of(arch: Architecture) -> str:
+    limits = (
+        f"{arch.max_clusters} clusters" if arch.max_clusters else "",
+        f"{arch.max_cluster_size} PEs per cluster" if arch.max_cluster_size else "",
+        f"{arch.pes} PEs",
+    )
+    return ", ".join(filter(None, limits))
 
 
 def _mask(loops: str) -> int:
@@ -265,7 +276,7 @@ class CostModel:
             )
         if rule is Rule.PES:
             raise ConfigError(
-                f"clusters x cluster_size must be at most the {arch.pes} PEs of {arch.name}",
+                f"must be at most {_array_of(arch)} of {arch.name}",
                 field="clusters x cluster_size",
                 value=f"{mapping.clusters} x {mapping.cluster_size}",
             )

@@ -36,13 +36,21 @@ struct Architecture {
   double bytes[TENSORS];  // of one element
   double partial_bytes;   // of an output that is not complete
   double noc_bandwidth, dram_bandwidth;
-  double pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe;  // beyond the PE tile's MACs
+  // Of a PE tile, beyond its MACs; the latter two per cluster and PE after the first.
+  double pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe;
   double mac_energy, l1_energy, l2_energy, noc_energy, dram_energy;
   double pe_area, l1_area, l2_area, noc_area;
   double l1_bytes, l2_bytes;  // capacity per PE, and shared; 0: as large as the mapping asks for
   double buffers;             // copies of a tile: 2 where the next one loads meanwhile
   int32_t pes;
+  int32_t max_clusters, max_cluster_size;   // 0: any
   uint32_t outer_parallel, inner_parallel;  // masks of the loops that may be spread
+
+  bool has(int64_t clusters, int64_t cluster_size) const {
+    return clusters >= 1 && cluster_size >= 1 && clusters * cluster_size <= pes &&
+           (max_clusters == 0 || clusters <= max_clusters) &&
+           (max_cluster_size == 0 || cluster_size <= max_cluster_size);
+  }
 };
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -240,8 +248,8 @@ inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts 
   out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
   out.pes = clusters * cluster_size;
 
-  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * clusters +
-                      arch.pass_cycles_per_pe * cluster_size;
+  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * (clusters - 1) +
+                      arch.pass_cycles_per_pe * (cluster_size - 1);
   out.compute_cycles = product(d, &DimCounts::compute);
   if (pass > 0) out.compute_cycles += product(d, &DimCounts::trips1) * pass;
   const double noc_cycles = std::max(out.noc_in_bytes, out.noc_out_bytes) / arch.noc_bandwidth;

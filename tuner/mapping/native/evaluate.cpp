@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Costs of a batch of mappings. Signatures are bound in tuner/mapping/native_library.py.
+// Costs of a batch of mappings. Signatures are bound in tuner/mapping/cost.py.
 #include "tuner/mapping/native/cost.h"
 
 using namespace tw::mapping;
@@ -27,10 +27,7 @@ Verdict before_cost(const Nest& nest, const Architecture& arch, const Point& p) 
   };
   if (!allowed(arch.outer_parallel, p.parallel2) || !allowed(arch.inner_parallel, p.parallel1))
     return PARALLEL;
-  if (p.clusters < 1 || p.cluster_size < 1 ||
-      int64_t(p.clusters) * p.cluster_size > int64_t(arch.pes))
-    return PES;
-  return LEGAL;
+  return arch.has(p.clusters, p.cluster_size) ? LEGAL : PES;
 }
 
 }  // namespace
