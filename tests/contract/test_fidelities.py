@@ -246,8 +246,8 @@ def test_a_wrong_size_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         pytest.param(".gemm_fresh_i     (u_gemm.fresh2_q)", ".gemm_fresh_i     (1'b0)", id="fresh"),
         pytest.param("32'(vector_imm_i)", "32'(vector_imm_i) & 32'hFF", id="immediate",
                      marks=pytest.mark.slow),
-        pytest.param("load_pad_i, load_diag_i", "load_pad_i & ~load_pad_i, load_diag_i",
-                     id="padding", marks=pytest.mark.slow),
+        pytest.param("load_at_i.pad,", "load_at_i.pad & ~load_at_i.pad,", id="padding",
+                     marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_a_wrong_data_path_is_caught(
