@@ -141,10 +141,18 @@ struct Refetch {
   bool held[TENSORS];
 };
 
+struct TensorTraffic {
+  double dram;     // elements between DRAM and L2; outputs: visits
+  double noc;      // elements that leave or enter L2; one multicast counts once
+  double deliver;  // elements that PEs take in or give out, copies counted
+};
+
 struct Traffic {
-  double dram[TENSORS];     // elements between DRAM and L2; outputs: visits
-  double noc[TENSORS];      // elements that leave or enter L2; one multicast counts once
-  double deliver[TENSORS];  // elements that PEs take in or give out, copies counted
+  double dram[TENSORS], noc[TENSORS], deliver[TENSORS];
+
+  void set(int tensor, const TensorTraffic& of) {
+    dram[tensor] = of.dram, noc[tensor] = of.noc, deliver[tensor] = of.deliver;
+  }
 };
 
 // Input elements: `rows` and `columns` count tiles times window, halos included each time.
@@ -153,37 +161,42 @@ inline double halo(const DimCounts& out, const DimCounts& kernel, double tiles_o
   return (out.size - tiles_out) * tiles_kernel_strides + kernel.size * tiles_out;
 }
 
+// Traffic of one tensor. Loops of the masks that index it do not matter.
+inline TensorTraffic tensor_traffic(const Nest& nest, const DimCounts d[DIMS], int t,
+                                    unsigned refetch_outer, unsigned refetch_inner, bool held) {
+  const unsigned relevant = nest.relevant(t);
+  double dram = 1, noc = 1, deliver = 1;
+  for (int i = 0; i < DIMS; ++i) {
+    if (relevant & bit(i)) {
+      if (t == INPUTS && i != C) continue;  // halos, below
+      dram *= d[i].size, noc *= d[i].size, deliver *= d[i].size;
+      continue;
+    }
+    const bool outer = refetch_outer & bit(i), inner = refetch_inner & bit(i);
+    if (outer) dram *= d[i].trips2;
+    if (held) {
+      noc *= outer ? d[i].trips2 : 1;
+      deliver *= outer ? d[i].pe_visits : d[i].pes;
+    } else {
+      noc *= inner ? d[i].trips1 : d[i].trips2;
+      deliver *= inner ? d[i].pe_tiles : d[i].pe_visits;
+    }
+  }
+  if (t == INPUTS) {
+    const double rows2 = halo(d[Y], d[R], d[Y].trips2, d[R].strides2);
+    const double columns2 = halo(d[X], d[S], d[X].trips2, d[S].strides2);
+    const double rows1 = halo(d[Y], d[R], d[Y].pe_tiles, d[R].strides1);
+    const double columns1 = halo(d[X], d[S], d[X].pe_tiles, d[S].strides1);
+    dram *= rows2 * columns2;
+    noc *= rows1 * columns1, deliver *= rows1 * columns1;
+  }
+  return {dram, noc, deliver};
+}
+
 inline Traffic traffic_of(const Nest& nest, const DimCounts d[DIMS], const Refetch& refetch) {
   Traffic out;
-  for (int t = 0; t < TENSORS; ++t) {
-    const unsigned relevant = nest.relevant(t);
-    double dram = 1, noc = 1, deliver = 1;
-    for (int i = 0; i < DIMS; ++i) {
-      if (relevant & bit(i)) {
-        if (t == INPUTS && i != C) continue;  // halos, below
-        dram *= d[i].size, noc *= d[i].size, deliver *= d[i].size;
-        continue;
-      }
-      const bool outer = refetch.outer[t] & bit(i), inner = refetch.inner[t] & bit(i);
-      if (outer) dram *= d[i].trips2;
-      if (refetch.held[t]) {
-        noc *= outer ? d[i].trips2 : 1;
-        deliver *= outer ? d[i].pe_visits : d[i].pes;
-      } else {
-        noc *= inner ? d[i].trips1 : d[i].trips2;
-        deliver *= inner ? d[i].pe_tiles : d[i].pe_visits;
-      }
-    }
-    if (t == INPUTS) {
-      const double rows2 = halo(d[Y], d[R], d[Y].trips2, d[R].strides2);
-      const double columns2 = halo(d[X], d[S], d[X].trips2, d[S].strides2);
-      const double rows1 = halo(d[Y], d[R], d[Y].pe_tiles, d[R].strides1);
-      const double columns1 = halo(d[X], d[S], d[X].pe_tiles, d[S].strides1);
-      dram *= rows2 * columns2;
-      noc *= rows1 * columns1, deliver *= rows1 * columns1;
-    }
-    out.dram[t] = dram, out.noc[t] = noc, out.deliver[t] = deliver;
-  }
+  for (int t = 0; t < TENSORS; ++t)
+    out.set(t, tensor_traffic(nest, d, t, refetch.outer[t], refetch.inner[t], refetch.held[t]));
   return out;
 }
 
@@ -209,16 +222,49 @@ inline double product(const DimCounts d[DIMS], double DimCounts::* field) {
   return (d[K].*field * d[C].*field) * (d[Y].*field * d[X].*field) * (d[R].*field * d[S].*field);
 }
 
-inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
-                    const Refetch& refetch, double clusters, double cluster_size) {
-  const Traffic moved = traffic_of(nest, d, refetch);
-  const double outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
+// What no refetch changes: what tiles need, and cycles of the PEs.
+struct Shape {
+  double outputs, macs;       // of the nest
+  double l1_bytes, l2_bytes;  // that the tiles need
+  double fill_cycles, compute_cycles, pes;
+};
+
+inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
+                      double clusters, double cluster_size) {
+  const double* bytes = arch.bytes;
+  auto of_pe = [&](int i) { return d[i].tile1; };
+  auto of_pes = [&](int i) { return d[i].span1; };
+  auto of_l2 = [&](int i) { return d[i].span2; };
+  auto footprint = [&](auto extent) {
+    return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
+           tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
+  };
+  const double first1 = footprint(of_pes), first2 = footprint(of_l2);
+  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
+  const double results2 = tile_elements(nest, OUTPUTS, of_l2);
+  Shape out;
+  out.outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
+  out.macs = product(d, &DimCounts::size);
+  out.l1_bytes =
+      arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
+  out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
+  out.fill_cycles = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
+                    (first1 + results1) / arch.noc_bandwidth;
+  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * (clusters - 1) +
+                      arch.pass_cycles_per_pe * (cluster_size - 1);
+  out.compute_cycles = product(d, &DimCounts::compute);
+  if (pass > 0) out.compute_cycles += product(d, &DimCounts::trips1) * pass;
+  out.pes = clusters * cluster_size;
+  return out;
+}
+
+inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic& moved) {
   const double* bytes = arch.bytes;
   Cost out;
   auto in_and_out = [&](const double visits[TENSORS], double& in, double& back, double& away) {
     in = visits[WEIGHTS] * bytes[WEIGHTS] + visits[INPUTS] * bytes[INPUTS];
-    back = (visits[OUTPUTS] - outputs) * arch.partial_bytes;  // partial sums read again
-    away = back + outputs * bytes[OUTPUTS];                   // partial sums and results
+    back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;  // partial sums read again
+    away = back + shape.outputs * bytes[OUTPUTS];                   // partial sums and results
   };
   double dram_in, dram_back, dram_away, noc_in, noc_back, noc_away;
   in_and_out(moved.dram, dram_in, dram_back, dram_away);
@@ -232,36 +278,19 @@ inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts 
   out.delivered_bytes = moved.deliver[WEIGHTS] * bytes[WEIGHTS] +
                         moved.deliver[INPUTS] * bytes[INPUTS] +
                         moved.deliver[OUTPUTS] * (2 * arch.partial_bytes);
+  out.l1_bytes = shape.l1_bytes;
+  out.l2_bytes = shape.l2_bytes;
+  out.pes = shape.pes;
 
-  auto of_pe = [&](int i) { return d[i].tile1; };
-  auto of_pes = [&](int i) { return d[i].span1; };
-  auto of_l2 = [&](int i) { return d[i].span2; };
-  auto footprint = [&](auto extent) {
-    return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
-           tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
-  };
-  const double first1 = footprint(of_pes), first2 = footprint(of_l2);
-  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
-  const double results2 = tile_elements(nest, OUTPUTS, of_l2);
-  out.l1_bytes =
-      arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
-  out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
-  out.pes = clusters * cluster_size;
-
-  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * (clusters - 1) +
-                      arch.pass_cycles_per_pe * (cluster_size - 1);
-  out.compute_cycles = product(d, &DimCounts::compute);
-  if (pass > 0) out.compute_cycles += product(d, &DimCounts::trips1) * pass;
+  out.compute_cycles = shape.compute_cycles;
   const double noc_cycles = std::max(out.noc_in_bytes, out.noc_out_bytes) / arch.noc_bandwidth;
   const double dram_cycles = (dram_in + dram_back + dram_away) / arch.dram_bandwidth;
-  const double fill = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
-                      (first1 + results1) / arch.noc_bandwidth;
-  out.cycles = std::ceil(std::max({out.compute_cycles, noc_cycles, dram_cycles}) + fill);
+  out.cycles =
+      std::ceil(std::max({out.compute_cycles, noc_cycles, dram_cycles}) + shape.fill_cycles);
 
-  const double macs = product(d, &DimCounts::size);
   const double l1_bytes_moved =
-      macs * (bytes[WEIGHTS] + bytes[INPUTS] + 2 * arch.partial_bytes) + out.delivered_bytes;
-  out.energy = macs * arch.mac_energy + l1_bytes_moved * arch.l1_energy +
+      shape.macs * (bytes[WEIGHTS] + bytes[INPUTS] + 2 * arch.partial_bytes) + out.delivered_bytes;
+  out.energy = shape.macs * arch.mac_energy + l1_bytes_moved * arch.l1_energy +
                out.delivered_bytes * arch.noc_energy + out.l2_bytes_moved * arch.l2_energy +
                (dram_in + dram_back + dram_away) * arch.dram_energy;
   const double l1_size = arch.l1_bytes > 0 ? arch.l1_bytes : out.l1_bytes;
@@ -269,6 +298,12 @@ inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts 
   out.area = out.pes * (arch.pe_area + l1_size * arch.l1_area) + l2_size * arch.l2_area +
              arch.noc_bandwidth * arch.noc_area;
   return out;
+}
+
+inline Cost cost_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
+                    const Refetch& refetch, double clusters, double cluster_size) {
+  return cost_of(arch, shape_of(nest, arch, d, clusters, cluster_size),
+                 traffic_of(nest, d, refetch));
 }
 
 // One row of a batch; the order of `COLUMNS` in mapping.py.
