@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # i
 
 from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
 from tilewright.bench.result import BenchResult
+from tilewright.host.common.names import counted
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
@@ -302,12 +303,13 @@ def show(record: Record) -> None:
         f"{record['points']} {record['unit']} in float, int8 "
         f"{100 * record['int8_onnxruntime']:.2f} % in ONNX Runtime, "
         f"{100 * record['int8_accelerator']:.2f} % on the accelerator "
-        f"({record['points_lost']:+.2f} points lost; {record['images_worse']} images worse, "
+        f"({record['points_lost']:+.2f} points lost; "
+        f"{counted(record['images_worse'], 'image')} worse, "
         f"{record['images_better']} better; {100 * record['answers_as_onnxruntime']:.1f} % of "
-        f"answers as ONNX Runtime's); {record['images_bit_exact']} images bit-exact; "
+        f"answers as ONNX Runtime's); {counted(record['images_bit_exact'], 'image')} bit-exact; "
         f"{record['accelerated']} of {record['operators']} operators and "
         f"{100 * record['macs_accelerated']:.1f} % of {record['macs']:,} products on the "
-        f"accelerator in {record['regions']} regions, {record['cycles']:,} cycles "
+        f"accelerator in {counted(record['regions'], 'region')}, {record['cycles']:,} cycles "
         f"({record['milliseconds']:.2f} ms); CPU {record['cpu_milliseconds_here']:.2f} ms here",
         flush=True,
     )

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from tilewright.bench.figure_table import FigureTable
+from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belief, last_piece
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars
 from tilewright.tuner.report.drawing.page import (
@@ -47,8 +48,7 @@ def write_figures(path: Path, result: Mapping[str, Any], cases: Mapping[str, Any
         result: rows and curves of `bench.allocate`.
         cases: network to its first case: searches, arms and slot.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(result, cases), encoding="utf-8")
+    write_whole(path, page(result, cases))
 
 
 def page(result: Mapping[str, Any], cases: Mapping[str, Any]) -> str:

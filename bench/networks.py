@@ -24,6 +24,7 @@ import onnxruntime
 from tilewright.bench.result import BenchResult
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.names import counted
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
@@ -179,7 +180,7 @@ def run(
         print(
             f"{name}: {record['cycles']:,} cycles ({record['milliseconds']:.2f} ms), "
             f"{100 * record['of_bound']:.1f} % of the bounds, {record['accelerated']} of "
-            f"{record['operators']} operators in {record['regions']} regions, "
+            f"{record['operators']} operators in {counted(record['regions'], 'region')}, "
             f"{100 * record['equal_to_ort']:.1f} % of outputs equal to ONNX Runtime (largest gap "
             f"{100 * record['largest_gap_to_ort']:.2f} % of the range), import "
             f"{record['seconds_total']:.1f} s, compile {record['compile_seconds']:.1f} s, "

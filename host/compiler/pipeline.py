@@ -308,8 +308,7 @@ def compile_network(
     started = time.perf_counter()
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
     parts = partition(imported, CostModel(hw, board, offload_all=offload_all).choose)
-    count = len(parts.regions)
-    progress(f"{count} region{'s' * (count != 1)} on the accelerator")
+    progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []
     for region in parts.regions:
         graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightError
+from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.read.calibration import Calibration, image_files
@@ -157,7 +158,7 @@ def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: P
         say(f"{title}: {top_classes(run, bundle.labels)}")
     clock, cycles = bundle.board["clock_mhz"], done.runs[0].cycles
     count = len(done.runs)
-    say(f"{bundle.name}: {count} inputs; {cycles:,} cycles on the accelerator, "
+    say(f"{bundle.name}: {counted(count, 'input')}; {cycles:,} cycles on the accelerator, "
         f"{cycles / clock / 1e3:.3f} ms at {clock:g} MHz")  # fmt: skip
     low, middle, high = (1e3 * done.quantile(part) for part in (0.1, 0.5, 0.9))
     say(f"latency: median {middle:.3f} ms, 10 % to 90 %: {low:.3f} to {high:.3f} ms")

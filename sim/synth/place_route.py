@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import choices, counted
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.synth.synthesis import ECP5_DEVICES, rtl_digest
 from tilewright.sim.synth.timing_report import (
@@ -367,7 +367,7 @@ def describe(placements: Sequence[PlaceRouteResult]) -> str:
         f"{first.config} on {first.device} speed {first.speed}, aimed at {first.target_mhz:g} MHz",
         first.tools,
         (
-            f"fmax: median {statistics.median(clocks):.1f} MHz of {len(clocks)} seeds, "
+            f"fmax: median {statistics.median(clocks):.1f} MHz of {counted(len(clocks), 'seed')}, "
             f"{clocks[0]:.1f} to {clocks[-1]:.1f}"
         ),
         f"{'resource':<16}{'used':>8}{'available':>11}{'percent':>9}",

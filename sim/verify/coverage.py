@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.common.names import counted
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Unit
 from tilewright.sim.verify.coverage_campaign import (
@@ -151,13 +152,15 @@ class Report:
         if self.quick:
             return found
         if self.open_misses:
-            found.append(f"{len(self.open_misses)} misses are neither reached nor justified")
+            found.append(
+                f"neither reached nor justified: {counted(len(self.open_misses), 'miss', 'misses')}"
+            )
         found += [
             f"{WAIVERS.name}: {waiver.file}: no miss needs the waiver of {waiver.line!r}"
             for waiver in stale(self.misses, self.waivers, self.sources)
         ]
         if missed := self.functional.misses():
-            found.append(f"{len(missed)} functional bins are not hit")
+            found.append(f"not hit: {counted(len(missed), 'functional bin')}")
         return found
 
 

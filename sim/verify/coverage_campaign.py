@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.names import counted
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import OPCODE_MASK, UNIT_OF, Opcode, Unit
@@ -147,7 +148,7 @@ def run_checked(
     differs = np.flatnonzero(result.memory != expected.memory)
     if differs.size:
         raise DeviceError(
-            f"memory differs from the reference in {differs.size} bytes, the first at "
+            f"memory differs from the reference in {counted(differs.size, 'byte')}, the first at "
             f"{int(differs[0]):#x}",
             field=device.hw.name,
             remedy="repeat the run with the same seed",

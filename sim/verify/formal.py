@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import choices, counted
 from tilewright.host.common.places import ROOT
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
 
@@ -312,7 +312,9 @@ def _covered(verdict: Verdict, output: str, seconds: float) -> Verdict:
     reached = set(re.findall(r"Reached cover statement .*?(\w+\.sv:\d+)", output))
     missed = set(re.findall(r"Unreached cover statement .*?(\w+\.sv:\d+)", output)) - reached
     if _status(verdict.proof, output) == "PASS" and reached and not missed:
-        return replace(verdict, text=f"{verdict.text}, {len(reached)} covers", seconds=seconds)
+        return replace(
+            verdict, text=f"{verdict.text}, {counted(len(reached), 'cover')}", seconds=seconds
+        )
     places = tuple(sorted(missed))
     text = f"cannot be reached within {verdict.proof.covers} cycles: " + (
         ", ".join(places) or "no cover statement"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.names import counted
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.programs.randprog import random_program
@@ -72,4 +73,5 @@ def differences(
                 continue
             wrong = int(np.count_nonzero(run.memory != expected.memory))
             if wrong:
-                yield Difference(program=number, text=f"{wrong} bytes of memory differ")
+                text = f"wrong in memory: {counted(wrong, 'byte')}"
+                yield Difference(program=number, text=text)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, DeviceError
+from tilewright.host.common.names import counted
 from tilewright.sim.tools.build_cache import (
     bind_library,
     cached_library,
@@ -130,7 +131,7 @@ class Pins:
         values = [value] if isinstance(value, int) else list(value)
         if len(values) != max(1, port.elements):
             raise ConfigError(
-                f"must be {port.elements or 'one'} value(s)", field=name, value=len(values)
+                f"must be {counted(port.elements or 1, 'value')}", field=name, value=len(values)
             )
         for each in values:
             if not -(1 << (port.bits - 1)) <= int(each) < 1 << port.bits:

@@ -9,6 +9,7 @@ allow it to beat the incumbent network. Slots are counted in trials there, at a 
 
 from __future__ import annotations
 
+from tilewright.host.common.names import counted
 from tilewright.tuner.allocate._base import Allocator
 from tilewright.tuner.allocate.registry import ALLOCATORS
 from tilewright.tuner.allocate.slots import Pull
@@ -41,7 +42,7 @@ def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
         slot = pull(arm, given)
         if len(slot.prices) > given:
             raise TunerError(
-                f"a slot of {given} trials must not make more",
+                f"a slot of {counted(given, 'trial')} must not make more",
                 field=allocator.arms[arm].name,
                 value=len(slot.prices),
             )

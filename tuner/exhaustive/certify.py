@@ -213,7 +213,7 @@ class Certifier:
     ) -> ClassResult:
         choices = largest_depths(space, self._rules)
         roomy = roomiest(choices)
-        self._note(f"{hw.name}: bound {bound:,}, {len(choices)} choices of depths")
+        self._note(f"{hw.name}: bound {bound:,}, {counted(len(choices), 'choice')} of depths")
         totals = np.zeros(len(choices))
         places: list[list[int]] = []
         grids: list[tuple[ScheduleSpace, Points, npt.NDArray[np.int64]]] = []

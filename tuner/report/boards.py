@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 
+from tilewright.host.common.names import counted
 from tilewright.tuner.measure.measurement import BoardRuns
 from tilewright.tuner.report.drawing.table import Column, Row, table
 from tilewright.tuner.study.results import StudyResult
@@ -53,7 +54,9 @@ def board_lines(result: StudyResult) -> list[str]:
     made = sum(len(each.cycles) for each in runs)
     shares = [each.half_interval / statistics.median(each.cycles) for each in runs]
     loads = [each.reconfigure_seconds for each in runs if each.reconfigure_seconds]
-    shared = ", ".join(f"{name} {count} trials" for name, count in sorted(trials.items()))
+    shared = ", ".join(
+        f"{name} {counted(count, 'trial')}" for name, count in sorted(trials.items())
+    )
     precision = (
         f"{made / len(runs):.1f} runs per trial, {sum(e.outliers for e in runs)} of {made} left "
         f"out as outliers; half a 95 % interval is {statistics.median(shares):.2%} of the cycles "
@@ -61,7 +64,7 @@ def board_lines(result: StudyResult) -> list[str]:
     )
     lines = [f"boards: {shared}", precision]
     if loads:
-        lines.append(f"bitstreams loaded {len(loads)} times, {sum(loads):.2f} s in all")
+        lines.append(f"{counted(len(loads), 'bitstream')} loaded, {sum(loads):.2f} s in all")
     return lines
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tilewright.host.common.names import counted
 from tilewright.host.machine.registers import UNIT_NAMES
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout
@@ -104,7 +105,8 @@ def _marked_networks(result: StudyResult) -> list[Series]:
         ("best", result.best_network, tuned, "star"),
     ):
         if cycles is not None and parts:
-            tip = f"{name}: {cycles:,} cycles, confirmed on {fidelity} in {len(parts)} measurements"
+            confirmed = f"confirmed on {fidelity} in {counted(len(parts), 'measurement')}"
+            tip = f"{name}: {cycles:,} cycles, {confirmed}"
             marks.append(
                 Series(
                     name=f"{name}, confirmed on {fidelity}", width=0, marker=shape, size=13,

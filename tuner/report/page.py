@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import StoreError
+from tilewright.host.common.names import counted
 from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.report.boards import board_lines, board_table
 from tilewright.tuner.report.drawing.page import (
@@ -246,8 +247,9 @@ def _screening_note(result: StudyResult) -> str:
         return ""
     search, fidelity = result.screening, result.settings["fidelity"]
     return (
-        f"Searched on {search.settings['fidelity']} ({search.summary.count:,} measurements, study "
-        f"{search.study.name}); what is marked was measured again on {fidelity}. "
+        f"Searched on {search.settings['fidelity']} "
+        f"({counted(search.summary.count, 'measurement')}, study {search.study.name}); "
+        f"what is marked was measured again on {fidelity}. "
     )
 
 

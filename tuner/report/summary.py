@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.host.common.names import counted
 from tilewright.host.common.print_table import print_table
 from tilewright.host.common.printable import printable
 from tilewright.tuner.measure.measurement import Status
@@ -161,8 +162,8 @@ def fidelity_text(result: StudyResult) -> str:
     if result.screening is None:
         return fidelity
     return (
-        f"{fidelity} ({result.summary.count} confirmations of {result.screening.study.name}, which "
-        f"searched on {result.screening.settings['fidelity']})"
+        f"{fidelity} ({counted(result.summary.count, 'confirmation')} of "
+        f"{result.screening.study.name}, which searched on {result.screening.settings['fidelity']})"
     )
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tilewright.host.common.names import counted
+
 LOOP_ORDERS: Final[Mapping[str, str]] = {
     "output": "a tile of the output stays on chip while inputs and weights stream past it",
     "weight": "weights stay on chip while the tiles of the image pass by",
@@ -58,13 +60,14 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
         )
     loop_order, fusion = str(schedule["loop_order"]), str(schedule["fusion"])
     tile = (
-        f"output tile: b {schedule['tile_b']} block(s) of the batch, h {schedule['tile_h']} rows, "
-        f"w {schedule['tile_w']} columns, co {schedule['tile_co']} block(s) of output channels"
+        f"output tile: b {counted(schedule['tile_b'], 'block')} of the batch, "
+        f"h {counted(schedule['tile_h'], 'row')}, w {counted(schedule['tile_w'], 'column')}, "
+        f"co {counted(schedule['tile_co'], 'block')} of output channels"
     )
     return "\n".join(
         (
             tile,
-            f"ci {schedule['tile_ci']}: block(s) of input channels loaded at a time",
+            f"ci {counted(schedule['tile_ci'], 'block')} of input channels loaded at a time",
             threads,
             f"loop order {loop_order}: {LOOP_ORDERS.get(loop_order, 'of the loops over tiles')}",
             f"fusion {fusion}: {FUSIONS.get(fusion, 'of the end of a layer behind its sums')}",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.extras import install_line
+from tilewright.host.common.names import counted
 from tilewright.host.compiler.read.argument import Argument
 
 Array = npt.NDArray[Any]
@@ -88,7 +89,9 @@ class Calibration:
         """Where the data come from, in words."""
         if self.path is not None:
             return str(self.path)
-        return "arrays" if self.arrays is not None else f"{self.random_samples} random inputs"
+        if self.arrays is not None:
+            return "arrays"
+        return counted(self.random_samples or 0, "random input")
 
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.

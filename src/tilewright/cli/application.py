@@ -48,7 +48,7 @@ MAINTAIN: Final = "Maintain"
 ORDER: Final = (
     *("sim", "exhaust", "certify", "export-table", "bench"),
     *("tune", "report", "export", "tuners", "allocators"),
-    *("compile", "run"),
+    *("networks", "compile", "run"),
     *("configs", "boards", "synth", "pnr", "bitstream", "deploy", "agent", "board"),
     *("verify", "doctor", "synth-record"),
 )

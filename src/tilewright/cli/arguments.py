@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -192,11 +193,22 @@ def read_memory(name: str, board: str | Board) -> MemoryModel:
     return load_memory(name, board)
 
 
-def tell_replaced(path: Path | None) -> Path | None:
-    """Say that a file of a user's is about to be replaced, before anything long is run for it."""
-    if path is not None and path.is_file():
-        typer.echo(f"{printable(str(path))} exists: this replaces it", err=True)
-    return path
+@contextlib.contextmanager
+def replacing(path: Path | None) -> Iterator[None]:
+    """Tell that a file replaced an earlier one, once it has been written inside this context.
+
+    Args:
+        path: that the user named; None: the user named none, and is told nothing.
+    """
+    existed = path is not None and path.is_file()
+    yield
+    if path is not None and existed:
+        tell_replaced(path)
+
+
+def tell_replaced(path: Path) -> None:
+    """Say on standard error that a file of a user's has been replaced."""
+    typer.echo(f"{printable(str(path))}: replaced the file that was there", err=True)
 
 
 def split_layers(layers: str) -> tuple[str, ...]:

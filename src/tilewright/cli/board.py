@@ -18,6 +18,7 @@ from tilewright.cli.arguments import (
     SeedOption,
     read_board,
     read_network,
+    replacing,
     require_readable,
     split_layers,
 )
@@ -166,7 +167,8 @@ def calibrate(
         f"mean error of cycles on layers held out: {found.held_before:.2%} before, "
         f"{found.held_after:.2%} after"
     )
-    write_whole(path, board_yaml(found.board))
+    with replacing(path):
+        write_whole(path, board_yaml(found.board))
     say(f"{path}: use it as --board")
     if json is not None:
         json.write(

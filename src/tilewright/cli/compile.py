@@ -18,8 +18,8 @@ from tilewright.cli.arguments import (
     HwOption,
     TrustModelOption,
     read_board,
+    replacing,
     require_readable,
-    tell_replaced,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
@@ -129,9 +129,8 @@ def compile_command(
 
     started = time.perf_counter()
     path = output or model.with_suffix(".tw")
-    tell_replaced(path)
     source = "--calibration" if calibration else "--random-calibration"
-    with ExitStack() as stack:
+    with replacing(path), ExitStack() as stack:
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
         trials = (
             stack.enter_context(Store(store_location(store, Path()), must_exist=True))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.application import BOARDS, app
-from tilewright.cli.arguments import read_board, require_readable, tell_replaced
+from tilewright.cli.arguments import read_board, replacing, require_readable
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, read_numbers
 
@@ -42,7 +42,6 @@ def deploy(
         typer.Option(
             "--output",
             "-o",
-            callback=tell_replaced,
             help="Bundle; default: NAME-BOARD.zip.",
         ),
     ] = None,
@@ -73,7 +72,8 @@ def deploy(
         folder=to,
     )
     path = output or Path(f"{name}-{target.name}.zip")
-    write_whole(path, archive)
+    with replacing(path):
+        write_whole(path, archive)
     digest = hashlib.sha256(archive).hexdigest()
     typer.echo(f"{path}: {len(archive):,} bytes, SHA-256 {digest}")
     place = ""

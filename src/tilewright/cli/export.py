@@ -27,7 +27,7 @@ from tilewright.cli.arguments import (
     ThreadsOption,
     read_memory,
     read_network,
-    tell_replaced,
+    replacing,
 )
 from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
@@ -70,7 +70,6 @@ def export_table(
         raise UsageError(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
-    tell_replaced(path)
     config, workload = load_hwconfig(hw), read_network(network)[layer]
     timing = read_memory(memory, board)
     rules, console = host_rules(), open_console()
@@ -88,7 +87,8 @@ def export_table(
         identities={"rtl": rtl_identity(), "twin": identity_of("twin")},
         bound=rules.bound(config, workload, timing).cycles,
     )
-    write_table(landscape, path, header)
+    with replacing(path):
+        write_table(landscape, path, header)
     console.say(
         f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, memory "
         f"{timing.name}, optimum {header.get('optimum_cycles', 0):,} cycles, "

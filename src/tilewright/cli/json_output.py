@@ -25,7 +25,7 @@ from tilewright.host.common.result_document import Row, result_document, rows_of
 STDOUT: Final = "-"
 
 
-@dataclass(frozen=True)
+@dataclass
 class JsonTarget:
     """Where the document of a command goes.
 
@@ -33,11 +33,13 @@ class JsonTarget:
         name: path of the file, or `STDOUT`.
         command: the command line, as the document tells it.
         stdout: standard output, from before it was led elsewhere.
+        replaces: whether the file holds what is not a part of this run: nobody has read it.
     """
 
     name: str
     command: str = "tilewright"
     stdout: TextIO | None = None
+    replaces: bool = False
 
     @property
     def path(self) -> Path | None:
@@ -51,7 +53,10 @@ class JsonTarget:
             UsageError: the file holds something else.
         """
         path = self.path
-        return read_document(path) if path is not None and path.exists() else None
+        if path is None or not path.exists():
+            return None
+        self.replaces = False
+        return read_document(path)
 
     def write(self, rows: Sequence[Row], conditions: Row, **more: Any) -> None:
         """Write the document, whole or not at all.
@@ -66,6 +71,9 @@ class JsonTarget:
         from tilewright.host.common.whole_file import write_whole  # noqa: PLC0415  (fast help)
 
         write_whole(self.path, text)
+        if self.replaces:
+            tell_replaced(self.path)
+            self.replaces = False
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -102,9 +110,9 @@ def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | Non
                 value=target.name,
                 remedy="name a file in that folder",
             )
-        tell_replaced(target.path)
         target.path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    return JsonTarget(target.name, command, stdout)
+    there = target.path is not None and target.path.is_file()
+    return JsonTarget(target.name, command, stdout, replaces=there)
 
 
 JsonOption = Annotated[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright configs`, `boards`, `tuners` and `allocators` list what there is to choose from."""
+"""`tilewright networks`, `configs`, `boards`, `tuners`, `allocators`: what there is to choose."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -8,11 +8,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.application import BOARDS, TUNE, app, open_console
+from tilewright.cli.application import BOARDS, NETWORKS, TUNE, app, open_console
 from tilewright.cli.json_output import JsonOption, JsonTarget
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
+
+
+@app.command(rich_help_panel=NETWORKS)
+def networks(json: JsonOption = None) -> None:
+    """List the built-in networks with what the accelerator runs of them."""
+    from tilewright.host.common.print_table import plain_table, print_table
+    from tilewright.host.network.zoo import load_network, network_names
+
+    table = plain_table("name", "layers", "shapes", "million MACs", "thousand weights")
+    rows = []
+    for name in network_names():
+        found = load_network(name)
+        row = {
+            "name": name,
+            "layers": sum(layer.count for layer in found.workloads),
+            "shapes": len(found.workloads),
+            "macs": found.macs,
+            "weights": found.weight_elements,
+        }
+        rows.append(row)
+        table.add_row(
+            name,
+            str(row["layers"]),
+            str(row["shapes"]),
+            f"{found.macs / 1e6:,.1f}",
+            f"{found.weight_elements / 1e3:,.1f}",
+        )
+    print_table(table, open_console())
+    if json is not None:
+        json.write(rows, {})
 
 
 @app.command(rich_help_panel=BOARDS)

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.application import open_console
+from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def print_layers(
     for program in compiled.programs:
         sizes = {name: region.nbytes for name, region in program.program.regions.items()}
         console.say(
-            f"{program.name}: {program.program.instruction_count:,} instructions, activations "
+            f"{program.name}: {counted(program.program.instruction_count, 'instruction')}, "
+            f"activations "
             f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
             f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
-from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, tell_replaced
+from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, replacing
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.tuner.store.location import store_location
 
@@ -36,7 +36,6 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            callback=tell_replaced,
             help="HTML file; default: STUDY.html in --runs. The configuration is written beside "
             "it as YAML.",
         ),
@@ -51,8 +50,6 @@ def report(
             value=output,
             remedy="use .html",
         )
-    if output is not None:
-        tell_replaced(output.with_suffix(CONFIG_SUFFIX))
     with open_to_read(store_location(store, runs)) as opened:
         names = [study.name for study in opened.studies()]
         if not run and not names:
@@ -107,10 +104,14 @@ def show_report(
     print_summary(result, console)
     for line in pareto_lines(archive):
         console.say(line)
-    path = write_html(result, archive, output or report_path(name, runs))
+    path = output or report_path(name, runs)
+    with replacing(output):
+        write_html(result, archive, path)
     console.say(f"report: {path}")
     if result.chosen is not None:
-        saved = _write_config(result.chosen.hw, path.with_suffix(CONFIG_SUFFIX))
+        saved = path.with_suffix(CONFIG_SUFFIX)
+        with replacing(output and saved):
+            _write_config(result.chosen.hw, saved)
         console.say(f"configuration: {saved}")
     if json is not None:
         json.write(
@@ -126,7 +127,7 @@ def show_report(
     return result.best_network is not None
 
 
-def _write_config(hw: Mapping[str, Any], path: Path) -> Path:
+def _write_config(hw: Mapping[str, Any], path: Path) -> None:
     """Write a stored configuration as a file that ``--hw`` takes.
 
     Raises:
@@ -143,4 +144,3 @@ def _write_config(hw: Mapping[str, Any], path: Path) -> Path:
             field=str(path),
             remedy="name a report in a writable folder with --output",
         ) from error
-    return path

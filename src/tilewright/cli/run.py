@@ -18,14 +18,15 @@ from tilewright.cli.arguments import (
     MemoryOption,
     read_board,
     read_memory,
+    replacing,
     require_readable,
-    tell_replaced,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, table_conditions
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
+from tilewright.host.common.names import counted
 from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ def run_command(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", callback=tell_replaced, help="Write the outputs to this .npz file."
-        ),
+        typer.Option("--output", "-o", help="Write the outputs to this .npz file."),
     ] = None,
     agent: Annotated[
         str,
@@ -174,7 +173,7 @@ def run_command(
         verb=verb,
     )
     if output is not None:
-        with fields_named({"output": "--output"}):
+        with fields_named({"output": "--output"}), replacing(output):
             save_outputs(run.outputs, output)
         open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
@@ -266,8 +265,8 @@ def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> No
             f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)"
         )
     console.say(
-        f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; {len(run.results)} "
-        "programs of the accelerator"
+        f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; "
+        f"{counted(len(run.results), 'program')} of the accelerator"
     )
     for name, array in run.outputs.items():
         flat = np.asarray(array).reshape(-1)

@@ -22,11 +22,12 @@ from tilewright.cli.arguments import (
     RtlOption,
     read_memory,
     read_network,
-    tell_replaced,
+    replacing,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import errors_in
+from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -62,7 +63,6 @@ def sim(
         Path | None,
         typer.Option(
             metavar="FILE",
-            callback=tell_replaced,
             help="Write the waves of the run to this FST file.",
         ),
     ] = None,
@@ -70,7 +70,6 @@ def sim(
         Path | None,
         typer.Option(
             metavar="FILE",
-            callback=tell_replaced,
             help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and "
             "what each unit waited for.",
         ),
@@ -119,7 +118,10 @@ def sim(
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
 
-        with progress(f"building and recording {config.name} in Verilator", quiet=json is not None):
+        with (
+            replacing(waves),
+            progress(f"building and recording {config.name} in Verilator", quiet=json is not None),
+        ):
             result = run_with_waves(
                 config, timing, lowered.program, image, waves, max_cycles=max_cycles
             )
@@ -189,8 +191,12 @@ def _tell_recording(
         from tilewright.sim.twin.trace import write_trace
 
         require_agreement(config, timing)
-        count = write_trace(trace, Twin(config, timing), program, counters)
-        print(f"trace: {printable(str(trace))}, {count} instructions (view with ui.perfetto.dev)")  # noqa: T201  (output)
+        with replacing(trace):
+            count = write_trace(trace, Twin(config, timing), program, counters)
+        typer.echo(
+            f"trace: {printable(str(trace))}, {counted(count, 'instruction')} "
+            "(view with ui.perfetto.dev)"
+        )
 
 
 def _row(layer: str, result: RunResult, bound_cycles: int, wrong: int) -> dict[str, Any]:

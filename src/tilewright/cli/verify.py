@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.names import counted
 
 verify_app = typer.Typer(
     cls=Group,
@@ -119,7 +120,7 @@ def measure_coverage(
 
     seed = fresh_seed(seed)
     programs = programs or (6 if quick else 32)
-    typer.echo(f"seed {seed}, {programs} random programs per configuration")
+    typer.echo(f"seed {seed}, {counted(programs, 'random program')} per configuration")
     try:
         with progress("build", quiet=json is not None) as steps:
             report = coverage.measure(seed=seed, quick=quick, programs=programs, note=steps.say)
@@ -222,7 +223,10 @@ def check_netlist(
         found = list(netlist.differences(config, library, rng, programs, done=steps.advance))
     for difference in found:
         typer.echo(f"program {difference.program}: {difference.text}")
-    typer.echo(f"{hw}, {family}, {stage}: {len(found)} of {programs} programs wrong, seed {seed}")
+    typer.echo(
+        f"{hw}, {family}, {stage}: {len(found)} of {counted(programs, 'program')} wrong, "
+        f"seed {seed}"
+    )
     if json is not None:
         json.write(
             [asdict(difference) for difference in found],

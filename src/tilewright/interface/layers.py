@@ -122,10 +122,16 @@ def resolved(
 def load_layer(workload: Workload | str) -> Workload:
     """A layer by name: ``C8``, or ``NETWORK:LAYER`` for one of another network or of a file.
 
+    A layer's name may hold colons, as those of ONNX files do: the network ends before the first
+    colon, or where the name of a file that is there ends.
+
     Raises:
         WorkloadError: there is none.
     """
     if isinstance(workload, Workload):
         return workload
-    network, _, name = workload.rpartition(":")
-    return load_network(network or DEFAULT_NETWORK)[name]
+    ends = [at for at, sign in enumerate(workload) if sign == ":"]
+    if not ends:
+        return load_network(DEFAULT_NETWORK)[workload]
+    end = next((at for at in ends if Path(workload[:at]).is_file()), ends[0])
+    return load_network(workload[:end])[workload[end + 1 :]]

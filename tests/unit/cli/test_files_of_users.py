@@ -14,6 +14,7 @@ from tilewright.cli.certify import certify
 from tilewright.cli.commands import app
 from tilewright.cli.exhaust import exhaust
 from tilewright.cli.export import export_table
+from tilewright.cli.json_output import JsonTarget
 from tilewright.cli.run import run_command
 from tilewright.cli.sim import sim
 from tilewright.cli.tune import tune
@@ -30,26 +31,42 @@ def test_a_table_says_its_memory_and_that_it_replaces_a_file(tmp_path):
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     assert "memory pynq-z2" in first.stdout
-    assert "replaces" not in first.output
+    assert "replaced" not in first.output
     again = CliRunner().invoke(app, words)
     assert again.exit_code == 0
-    assert f"{output} exists: this replaces it" in again.stderr
+    assert f"{output}: replaced the file that was there" in again.stderr
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "replaced"),
     [
-        ["tuners", "--json", "FILE"],
-        ["report", "--runs", "FOLDER", "--output", "FILE"],
-        ["bench", "tuners-page", "none.json", "--output", "page.md", "--html", "FILE"],
+        (["tuners", "--json", "FILE"], True),
+        (["certify", "no-such-network", "--json", "FILE"], False),
+        (["report", "--runs", "FOLDER", "--output", "FILE"], False),
+        (["compile", "FILE", "--hw", "no-such-hw", "--output", "FILE"], False),
+        (["bench", "tuners-page", "none.json", "--output", "page.md", "--html", "FILE"], False),
     ],
 )
-def test_a_file_that_an_option_names_is_replaced_aloud(tmp_path, words):
+def test_a_file_is_said_to_be_replaced_once_it_is_and_never_before(tmp_path, words, replaced):
     file = tmp_path / "mine.html"
     file.write_text("mine", encoding="utf-8")
     names = {"FILE": str(file), "FOLDER": str(tmp_path)}
     done = CliRunner().invoke(app, [names.get(word, word) for word in words])
-    assert f"{file} exists: this replaces it" in done.stderr
+    assert (done.exit_code == 0) == replaced, done.output
+    assert (file.read_text(encoding="utf-8") == "mine") != replaced
+    assert (f"{file}: replaced the file that was there" in done.stderr) == replaced
+
+
+def test_the_json_file_of_a_run_that_goes_on_is_not_said_to_be_replaced(tmp_path, capsys):
+    path = tmp_path / "rows.json"
+    for replaces, reads in ((True, False), (True, True), (False, False)):
+        target = JsonTarget(str(path), replaces=replaces)
+        path.write_text('{"rows": []}', encoding="utf-8")
+        if reads:
+            target.read()
+        target.write([], {})
+        target.write([], {})  # a benchmark keeps its rows after each step
+        assert capsys.readouterr().err.count("replaced") == (replaces and not reads)
 
 
 def test_every_command_has_its_place_in_the_help_and_tune_comes_before_report():

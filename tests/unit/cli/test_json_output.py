@@ -13,6 +13,7 @@ from tilewright.cli.commands import app
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.machine.board import named_boards
 from tilewright.host.machine.hwconfig import named_configs
+from tilewright.host.network.zoo import network_names
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
 
@@ -41,6 +42,7 @@ def test_every_command_that_prints_a_table_takes_json():
 @pytest.mark.parametrize(
     ("command", "names"),
     [
+        ("networks", network_names()),
         ("configs", named_configs()),
         ("boards", named_boards()),
         ("tuners", TUNERS),

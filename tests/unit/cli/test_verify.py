@@ -132,10 +132,10 @@ def test_netlist_exits_with_whether_every_program_ended_as_on_the_reference(monk
     monkeypatch.setattr(netlist_build, "build_netlist", lambda *_, **__: None)
     monkeypatch.setattr(netlist, "differences", lambda *_, **__: iter(wrong))
     assert call("verify", "netlist", "tiny-4x4", "--programs", "4").exit_code == 0
-    wrong.append(netlist.Difference(program=2, text="3 bytes of memory differ"))
+    wrong.append(netlist.Difference(program=2, text="wrong in memory: 3 bytes"))
     result = call("verify", "netlist", "tiny-4x4", "--programs", "4", "--seed", "9")
     assert result.exit_code == 1
-    assert "program 2: 3 bytes of memory differ" in result.stdout
+    assert "program 2: wrong in memory: 3 bytes" in result.stdout
     assert "1 of 4 programs wrong, seed 9" in result.stdout
     assert rows("verify", "netlist", "tiny-4x4", code=1)[0]["program"] == 2
 

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import pickle
 from collections import Counter
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -193,6 +194,18 @@ def test_a_public_function_ends_in_an_error_of_ours_or_in_none(name, monkeypatch
         for value in WRONG:
             with contextlib.suppress(tw.TilewrightError):
                 function(**{**CALLS[name], argument: value})
+
+
+def test_a_layer_whose_name_holds_colons_is_found_by_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shape = "height: 4, width: 4, channels_in: 8, channels_out: 8"
+    for name in ("net.yaml", "net:2.yaml"):
+        text = f"layers: [{{name: 'block:0/conv:1', {shape}}}]\n"
+        Path(name).write_text(text, encoding="utf-8")
+        schedule = tw.default_schedule("tiny-4x4", f"{name}:block:0/conv:1")
+        assert tw.legal("tiny-4x4", f"{name}:block:0/conv:1", schedule).ok
+    with pytest.raises(tw.TilewrightError, match="did you mean resnet18"):
+        tw.default_schedule("tiny-4x4", "resnet8:block:0")
 
 
 def test_a_layer_a_schedule_and_a_memory_are_taken_by_name_as_objects_and_from_files(tmp_path):

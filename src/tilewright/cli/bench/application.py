@@ -17,7 +17,7 @@ from tilewright.cli.application import (
     app,
     open_console,
 )
-from tilewright.cli.arguments import one_of, tell_replaced
+from tilewright.cli.arguments import one_of
 from tilewright.cli.json_output import JsonTarget
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ HtmlOption = Annotated[
     typer.Option(
         "--html",
         metavar="FILE",
-        callback=tell_replaced,
         help="Write the plots to this HTML file.",
     ),
 ]

@@ -20,8 +20,8 @@ from tilewright.cli.arguments import (
     SpaceName,
     SpaceOption,
     WorkersOption,
+    replacing,
     require_readable,
-    tell_replaced,
 )
 from tilewright.cli.bench.application import (
     SEARCH,
@@ -180,7 +180,8 @@ def tuners(
     if html is not None:
         from tilewright.bench.arena.plots import write_plots
 
-        write_plots(study, html)
+        with replacing(html):
+            write_plots(study, html)
     finish(result, json)
 
 
@@ -191,9 +192,7 @@ def tuners_page(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="PAGE", callback=tell_replaced, help="Markdown to write."
-        ),
+        typer.Option("--output", "-o", metavar="PAGE", help="Markdown to write."),
     ],
     html: HtmlOption = None,
 ) -> None:
@@ -206,9 +205,11 @@ def tuners_page(
     for path in studies:
         require_readable(path, "JSON")
     study = merge([read_document(path) for path in studies])
-    write_whole(output, document(study))
+    with replacing(output):
+        write_whole(output, document(study))
     if html is not None:
-        write_plots(study, html)
+        with replacing(html):
+            write_plots(study, html)
 
 
 @bench_app.command(rich_help_panel=SEARCH)
@@ -287,7 +288,8 @@ def allocate(
         from tilewright.bench.allocate_figures import write_figures
 
         shown = {"rows": result.rows, "conditions": result.conditions, **result.more}
-        write_figures(html, shown, study.cases(chosen, paid[0]))
+        with replacing(html):
+            write_figures(html, shown, study.cases(chosen, paid[0]))
     finish(result, json)
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from tilewright.host.common.names import choices, nearest
+import pytest
+
+from tilewright.host.common.names import choices, counted, nearest
 
 KNOWN = ["pynq-z1", "pynq-z2", "zcu104"]
 
@@ -19,3 +21,12 @@ def test_lists_the_names_as_far_as_they_are_few() -> None:
     assert choices("zcu14", KNOWN) == "did you mean zcu104? use one of pynq-z1, pynq-z2, zcu104"
     assert choices("x", KNOWN, "boards", limit=1) == "boards: pynq-z1 and 2 more"
     assert choices("x", [], "boards") == "there are no boards yet"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 layers"), (1, "1 layer"), (2, "2 layers"), (2000, "2,000 layers")]
+)
+def test_a_number_agrees_with_its_noun(number, text) -> None:
+    assert counted(number, "layer") == text
+    assert counted(1, "study", "studies") == "1 study"
+    assert counted(number, "study", "studies").endswith("study" if number == 1 else "studies")
