@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Mapper`, the contract of every search over mappings, and the `Trace` that it leaves.
+
+A *sample* is one mapping whose cost a mapper is told. Every mapper has the same budget of them and
+sees nothing else of the cost model. Whether a mapping fits the buffers is not charged to anybody:
+it is a closed form of the tiles that each published mapper evaluates first.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping as MappingType
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ConfigError, TilewrightError
+from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
+from tilewright.tuner.mapping.space import MappingSpace
+
+Values = npt.NDArray[np.float64]
+"""Costs of a batch, shape ``[n]``; infinite for what is not legal."""
+
+
+class MapperError(TilewrightError):
+    """A mapper that there is not, or one that was used against its contract."""
+
+
+class BudgetSpentError(Exception):
+    """Every sample of the budget is used; ends a search from within `Probe.values`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """What one run of a mapper found.
+
+    Attributes:
+        best: the lowest cost after each sample, shape ``[budget]``; infinite before the first
+            legal one.
+        steps: samples that improved on it, ascending, counted from 0, shape ``[m]``.
+        rows: the mappings of these samples, shape ``[m, len(COLUMNS)]``.
+        samples: that the mapper used of its budget; a capped one stops early.
+        setup_samples: used before the run, such as a data set that the mapper learnt from.
+        seconds: wall time of the run.
+        notes: more that a mapper tells, in plain values.
+    """
+
+    best: Values
+    steps: npt.NDArray[np.int64]
+    rows: Batch
+    samples: int
+    setup_samples: int = 0
+    seconds: float = 0.0
+    notes: MappingType[str, Any] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        """The lowest cost."""
+        return float(self.best[-1])
+
+    @property
+    def mapping(self) -> Mapping:
+        """The mapping of the lowest cost.
+
+        Raises:
+            MapperError: the run found no legal mapping.
+        """
+        if not len(self.rows):
+            raise MapperError(
+                "no sample was a legal mapping", field="budget", remedy="give a larger budget"
+            )
+        return mapping_of(self.rows[-1])
+
+    def samples_to(self, value: float) -> int | None:
+        """Samples until the cost was ``value`` or lower; None: never within the budget."""
+        reached = np.flatnonzero(self.best <= value)
+        return int(reached[0]) + 1 if len(reached) else None
+
+
+class Probe:
+    """All that a mapper sees of the cost model: it charges samples and keeps the best.
+
+    Args:
+        model: the nest on its architecture.
+        objective: what is minimised.
+        budget: samples.
+
+    Attributes:
+        space: the mappings.
+        left: samples that remain.
+        setup_samples, notes: see `Trace`; a mapper may set them.
+    """
+
+    def __init__(self, model: CostModel, objective: Objective, budget: int) -> None:
+        self.space: Final = MappingSpace(model.nest, model.arch)
+        self.model: Final = self.space.model
+        self.objective: Final = objective
+        self.budget: Final = budget
+        self.left = budget
+        self.setup_samples = 0
+        self.notes: dict[str, Any] = {}
+        self._best = np.full(budget, np.inf)
+        self._lowest = np.inf
+        self._steps: list[int] = []
+        self._rows: list[Batch] = []
+
+    def values(self, batch: Batch) -> Values:
+        """Costs of mappings, one sample each, in order; infinite: not legal.
+
+        Raises:
+            BudgetSpentError: this batch used up the budget; those of its mappings that still fitted
+                are counted.
+        """
+        batch = batch[: self.left]
+        values = self.model.costs(batch).of(self.objective)
+        start = self.budget - self.left
+        best = np.minimum(np.minimum.accumulate(values), self._lowest)
+        before = np.concatenate([[self._lowest], best[:-1]])
+        for step in np.flatnonzero(best < before):
+            self._steps.append(start + int(step))
+            self._rows.append(batch[step].copy())
+        self._best[start : start + len(batch)] = best
+        self.left -= len(batch)
+        if len(batch):
+            self._lowest = float(best[-1])
+        if not self.left:
+            raise BudgetSpentError
+        return values
+
+    def trace(self, seconds: float) -> Trace:
+        """What was found; after an early end, the best stays what it was."""
+        used = self.budget - self.left
+        self._best[used:] = self._lowest
+        return Trace(
+            best=self._best,
+            steps=np.array(self._steps, dtype=np.int64),
+            rows=np.array(self._rows, dtype=np.int32).reshape(-1, len(COLUMNS)),
+            samples=used,
+            setup_samples=self.setup_samples,
+            seconds=seconds,
+            notes=self.notes,
+        )
+
+
+class Mapper(ABC):
+    """Searches the mappings of one nest.
+
+    A run depends on its arguments alone. A subclass defines `_search`, which samples through the
+    probe until that raises `BudgetSpentError`, or returns early when it has no more to try.
+
+    Example:
+        >>> from tilewright.tuner.mapping.architecture import load_architecture
+        >>> from tilewright.tuner.mapping.methods.registry import make_mapper
+        >>> from tilewright.tuner.mapping.nest import LoopNest
+        >>> model = CostModel(
+        ...     LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1)), load_architecture("flexible-256")
+        ... )
+        >>> trace = make_mapper("random").run(model, Objective.EDP, budget=100, seed=0)
+        >>> len(trace.best), trace.value == trace.best[-1]
+        (100, True)
+    """
+
+    def run(
+        self, model: CostModel, objective: Objective, budget: int, seed: int | tuple[int, ...]
+    ) -> Trace:
+        """Search.
+
+        Args:
+            model: the nest on its architecture.
+            objective: what is minimised.
+            budget: samples.
+            seed: entropy of the generator.
+
+        Raises:
+            ConfigError: the budget is no positive integer.
+            SpaceError: the buffers hold nothing.
+        """
+        if type(budget) is not int or budget < 1:
+            raise ConfigError("must be a positive integer", field="budget", value=budget)
+        started = time.perf_counter()
+        probe = Probe(model, objective, budget)
+        with suppress(BudgetSpentError):
+            self._search(probe, np.random.default_rng(seed))
+        return probe.trace(time.perf_counter() - started)
+
+    @abstractmethod
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        """Sample until the budget is spent, with all randomness from ``rng``."""
