@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,9 @@ MAX_RATIO: Final = 200
 RATIO_FREE_BYTES: Final = 1 << 24
 """A file may swell to so much, whatever the ratio: zeros compress well."""
 
+
+_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What `zipfile` raises for a member that it cannot read."""
 
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 """Of every member: an archive does not say when it was made."""
@@ -49,12 +53,17 @@ def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """The bytes of a member, at most ``limit``.
 
     Raises:
-        ValueError: it is larger.
+        KeyError: there is none of this name.
+        ValueError: it is larger, ends early, is damaged, encrypted, or compressed in another way.
     """
-    if archive.getinfo(name).file_size > limit:
+    stated = archive.getinfo(name).file_size
+    if stated > limit:
         raise ValueError(f"{name} is larger than {limit} bytes")
-    with archive.open(name) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
-        raise ValueError(f"{name} is larger than {limit} bytes")
+    try:
+        with archive.open(name) as stream:
+            data = stream.read(stated + 1)
+    except _DAMAGE as error:
+        raise ValueError(f"{name}: {str(error) or 'the archive ends within it'}") from error
+    if len(data) != stated:
+        raise ValueError(f"{name} must have the {stated} bytes that its archive states")
     return data
