@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no mapping may break, sought by a search that is paid for breaking it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.mappings import PRICED, random_batch
+from support.randomness import fresh_rng, where
+
+from tilewright.sim.tools.build_cache import bind_library
+from tilewright.sim.tools.native_build import build_native
+from tilewright.tuner.mapping.architecture import Architecture, load_architecture
+from tilewright.tuner.mapping.cost import (
+    MEASURES,
+    NATIVE_DIR,
+    CostModel,
+    Costs,
+    Rule,
+    c_architecture,
+    c_nest,
+)
+from tilewright.tuner.mapping.mapping import Batch
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind, Tensor
+
+NESTS = (
+    LoopNest(name="stem", sizes=(64, 3, 112, 112, 7, 7), stride_y=2, stride_x=2),
+    LoopNest(name="3x3", sizes=(96, 64, 28, 28, 3, 3)),
+    LoopNest(name="primes", sizes=(37, 13, 11, 17, 5, 3), stride_y=3, stride_x=1),
+    LoopNest(name="apart", sizes=(16, 8, 13, 9, 2, 1), stride_y=3, stride_x=4),
+    LoopNest(name="dense", sizes=(1000, 512, 1, 1, 1, 1)),
+    LoopNest(name="dw", kind=NestKind.DEPTHWISE, sizes=(1, 96, 56, 56, 3, 3), stride_y=2),
+    LoopNest(name="dw2", kind=NestKind.DEPTHWISE, sizes=(2, 17, 19, 14, 3, 5), stride_x=2),
+)
+WIDE = replace(PRICED, pes=512, pass_cycles=0, pass_cycles_per_cluster=0, pass_cycles_per_pe=0)
+ARCHITECTURES = (WIDE, load_architecture("flexible-256"))
+MOVED = {
+    Tensor.WEIGHTS: "dram_weight_bytes",
+    Tensor.INPUTS: "dram_input_bytes",
+    Tensor.OUTPUTS: "dram_output_bytes",
+}
+
+REACHABLE = ("macs per PE", *MOVED.values())
+LIMITED = ("trips2", "pe_tiles", "strides1", "strides2")
+
+
+def compulsory(nest: LoopNest, arch: Architecture) -> dict[Tensor, float]:
+    """Bytes of the distinct elements of each tensor."""
+    sizes = (arch.weight_bytes, arch.input_bytes, arch.output_bytes)
+    return {t: nest.elements(t) * size for t, size in zip(Tensor, sizes, strict=True)}
+
+
+def ratios(nest: LoopNest, arch: Architecture, costs: Costs) -> dict[str, np.ndarray]:
+    """Cost over its bound, per row and bound; below one: the model is not sound."""
+    least = compulsory(nest, arch)
+    into = least[Tensor.WEIGHTS] + least[Tensor.INPUTS]
+    out = least[Tensor.OUTPUTS]
+    delivered = into + nest.elements(Tensor.OUTPUTS) * 2 * arch.partial_bytes
+    per_mac = arch.weight_bytes + arch.input_bytes + 2 * arch.partial_bytes
+    energy = (
+        nest.macs * (arch.mac_energy + per_mac * arch.l1_energy)
+        + delivered * (arch.l1_energy + arch.noc_energy)
+        + 2 * (into + out) * arch.l2_energy
+        + (into + out) * arch.dram_energy
+    )
+    return {
+        "macs per PE": costs["compute_cycles"] * costs["pes"] / nest.macs,
+        "cycles": costs["cycles"] * costs["pes"] / nest.macs,
+        "bandwidth of DRAM": costs["cycles"] * arch.dram_bytes_per_cycle / (into + out),
+        "bandwidth of the NoC": costs["cycles"] * arch.noc_bytes_per_cycle / max(into, out),
+        "into PEs": costs["noc_in_bytes"] / into,
+        "out of PEs": costs["noc_out_bytes"] / out,
+        "delivered": costs["delivered_bytes"] / delivered,
+        "energy": costs["energy"] / energy,
+        **{column: costs[column] / least[tensor] for tensor, column in MOVED.items()},
+    }
+
+
+def mutated(parents: Batch, fresh: Batch, rng: np.random.Generator) -> Batch:
+    """Children of parents, with some genes of fresh rows; tiles stay nested."""
+    loops = len(DIMENSIONS)
+    genes = [[i] for i in range(2 * loops)]
+    genes += [list(range(2 * loops, 3 * loops)), list(range(3 * loops, 4 * loops))]
+    genes += [[4 * loops], [4 * loops + 1], [4 * loops + 2, 4 * loops + 3]]
+    children = parents[rng.integers(0, len(parents), len(fresh))].copy()
+    for columns in genes:
+        change = rng.random(len(fresh)) < 0.12
+        children[np.ix_(change, columns)] = fresh[np.ix_(change, columns)]
+    inner = children[:, loops : 2 * loops]
+    np.minimum(inner, children[:, :loops], out=inner)
+    return children
+
+
+def least(model: CostModel, bound: str, rng: np.random.Generator) -> float:
+    """The least ratio to a bound that a genetic search of 10,000 mappings finds."""
+    nest, arch = model.nest, model.arch
+    rows = random_batch(nest, 1_000, arch.pes, rng)
+    best = np.inf
+    for _ in range(10):
+        costs = model.costs(rows)
+        assert not np.isin(costs.rules, (Rule.TILE, Rule.ORDER, Rule.PARALLEL, Rule.PES)).any()
+        scores = np.where(costs.legal, ratios(nest, arch, costs)[bound], np.inf)
+        best = min(best, float(scores.min()))
+        parents = rows[np.argsort(scores, kind="stable")[:100]]
+        rows = mutated(parents, random_batch(nest, 1_000, arch.pes, rng), rng)
+    return best
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+@pytest.mark.parametrize("arch", ARCHITECTURES, ids=lambda arch: arch.name)
+def test_no_search_finds_a_mapping_below_a_bound(nest, arch):
+    rng = fresh_rng()
+    model = CostModel(nest, arch)
+    first = ratios(nest, arch, model.costs(random_batch(nest, 1, arch.pes, rng)))
+    reached = {bound: least(model, bound, rng) for bound in first}
+    assert min(reached.values()) >= 1, where(reached=reached)
+    if arch.l2_bytes == 0:  # the search is no weak one, and the bounds are no loose ones
+        assert max(reached[bound] for bound in REACHABLE) == 1, reached
+
+
+class Refetch(ctypes.Structure):
+    """`Refetch` of native/cost.h."""
+
+    _fields_ = (
+        ("outer", ctypes.c_uint32 * len(Tensor)),
+        ("inner", ctypes.c_uint32 * len(Tensor)),
+        ("held", ctypes.c_bool * len(Tensor)),
+    )
+
+
+COUNTS = (
+    "size", "trips2", "trips1", "most_trips1", "compute", "pe_tiles", "pe_visits", "pes", "tile1",
+    "span1", "span2", "strides1", "strides2",
+)  # fmt: skip
+"""Fields of `DimCounts` in native/cost.h."""
+
+
+@functools.cache
+def counts_library() -> ctypes.CDLL:
+    shim = Path(__file__).parents[3] / "support" / "mapping_counts.cpp"
+    path = build_native("test-mapping-counts", [shim, NATIVE_DIR / "cost.h"])
+    pointer = ctypes.c_void_p
+    signatures = {
+        "tw_counts_of_point": ([pointer] * 4, None),
+        "tw_cost_of_counts": ([pointer] * 6, None),
+    }
+    return bind_library(path, {"tw_counts_version": 1}, signatures)
+
+
+class Inside:
+    """Counts per loop of a mapping, and what changed ones cost."""
+
+    def __init__(self, model: CostModel, row: Batch) -> None:
+        self.row = np.ascontiguousarray(row)
+        self.nest, self.arch = c_nest(model.nest), c_architecture(model.arch)
+        self.refetch = Refetch()
+        self.counts = np.zeros((len(DIMENSIONS), len(COUNTS)))
+        counts_library().tw_counts_of_point(
+            ctypes.byref(self.nest),
+            self.row.ctypes.data,
+            self.counts.ctypes.data,
+            ctypes.byref(self.refetch),
+        )
+
+    def cost(self, counts: np.ndarray, refetch: Refetch) -> np.ndarray:
+        found = np.zeros(len(MEASURES))
+        counts_library().tw_cost_of_counts(
+            ctypes.byref(self.nest),
+            ctypes.byref(self.arch),
+            np.ascontiguousarray(counts).ctypes.data,
+            ctypes.byref(refetch),
+            self.row.ctypes.data,
+            found.ctypes.data,
+        )
+        return found
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+def test_no_cost_falls_when_a_count_of_a_loop_rises(nest):
+    """What the exact mapper rests on when it bounds a part of a mapping from below."""
+    rng = fresh_rng()
+    model = CostModel(nest, PRICED)
+    for row in random_batch(nest, 150, 512, rng):
+        inside = Inside(model, row)
+        before = inside.cost(inside.counts, inside.refetch)
+        np.testing.assert_array_equal(before, model.costs(row[None]).values[0])
+        for column, name in enumerate(COUNTS):
+            if name == "size":
+                continue
+            raised = inside.counts.copy()
+            loop = rng.integers(len(DIMENSIONS))
+            # No loop has more tiles than iterations, nor do tiles' strides exceed them.
+            most = nest.sizes[loop] if name in LIMITED else 1 << 20
+            raised[loop, column] = max(raised[loop, column], rng.integers(1, most + 1))
+            assert (inside.cost(raised, inside.refetch) >= before).all(), where(
+                row=row.tolist(), count=name, loop=DIMENSIONS[loop]
+            )
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+def test_no_cost_falls_when_a_tensor_is_fetched_around_one_loop_more_or_is_held_no_longer(nest):
+    rng = fresh_rng()
+    model = CostModel(nest, PRICED)
+    for row in random_batch(nest, 150, 512, rng):
+        inside = Inside(model, row)
+        before = inside.cost(inside.counts, inside.refetch)
+        for tensor in range(len(Tensor)):
+            more = Refetch.from_buffer_copy(inside.refetch)
+            kind = rng.integers(3)
+            if kind == 0:
+                more.held[tensor] = False
+            else:
+                (more.outer if kind == 1 else more.inner)[tensor] |= 1 << int(rng.integers(6))
+            assert (inside.cost(inside.counts, more) >= before).all(), where(row=row.tolist())
