@@ -22,8 +22,6 @@ PRICED = Architecture(
     output_bytes=3,
     partial_bytes=5,
     pass_cycles=4,
-    pass_cycles_per_cluster=2,
-    pass_cycles_per_pe=1,
     mac_energy=1,
     l1_energy=3,
     l2_energy=17,
@@ -98,4 +96,22 @@ def random_batch(nest: LoopNest, n: int, pes: int, rng: np.random.Generator) -> 
     size = np.floor(np.exp(rng.random(n) * np.log(np.maximum(1, pes // clusters)))).astype(int)
     return np.hstack([outer, inner, *orders, parallel, clusters[:, None], size[:, None]]).astype(
         np.int32
+    )
+
+
+def systolic_mapping(flow: str, nest: LoopNest, rows: int, columns: int) -> Mapping:
+    """A GEMM (loops K, C and X) on an array that keeps its outputs, weights or inputs.
+
+    One loop lies across the rows, one along the columns; the third one streams: a PE tile has all
+    of it.
+    """
+    across, along = {"os": "XK", "ws": "CK", "is": "CX"}[flow]
+    size = dict(zip(DIMENSIONS, nest.sizes, strict=True))
+    outer = {**size, across: 1, along: min(columns, size[along])}
+    inner = {**outer, along: 1}
+    return Mapping(
+        outer=Level(tile=tuple(outer[d] for d in DIMENSIONS), order="KCYXRS", parallel=across),
+        inner=Level(tile=tuple(inner[d] for d in DIMENSIONS), order="KCYXRS", parallel=along),
+        clusters=rows,
+        cluster_size=columns,
     )

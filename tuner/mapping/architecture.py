@@ -44,9 +44,8 @@ class Architecture:
             output that is not complete.
         buffers: copies of each tile; 2: the next one loads while this one is used.
         outer_parallel, inner_parallel: loops that may be spread over clusters and PEs.
-        pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe: cycles that a PE tile takes
-            beyond its multiply-accumulates: constant, per further cluster after the first, per
-            further PE of a cluster. A systolic array fills and drains here.
+        pass_cycles: cycles of a PE tile beyond its multiply-accumulates: a systolic array fills and
+            drains.
         mac_energy, l1_energy, l2_energy, noc_energy, dram_energy: of a multiply-accumulate; of a
             byte read or written, or delivered to a PE.
         pe_area, l1_area, l2_area, noc_area: of a PE; of a byte; of a byte per cycle.
@@ -72,8 +71,6 @@ class Architecture:
     outer_parallel: str = "".join(DIMENSIONS)
     inner_parallel: str = "".join(DIMENSIONS)
     pass_cycles: float = 0
-    pass_cycles_per_cluster: float = 0
-    pass_cycles_per_pe: float = 0
     mac_energy: float = 1
     l1_energy: float
     l2_energy: float
@@ -106,7 +103,7 @@ class Architecture:
         ):  # fmt: skip
             self._require_number(name, above=True)
         for name in (
-            "pass_cycles", "pass_cycles_per_cluster", "pass_cycles_per_pe", "mac_energy",
+            "pass_cycles", "mac_energy",
             "l1_energy", "l2_energy", "noc_energy", "dram_energy", "pe_area", "l1_area", "l2_area",
             "noc_area",
         ):  # fmt: skip

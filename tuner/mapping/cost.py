@@ -31,9 +31,9 @@ NATIVE_DIR: Final = ROOT / "tuner" / "mapping" / "native"
 _VERSION: Final = 1
 
 _NUMBERS: Final = (
-    "partial_bytes", "noc_bandwidth", "dram_bandwidth", "pass_cycles", "pass_cycles_per_cluster",
-    "pass_cycles_per_pe", "mac_energy", "l1_energy", "l2_energy", "noc_energy", "dram_energy",
-    "pe_area", "l1_area", "l2_area", "noc_area", "l1_bytes", "l2_bytes", "buffers",
+    "partial_bytes", "noc_bandwidth", "dram_bandwidth", "pass_cycles", "mac_energy", "l1_energy",
+    "l2_energy", "noc_energy", "dram_energy", "pe_area", "l1_area", "l2_area", "noc_area",
+    "l1_bytes", "l2_bytes", "buffers",
 )  # fmt: skip
 """Doubles of `Architecture` in native/cost.h, after ``bytes``."""
 

@@ -36,8 +36,7 @@ struct Architecture {
   double bytes[TENSORS];  // of one element
   double partial_bytes;   // of an output that is not complete
   double noc_bandwidth, dram_bandwidth;
-  // Of a PE tile, beyond its MACs; the latter two per cluster and PE after the first.
-  double pass_cycles, pass_cycles_per_cluster, pass_cycles_per_pe;
+  double pass_cycles;  // of a PE tile, beyond its MACs
   double mac_energy, l1_energy, l2_energy, noc_energy, dram_energy;
   double pe_area, l1_area, l2_area, noc_area;
   double l1_bytes, l2_bytes;  // capacity per PE, and shared; 0: as large as the mapping asks for
@@ -250,10 +249,8 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
   out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
   out.fill_cycles = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
                     (first1 + results1) / arch.noc_bandwidth;
-  const double pass = arch.pass_cycles + arch.pass_cycles_per_cluster * (clusters - 1) +
-                      arch.pass_cycles_per_pe * (cluster_size - 1);
   out.compute_cycles = product(d, &DimCounts::compute);
-  if (pass > 0) out.compute_cycles += product(d, &DimCounts::trips1) * pass;
+  if (arch.pass_cycles > 0) out.compute_cycles += product(d, &DimCounts::trips1) * arch.pass_cycles;
   out.pes = clusters * cluster_size;
   return out;
 }

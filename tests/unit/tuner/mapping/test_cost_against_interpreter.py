@@ -10,7 +10,6 @@ from support.mapping_interpreter import Counts, interpret
 from support.mappings import PRICED, cases
 
 from tilewright.tuner.mapping.cost import CostModel
-from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.nest import LoopNest, Tensor
 
 W, I, O = Tensor.WEIGHTS, Tensor.INPUTS, Tensor.OUTPUTS  # noqa: E741
@@ -21,7 +20,7 @@ MOVED = (
 )  # fmt: skip
 
 
-def priced(nest: LoopNest, mapping: Mapping, counts: Counts) -> dict[str, float]:
+def priced(nest: LoopNest, counts: Counts) -> dict[str, float]:
     """Counts in the units of the model, on `PRICED`."""
     arch = PRICED
     outputs = len(counts.touched[O])
@@ -42,13 +41,8 @@ def priced(nest: LoopNest, mapping: Mapping, counts: Counts) -> dict[str, float]
     )
     per_mac = arch.weight_bytes + arch.input_bytes + 2 * arch.partial_bytes
     l2 = dram_in + dram_out + noc_in + noc_out
-    passes = (
-        arch.pass_cycles
-        + arch.pass_cycles_per_cluster * (mapping.clusters - 1)
-        + arch.pass_cycles_per_pe * (mapping.cluster_size - 1)
-    )
     return {
-        "compute_cycles": counts.cycles + counts.steps * passes,
+        "compute_cycles": counts.cycles + counts.steps * arch.pass_cycles,
         "noc_in_bytes": noc_in,
         "noc_out_bytes": noc_out,
         "dram_weight_bytes": counts.dram[W] * arch.weight_bytes,
@@ -80,7 +74,7 @@ def test_model_counts_what_the_machine_does_where_tiles_divide_evenly(case):
     nest, mapping = case
     counts = interpret(nest, mapping)
     cost = CostModel(nest, PRICED).cost(mapping)
-    assert {name: cost[name] for name in MOVED} == priced(nest, mapping, counts)
+    assert {name: cost[name] for name in MOVED} == priced(nest, counts)
     assert {name: cost[name] for name in ("l1_bytes", "l2_bytes")} == buffered(counts)
 
 
@@ -90,7 +84,7 @@ def test_model_never_tells_less_than_the_machine_does_and_that_never_less_than_m
     nest, mapping = case
     counts = interpret(nest, mapping)
     cost = CostModel(nest, PRICED).cost(mapping)
-    machine = priced(nest, mapping, counts)
+    machine = priced(nest, counts)
     for name in MOVED:
         assert cost[name] >= machine[name], name
     # Compute, both buffers and the array are exact for any tiles.

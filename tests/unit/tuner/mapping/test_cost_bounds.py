@@ -37,7 +37,7 @@ NESTS = (
     LoopNest(name="dw", kind=NestKind.DEPTHWISE, sizes=(1, 96, 56, 56, 3, 3), stride_y=2),
     LoopNest(name="dw2", kind=NestKind.DEPTHWISE, sizes=(2, 17, 19, 14, 3, 5), stride_x=2),
 )
-WIDE = replace(PRICED, pes=512, pass_cycles=0, pass_cycles_per_cluster=0, pass_cycles_per_pe=0)
+WIDE = replace(PRICED, pes=512, pass_cycles=0)
 ARCHITECTURES = (WIDE, load_architecture("flexible-256"))
 MOVED = {
     Tensor.WEIGHTS: "dram_weight_bytes",
