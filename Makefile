@@ -98,6 +98,9 @@ netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference 
 bitstream: $(RUN_READY) ## build HW for BOARD with Vivado (ARGS=--dry-run: write the folder that Vivado builds from)
 	@$(TW) bitstream $(HW) --board $(BOARD) $(ARGS)
 
+rehearse: $(DEV_READY) ## all of docs/how-to/boards without a board: bitstream scripts to tuned boards (minutes)
+	@PYTHONPATH=tests $(BIN)/python -m rehearsal $(ARGS)
+
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
 	@$(TW) verify formal $(ARGS)
 
@@ -175,4 +178,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr bitstream mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean

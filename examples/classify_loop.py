@@ -48,6 +48,7 @@ def main() -> None:
         sys.path.insert(0, str(options.bundle / "lib"))  # what the bundle carries
     from tilewright.host.deploy import board_run  # noqa: PLC0415  (from `lib`)
     from tilewright.host.deploy.bundle import read_bundle  # noqa: PLC0415  (from `lib`)
+    from tilewright.host.deploy.bundle_report import top_classes  # noqa: PLC0415  (from `lib`)
 
     bundle = read_bundle(options.bundle)
     network = board_run.open_network(bundle)
@@ -69,7 +70,7 @@ def main() -> None:
         for done, frame in enumerate(source, 1):
             run = runner.run({port.name: frame})
             rate = done / (time.perf_counter() - started)
-            print(f"{rate:.1f} frames per second; {board_run.top_classes(run, bundle.labels)}")
+            print(f"{rate:.1f} frames per second; {top_classes(run, bundle.labels)}")
             if done == options.frames:
                 return
 

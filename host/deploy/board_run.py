@@ -5,32 +5,32 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
-
-import numpy as np
+from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightError
-from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
+from tilewright.host.common.result_document import result_document, to_json
+from tilewright.host.common.whole_file import write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.read.calibration import Calibration, image_files
-from tilewright.host.compiler.run.network_runner import NetworkRun, NetworkRunner
+from tilewright.host.compiler.run.network_runner import NetworkRunner
 from tilewright.host.compiler.run.numpy_host import NumpyHost
 from tilewright.host.deploy.bundle import Bundle, read_bundle
-from tilewright.host.deploy.measure import IN_FLIGHT, Inputs, measure
+from tilewright.host.deploy.bundle_report import BundleReport, top_classes
+from tilewright.host.deploy.measure import Inputs, measure
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.pynq_device import PynqDevice
 
 BITSTREAMS: Final = "bitstreams"
 """Folder beside bundles; each bitstream has a folder in it that is named by `bitstream_key`."""
 NOISE_INPUTS: Final = 16
-_TOP: Final = 5
 _LOOK_SECONDS: Final = 0.2
 
 Say = Callable[[str], None]
@@ -130,41 +130,40 @@ def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> 
     return list(source.batches(network.inputs))
 
 
-def top_classes(run: NetworkRun, labels: Sequence[str]) -> str:
-    """The largest elements of every output, in words."""
-    words = []
-    for name, array in run.outputs.items():
-        flat = np.asarray(array).reshape(-1)
-        most = np.argsort(-flat.astype(np.float64), kind="stable")[:_TOP]
-        known = [labels[i] if i < len(labels) else f"[{i}]" for i in most]
-        values = ", ".join(f"{each} {flat[i]:.4g}" for each, i in zip(known, most, strict=True))
-        words.append(f"{name}: {values}")
-    return "; ".join(words)
-
-
 def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: Path | None,
-               say: Say) -> None:  # fmt: skip
+               say: Say) -> BundleReport:  # fmt: skip
     """Run a bundle on inputs; say outputs, latency and throughput.
 
     Raises:
         TilewrightError: see `read_inputs` and `NetworkRunner`.
     """
     inputs = read_inputs(bundle, network, path)
-    done = measure(lambda: runner_of(network, device), inputs)
-    names = [file.name for file in image_files(path)] if path is not None else []
-    images = len(names) == len(done.runs)
-    for index, run in enumerate(done.runs if path is not None else ()):
-        title = names[index] if images else f"input {index}"
-        say(f"{title}: {top_classes(run, bundle.labels)}")
-    clock, cycles = bundle.board["clock_mhz"], done.runs[0].cycles
-    count = len(done.runs)
-    say(f"{bundle.name}: {counted(count, 'input')}; {cycles:,} cycles on the accelerator, "
-        f"{cycles / clock / 1e3:.3f} ms at {clock:g} MHz")  # fmt: skip
-    low, middle, high = (1e3 * done.quantile(part) for part in (0.1, 0.5, 0.9))
-    say(f"latency: median {middle:.3f} ms, 10 % to 90 %: {low:.3f} to {high:.3f} ms")
-    serial, pipelined = count / done.serial_seconds, count / done.pipelined_seconds
-    say(f"throughput: {serial:.2f} inputs per second one by one, {pipelined:.2f} pipelined "
-        f"({IN_FLIGHT} in flight)")  # fmt: skip
+    titles = [file.name for file in image_files(path)] if path is not None else []
+    if len(titles) != len(inputs):
+        titles = [f"input {index}" for index in range(len(inputs))]
+    report = BundleReport(
+        name=bundle.name,
+        clock_mhz=bundle.board["clock_mhz"],
+        labels=bundle.labels,
+        titles=titles,
+        measured=measure(lambda: runner_of(network, device), inputs),
+    )
+    for line in (*(report.outputs() if path is not None else ()), *report.figures()):
+        say(line)
+    return report
+
+
+def conditions(bundle: Bundle, path: Path | None, device: str) -> dict[str, Any]:
+    """What the rows of a run's document hold under."""
+    return {
+        "bundle": bundle.name,
+        "board": bundle.board["name"],
+        "config_hash": f"{bundle.config_hash:08x}",
+        "clock_mhz": bundle.board["clock_mhz"],
+        "bitstream": dict(bundle.bitstream),
+        "images": None if path is None else str(path),
+        "device": device,
+    }
 
 
 def new_images(folder: Path) -> Iterator[Path]:
@@ -214,6 +213,8 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
                         help="classify images as they come into a folder")  # fmt: skip
     parser.add_argument("--bitstream", type=Path, metavar="FILE",
                         help="bitstream; default: the one that was deployed")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help="also write outputs and figures to this file")  # fmt: skip
     options = parser.parse_args(words)
 
     def say(text: str) -> None:
@@ -228,9 +229,19 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
             if options.watch is not None:
                 watch(bundle, network, device, options.watch, say)
             else:
-                run_bundle(bundle, network, device, options.images, say)
+                report = run_bundle(bundle, network, device, options.images, say)
+                if options.json is not None:
+                    held = conditions(bundle, options.images, "board")
+                    command = shlex.join(["run", *(sys.argv[1:] if words is None else words)])
+                    document = result_document(
+                        command, report.rows(), held, summary=report.summary()
+                    )
+                    write_whole(options.json, to_json(document))
     except TilewrightError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  (output)
+        return 2
+    except OSError as error:
+        print(f"error: --json: {error}", file=sys.stderr)  # noqa: T201  (output)
         return 2
     except KeyboardInterrupt:
         return 130

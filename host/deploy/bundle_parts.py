@@ -78,7 +78,7 @@ _CELLS: Final = (
     (
         "device = board_run.open_device(bundle, network, None)  # or the path of a bitstream\n"
         "images = None  # a folder of images, an image, .npy or .npz; None: noise\n"
-        "board_run.run_bundle(bundle, network, device, images, print)"
+        "report = board_run.run_bundle(bundle, network, device, images, print)"
     ),
     "device.close()",
 )

@@ -25,6 +25,7 @@ from tilewright.host.common.errors import (
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import DEVICE_ID
+from tilewright.host.runtime.contiguous_buffers import ContiguousBuffers
 from tilewright.host.runtime.device import Bytes, RunResult
 from tilewright.host.runtime.driver import (
     DEFAULT_WATCHDOG_CYCLES,
@@ -36,19 +37,17 @@ from tilewright.host.runtime.driver import (
 
 DEFAULT_MAX_SECONDS: Final = 60.0
 
-_PAGE: Final = 4096
-"""Alignment of a program's memory (register MEM_BASE)."""
 _RESET_SECONDS: Final = 2.0
 _LONGEST_PAUSE: Final = 0.005
 _SUFFIXES: Final = (".bit", ".bin", ".xsa", ".xclbin")
-_CMA_REMEDY: Final = "boot with a larger cma=, or end other programs that hold pynq buffers"
 
 
 class PynqDevice:
     """A `Device` on a board.
 
-    One physically contiguous buffer holds a program's memory. It is kept while it is large enough
-    and allocated anew when it is not. A run that fails or is given up ends in a soft reset.
+    A physically contiguous buffer holds a program's memory. Of two threads that call `run`, one
+    fills or reads its buffer while the accelerator works on that of the other. A run that fails or
+    is given up ends in a soft reset.
 
     Args:
         hw: the configuration that the bitstream was built for.
@@ -101,7 +100,6 @@ class PynqDevice:
         self._pynq: Final = import_pynq()
         self._hw: Final = hw
         self._coherent: Final = coherent
-        self._memory_limit: Final = memory_limit
         self._max_seconds: Final = max_seconds
         self._watchdog_cycles: Final = watchdog_cycles
         self._overlay: Final = overlay if bitstream is None else self._load(bitstream, target)
@@ -112,7 +110,7 @@ class PynqDevice:
                 remedy="download it, or pass its bitstream",
             )
         self._driver: Final = Driver(_Window(self._find(ip)))
-        self._buffer: Any = None
+        self._buffers: Final = ContiguousBuffers(self._allocate, memory_limit)
         self._lock: Final = threading.Lock()
         self._given_up: Final = threading.Event()
         self._closed = False
@@ -138,28 +136,27 @@ class PynqDevice:
             DeviceError: no contiguous memory, `give_up` was called, or the device is closed or
                 does not answer a soft reset.
         """
-        with self._lock:
-            self._check_usable()
-            check_run(self._hw, program, memory, max_cycles)
-            self._given_up.clear()
-            start = self._reserve(program.memory_bytes)
-            view = self._buffer[start : start + program.memory_bytes]
+        check_run(self._hw, program, memory, max_cycles)
+        with self._buffers.taken(program.memory_bytes) as view:
             view[:] = memory
             if not self._coherent:
                 view.flush()
-            started = time.perf_counter()
-            try:
-                self._driver.start(
-                    program, view.device_address, watchdog_cycles=self._watchdog_cycles
-                )
-                self._wait(max_cycles)
-                counters = self._driver.finish()
-                if 0 < max_cycles < counters.cycles:
-                    raise _too_many_cycles(max_cycles)
-            except BaseException:
-                self._reset()
-                raise
-            seconds = time.perf_counter() - started
+            with self._lock:
+                self._check_usable()
+                self._given_up.clear()
+                started = time.perf_counter()
+                try:
+                    self._driver.start(
+                        program, view.device_address, watchdog_cycles=self._watchdog_cycles
+                    )
+                    self._wait(max_cycles)
+                    counters = self._driver.finish()
+                    if 0 < max_cycles < counters.cycles:
+                        raise _too_many_cycles(max_cycles)
+                except BaseException:
+                    self._reset()
+                    raise
+                seconds = time.perf_counter() - started
             if not self._coherent:
                 view.invalidate()
             return RunResult(
@@ -174,10 +171,8 @@ class PynqDevice:
 
     def close(self) -> None:
         """Give up a run under way, and free the contiguous memory. Idempotent."""
-        self._given_up.set()
-        with self._lock:
-            self._closed = True
-            self._free()
+        self._closed = True
+        self._buffers.close()
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -248,41 +243,14 @@ class PynqDevice:
     def _reads_id(self, entry: Mapping[str, Any]) -> bool:
         return bool(self._window(entry).read(0) == DEVICE_ID)
 
-    def _reserve(self, nbytes: int) -> int:
-        """Make the buffer hold a program's memory; where in it the memory starts."""
-        if self._memory_limit and nbytes > self._memory_limit:
-            raise DeviceError(
-                f"must fit the board's contiguous memory (at most {self._memory_limit} bytes)",
-                field="memory_bytes",
-                value=nbytes,
-                remedy=_CMA_REMEDY,
-            )
-        wanted = nbytes + _PAGE  # whatever the address, a page starts in the first of them
-        if self._buffer is None or self._buffer.nbytes < wanted:
-            self._free()
-            try:
-                self._buffer = self._pynq.allocate(
-                    (wanted,), dtype="u1", target=self._overlay.device, cacheable=1
-                )
-            except Exception as error:  # pynq raises every kind of exception
-                raise DeviceError(
-                    f"must fit the contiguous memory that is free ({_contiguous_memory()}{error})",
-                    field="memory_bytes",
-                    value=nbytes,
-                    remedy=_CMA_REMEDY,
-                ) from error
-        return int(-self._buffer.device_address % _PAGE)
-
-    def _free(self) -> None:
-        if self._buffer is not None:
-            self._buffer.freebuffer()
-            self._buffer = None
+    def _allocate(self, nbytes: int) -> Any:
+        return self._pynq.allocate((nbytes,), dtype="u1", target=self._overlay.device, cacheable=1)
 
     def _wait(self, max_cycles: int) -> None:
         started = time.monotonic()
         while not self._driver.ended():
             elapsed = time.monotonic() - started
-            if self._given_up.is_set():
+            if self._given_up.is_set() or self._closed:
                 raise DeviceError("the run was given up", field="device")
             if max_cycles and self._driver.cycles() > max_cycles:
                 raise _too_many_cycles(max_cycles)
@@ -336,15 +304,6 @@ def _too_many_cycles(limit: int) -> DeviceTimeoutError:
         field="max_cycles",
         remedy="raise the limit or look at the program",
     )
-
-
-def _contiguous_memory() -> str:
-    """What Linux says of its contiguous memory, ending in a separator; empty if nothing."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return ""
-    return "".join(f"{' '.join(line.split())}; " for line in lines if line.startswith("Cma"))
 
 
 def import_pynq() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Opcode
 from tilewright.host.machine.registers import DEVICE_ID
 from tilewright.host.runtime.device import Bytes
-from tilewright.host.runtime.driver import WINDOW_BYTES
+from tilewright.host.runtime.driver import WINDOW_BYTES, Driver
 from tilewright.host.runtime.pynq_device import PynqDevice
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
@@ -112,7 +113,7 @@ def test_without_cache_maintenance_the_result_is_wrong(board, forgotten, monkeyp
     assert np.array_equal(board.run(program, other).memory, expected)
     board.run(program, image)
     with monkeypatch.context() as patched:
-        patched.setattr(type(board._buffer), forgotten, lambda _self: None)
+        patched.setattr(f"pynq.buffer.PynqBuffer.{forgotten}", lambda _self: None)
         assert not np.array_equal(board.run(program, other).memory, expected)
     assert np.array_equal(board.run(program, other).memory, expected)
 
@@ -180,6 +181,46 @@ def test_the_limit_of_the_board_file_is_named():
     board.close()
 
 
+def test_an_image_is_packed_while_the_accelerator_runs_another(board, monkeypatch):
+    """The accelerator ends the first run when the second image is in contiguous memory."""
+    program, image = program_and_image()
+    begun, packed = threading.Event(), threading.Event()
+    flush, ended = pynq.buffer.PynqBuffer.flush, Driver.ended
+
+    def flushed(buffer) -> None:
+        flush(buffer)
+        if begun.is_set():
+            packed.set()
+
+    def held(driver) -> bool:
+        begun.set()
+        assert packed.wait(60), "the second image waits for the first run"
+        return ended(driver)
+
+    monkeypatch.setattr("pynq.buffer.PynqBuffer.flush", flushed)
+    monkeypatch.setattr(Driver, "ended", held)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(board.run, program, image)
+        assert begun.wait(60)
+        second = threads.submit(board.run, program, image)
+        for done in (first, second):
+            assert np.array_equal(done.result().memory, reference(program, image))
+
+
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_runs_of_many_threads_have_their_own_results(buffers):
+    """Where the memory holds one buffer, they wait for it."""
+    largest = max(program_and_image(seed)[0].memory_bytes for seed in range(6)) + 4096
+    board = open_board(contiguous_bytes=buffers * (largest + 4096) - 1)
+    cases = [program_and_image(seed) for seed in range(6)]
+    with ThreadPoolExecutor(4) as threads:
+        done = threads.map(lambda case: board.run(*case).memory, cases * 3)
+        for case, memory in zip(cases * 3, done, strict=True):
+            assert np.array_equal(memory, reference(*case))
+    board.close()
+    assert board.logic.memory.allocated == 0
+
+
 # -- runs that do not end -------------------------------------------------------------------
 
 
@@ -234,10 +275,10 @@ def test_a_run_of_a_process_that_was_killed_is_ended_when_the_device_is_opened()
     logic = SimulatedLogic(TINY, IDEAL, build_model(TINY), memory)
     overlay = pynq.Overlay(str(Path(__file__)), device=simulated_device(logic))
     killed = PynqDevice(TINY, overlay=overlay, watchdog_cycles=0)
-    killed._reserve(stuck().memory_bytes)
-    killed._buffer[: stuck().memory_bytes] = stuck().image()
-    killed._buffer.flush()
-    killed._driver.start(stuck(), killed._buffer.device_address, watchdog_cycles=0)
+    with killed._buffers.taken(stuck().memory_bytes) as view:
+        view[:] = stuck().image()
+        view.flush()
+        killed._driver.start(stuck(), view.device_address, watchdog_cycles=0)
     assert not killed._driver.ended()
     assert not killed._driver.was_reset()
     device = PynqDevice(TINY, overlay=overlay)

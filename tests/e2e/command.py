@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 TIMEOUT_S = 300
 
@@ -20,6 +24,33 @@ def environment(**changes: str | None) -> dict[str, str]:
 def arguments(*words: object) -> list[str]:
     """The command line of this interpreter's `tilewright`."""
     return [sys.executable, "-m", "tilewright.cli", *map(str, words)]
+
+
+@contextmanager
+def running(
+    command: Sequence[object], cwd: Path, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that goes on meanwhile, and is no more afterwards, whatever happened."""
+    process = subprocess.Popen(
+        [str(word) for word in command], cwd=cwd, env=environment(), text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def serving_agent(command: Sequence[object], cwd: Path) -> Iterator[tuple[Any, str]]:
+    """A process that serves a device, and its address."""
+    with running(command, cwd) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r".* at (127\.0\.0\.1:\d+)\n", line)
+        assert found, line + process.communicate(timeout=10)[1]
+        yield process, found[1]
 
 
 def tilewright(*words: object, cwd: Path, **changes: str | None):

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
-from contextlib import contextmanager
 
 import numpy as np
 import onnx
 import pytest
-from e2e.command import arguments, environment, tilewright
+from e2e.command import arguments, running, serving_agent, tilewright
 from e2e.test_networks_cli import SHAPE, small_model
 from support.randomness import generator
 
@@ -42,22 +40,13 @@ def folder(tmp_path_factory):
     return path
 
 
-@contextmanager
 def agent(folder, *options: str, device: str = "simulated-board"):
     """A running agent's process and address."""
-    process = subprocess.Popen(
-        arguments("agent", "--hw", "tiny-4x4", "--device", device, "--listen", "127.0.0.1:0",
-                  "--token-file", "token", *options),
-        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    words = arguments(
+        "agent", "--hw", "tiny-4x4", "--device", device, "--listen", "127.0.0.1:0",
+        "--token-file", "token", *options,
     )  # fmt: skip
-    try:
-        line = process.stdout.readline()
-        found = re.fullmatch(r"tiny-4x4 at (127\.0\.0\.1:\d+)\n", line)
-        assert found, line + process.communicate(timeout=10)[1]
-        yield process, found[1]
-    finally:
-        process.kill()
-        process.communicate()
+    return serving_agent(words, folder)
 
 
 def run_on(folder, address: str, *options: str):
@@ -125,16 +114,13 @@ def test_without_tls_both_sides_say_so(folder):
 
 def test_a_client_that_is_killed_leaves_the_agent_usable(folder):
     with agent(folder) as (_, address):
-        holder = subprocess.Popen(
-            arguments("run", "small.tw", "--input", "input.npy", "--device", "board",
-                      "--agent", address, "--token-file", "token"),
-            cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        words = arguments("run", "small.tw", "--input", "input.npy", "--device", "board",
+                          "--agent", address, "--token-file", "token")  # fmt: skip
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         token = read_token(folder / "token")
-        while holder.poll() is None and not is_leased(address, token):
-            pass
-        holder.kill()
-        holder.wait()
+        with running(words, folder, **quiet) as holder:
+            while holder.poll() is None and not is_leased(address, token):
+                pass
         done = run_on(folder, address, "--wait", "30")
         assert done.returncode == 0, done.stderr
 

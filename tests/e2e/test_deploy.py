@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ from support.bitstreams import write_manifest
 from support.bundles import TINY, small_network
 
 from tilewright.host.compiler.pack.artefact import save
-from tilewright.host.deploy.board_run import runner_of, top_classes
+from tilewright.host.deploy.board_run import runner_of
+from tilewright.host.deploy.bundle_report import top_classes
 from tilewright.host.runtime.bitstreams import file_digest
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -77,7 +79,8 @@ def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
         assert logic.stdout is not None
         assert logic.stdout.readline() == "ready\n"
         done = subprocess.run(
-            [python, "run", "--images", folder / "x.npy", "--bitstream", folder / "tilewright.bit"],
+            [python, "run", "--images", folder / "x.npy", "--bitstream", folder / "tilewright.bit",
+             "--json", tmp_path / "run.json"],
             cwd=bundle, capture_output=True, text=True, check=False,
             env={"PYTHONPATH": str(stand_in), "TILEWRIGHT_BOARD_LOGIC": str(tmp_path)},
         )  # fmt: skip
@@ -90,16 +93,10 @@ def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
     assert re.match(r"small: 4 inputs; [\d,]+ cycles on the accelerator, ", lines[4])
     assert re.match(r"latency: median [\d.]+ ms, 10 % to 90 %: ", lines[5])
     assert re.match(r"throughput: [\d.]+ inputs per second one by one, ", lines[6])
-
-
-def test_a_bundle_runs_on_a_simulated_board(folder):
-    pytest.importorskip("pynq")
-    done = tilewright(
-        "board", "run", "small-pynq-z2.zip", "--images", "x.npy", "--simulated", cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
-    assert [line.strip() for line in done.stdout.splitlines()[:4]] == expected(folder)
-    assert "pipelined (2 in flight)" in done.stdout
+    document = json.loads((tmp_path / "run.json").read_text())
+    assert [row["input"] for row in document["rows"]] == [f"input {i}" for i in range(4)]
+    assert document["conditions"]["device"] == "board"
+    assert document["summary"]["cycles"] > 0
 
 
 @pytest.mark.parametrize(

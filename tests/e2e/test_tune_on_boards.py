@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tune --fidelity board` on agents that are killed, noisy or lie, and calibration of boards."""
+"""`tune --fidelity board` on agents that are killed, noisy or lie."""
 
 from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from e2e.command import arguments, environment, tilewright
+from e2e.command import arguments, running, serving_agent, tilewright
 from support.boards import write_layer, write_pool
 
 from tilewright.tuner.store.store import Store
@@ -20,22 +19,10 @@ from tilewright.tuner.store.store import Store
 AGENT = Path(__file__).parents[1] / "support" / "board_agent.py"
 
 
-@contextmanager
 def agent(folder: Path, **options: object):
     """A process that serves a simulated board which may be slow, noisy or a liar."""
     words = [f"--{name}={value}" for name, value in options.items()]
-    process = subprocess.Popen(
-        [sys.executable, str(AGENT), *words],
-        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        line = process.stdout.readline()
-        found = re.fullmatch(r".* at (127\.0\.0\.1:\d+)\n", line)
-        assert found, line + process.communicate(timeout=10)[1]
-        yield process, found[1]
-    finally:
-        process.kill()
-        process.communicate()
+    return serving_agent([sys.executable, AGENT, *words], folder)
 
 
 def tune_words(*more: str) -> tuple[str, ...]:
@@ -59,10 +46,7 @@ def test_a_study_survives_a_killed_board_and_a_liar(tmp_path):
         _, two = stack.enter_context(agent(tmp_path, seed=2, pause=0.02))
         _, three = stack.enter_context(agent(tmp_path, seed=3, pause=0.02, lies_after=4))
         write_pool(tmp_path, victim=one, noisy=two, liar=three)
-        study = subprocess.Popen(
-            arguments(*tune_words()), cwd=tmp_path, env=environment(),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        study = stack.enter_context(running(arguments(*tune_words()), tmp_path))
         while study.poll() is None and "runs a program" not in victim.stderr.readline():
             pass
         victim.send_signal(signal.SIGKILL)  # in the middle of a trial
@@ -87,10 +71,7 @@ def test_a_study_whose_boards_all_died_ends_with_2_and_goes_on_later(tmp_path):
     with ExitStack() as stack:
         processes = [stack.enter_context(agent(tmp_path, seed=n, pause=0.03)) for n in (1, 2)]
         write_pool(tmp_path, one=processes[0][1], two=processes[1][1])
-        study = subprocess.Popen(
-            arguments(*tune_words()), cwd=tmp_path, env=environment(),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        study = stack.enter_context(running(arguments(*tune_words()), tmp_path))
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and study.poll() is None:
             if (tmp_path / "runs" / "studies.sqlite").exists() and trials_made(tmp_path) >= 4:

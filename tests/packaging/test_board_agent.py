@@ -65,7 +65,9 @@ def lacks(folder: Path, *targets: str) -> list[str]:
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert not done.stderr
-    return [line for line in done.stdout.splitlines() if line.endswith(MISSING)]
+    aliases = "? has no attribute"  # of numpy's types, which mypy is not shown
+    found = done.stdout.splitlines()
+    return [line for line in found if line.endswith(MISSING) and aliases not in line]
 
 
 @pytest.mark.slow

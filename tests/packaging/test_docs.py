@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from tilewright.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+
+import board_guides  # noqa: E402  (a file of the documents)
+import errors_page  # noqa: E402  (see above)
 
 
 def console_lines(text):
@@ -83,16 +88,18 @@ def test_commands_in_the_readme_exist():
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md")}
+BUILT |= {ROOT / "docs" / "how-to" / f"first-run-{board}.md" for board in board_guides.GUIDES}
 BUILT |= {ROOT / "docs" / "tutorials" / f"{name}.ipynb" for name in ("first-layer", "own-tuner")}
 """Pages and files that only the site has."""
 
 
 def test_commands_in_the_documents_exist():
     wrong = {}
-    for page in PAGES:
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    texts |= {Path(board): board_guides.guide(board) for board in board_guides.GUIDES}
+    for page, text in texts.items():
         if page.name == "CHANGELOG.md":  # names what is gone, too
             continue
-        text = page.read_text(encoding="utf-8")
         lines = [*console_lines(text), *re.findall(r"^tilewright .*", text, re.MULTILINE)]
         lines += [
             " ".join(code.split()) for code in re.findall(r"`((?:tilewright|make) [^`]*)`", text)
@@ -109,6 +116,32 @@ def test_links_lead_to_files_that_exist(page):
     local = [target for target in targets if not re.match(r"[a-z]+:", target)]
     paths = [(page.parent / target).resolve() for target in local]
     assert not [path for path in paths if not path.exists() and path not in BUILT]
+
+
+def test_the_guides_have_no_gap_and_lead_to_files_that_exist():
+    for board in board_guides.GUIDES:
+        text = board_guides.guide(board)
+        assert not re.search(r"(?<![a-z])@[a-z]+@", text)
+        targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+        paths = [(ROOT / "docs" / "how-to" / target).resolve() for target in targets]
+        assert not [path for path in paths if not path.exists() and path not in BUILT]
+
+
+def test_messages_that_troubleshooting_names_are_those_of_the_sources():
+    text = (ROOT / "docs" / "how-to" / "troubleshooting-boards.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    shown = [part for cell in cells for part in re.findall(r"`([^`]+)`", cell)]
+    assert len(shown) > 30
+    known = [f"{message.rule}; {message.remedy}" for message in errors_page.messages()]
+    sources = [
+        *(ROOT / "constraints" / "vivado").glob("*.tcl"),
+        *(ROOT / "host" / "deploy").glob("*.py"),
+        *(ROOT / "tuner" / "measure").glob("*.py"),
+    ]
+    texts = (path.read_text(encoding="utf-8") for path in sources)
+    known += [re.sub(r"[{$][\w.:(){}]*", "...", text) for text in texts]
+    patterns = {each: re.escape(each).replace(r"\.\.\.", ".{0,60}") for each in shown}
+    assert not [each for each in shown if not any(re.search(patterns[each], one) for one in known)]
 
 
 def test_code_and_pages_name_documents_that_exist():

@@ -124,14 +124,16 @@ def write_bitstream(folder, hw, *, clock_mhz=100.0) -> dict:
 
 
 @contextmanager
-def pool_of(folder, *, kind=KIND, digest="d1", **devices):
+def pool_of(folder, *, kind=KIND, digest="d1", journal=None, **devices):
     """Agents of devices by name; their addresses as a pool has them."""
     token = write_token(folder)
     with ExitStack() as stack:
         yield [
             BoardAddress(
                 name=name,
-                agent=stack.enter_context(serving(device, board=kind, digest=digest)),
+                agent=stack.enter_context(
+                    serving(device, board=kind, digest=digest, journal=journal)
+                ),
                 token_file=token,
                 plain=True,
                 wait_seconds=20,
@@ -141,10 +143,10 @@ def pool_of(folder, *, kind=KIND, digest="d1", **devices):
 
 
 @contextmanager
-def oracle_of(folder, *, configs=(TINY,), **devices):
+def oracle_of(folder, *, configs=(TINY,), journal=None, **devices):
     """An oracle on boards, and what it told."""
     told: list[str] = []
-    with pool_of(folder, **devices) as pool:
+    with pool_of(folder, journal=journal, **devices) as pool:
         oracle = BoardOracle(pool, board=KIND, configs=configs, tell=told.append)
         try:
             yield oracle, told

@@ -4,7 +4,8 @@
 Boards are noisy, break and may compute wrongly, so
 
 - a trial runs until the median of its cycles is known well enough (`repeats`);
-- a board that is gone is reported, and its trial goes to another one;
+- a connection that breaks is made again, and the agent asked whether the run has ended: its journal
+  has the result then. A board that stays gone is reported, and its trial goes to another one;
 - an output that is not bit-exact is refused. Another board decides who is wrong: the board, which
   then gets no more work, or what runs on it, which is a mismatch as on every fidelity;
 - without a board that can go on, measuring ends with `EnvironmentFaultError`: nothing is stored
@@ -30,27 +31,22 @@ from typing import Final
 from tilewright.host.common.errors import (
     ConfigError,
     DeviceError,
-    DeviceTimeoutError,
     EnvironmentFaultError,
     TilewrightError,
 )
 from tilewright.host.common.names import counted
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.board_pool import BoardAddress
-from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.backends import identity_of
+from tilewright.tuner.measure.board_trial import WrongResultError, failed, run_trial
 from tilewright.tuner.measure.measurement import (
-    BoardRuns,
     Measurement,
     Request,
     Status,
     hw_key,
 )
-from tilewright.tuner.measure.oracle import LoweredTrial
-from tilewright.tuner.measure.repeats import summarise
 
 _REMEDY: Final = (
     "start their agents again: nothing was stored for what is left, and the same command goes on "
@@ -61,9 +57,9 @@ _REMEDY: Final = (
 RETRY_SECONDS: Final = 30.0
 """After so long a board that was gone is tried again."""
 
-
-class _WrongResultError(Exception):
-    """A board's output differs from the golden model."""
+REACH_SECONDS: Final = 10.0
+"""How long a board is asked for in the middle of a trial: an agent may start anew meanwhile."""
+_REACH_PAUSE: Final = 0.5
 
 
 @dataclass(kw_only=True)
@@ -292,10 +288,10 @@ class BoardOracle:
             self._rest(course)
         while (trial := self._take(board, course)) is not None:
             try:
-                answer = _measure(board, trial.request, self._digests, course)
+                answer = self._run(board, trial.request, course)
             except Exception as error:
                 with self._changed:
-                    if isinstance(error, _WrongResultError):
+                    if isinstance(error, WrongResultError):
                         self._refuse(board, trial, course, str(error))
                     else:
                         known = isinstance(error, TilewrightError)
@@ -309,6 +305,41 @@ class BoardOracle:
                         self._convict(name, trial, by=board.name)
                     course.answer(trial, answer)
                     self._rest(course)
+
+    def _run(self, board: _Board, request: Request, course: _Course) -> Measurement:
+        device, key = board.device, hw_key(request.hw)
+        assert device is not None, "it was reached before it took a trial"
+        return run_trial(
+            request,
+            device,
+            board=board.name,
+            bitstream=self._digests.get(key, ""),
+            ready=lambda: self._ready(board, device, key, course),
+            wanted=lambda: not course.over,
+        )
+
+    def _ready(self, board: _Board, device: RemoteDevice, key: str, course: _Course) -> float:
+        """Have a board hold a configuration, connected anew if it was lost.
+
+        Returns:
+            The seconds that loading took.
+
+        Raises:
+            TilewrightError: it is gone, or is another board now.
+        """
+        deadline = time.monotonic() + REACH_SECONDS
+        while True:
+            try:
+                lost = device.reach()
+                break
+            except DeviceError:
+                if course.over or time.monotonic() > deadline:
+                    raise
+            time.sleep(_REACH_PAUSE)
+        if lost:
+            self._check(board, device)
+            board.loaded = key
+        return 0.0 if hw_key(device.hw) == key else device.configure(key)
 
     def _rest(self, course: _Course) -> None:
         """A board has nothing in hand: wake the others, and see whether anyone can go on."""
@@ -362,7 +393,7 @@ class BoardOracle:
             for each in self._boards:
                 each.suspected &= each.name not in trial.wrong
             text = "; ".join(f"board {name}: {what}" for name, what in trial.wrong.items())
-            course.answer(trial, _failed(trial.request, Status.MISMATCH, text))
+            course.answer(trial, failed(trial.request, Status.MISMATCH, text))
         else:
             self._lose(board, "it computed something else than the golden model")
             course.waiting.insert(0, trial)
@@ -401,87 +432,3 @@ class _Course:
         """Hand an answer out."""
         self.left -= 1
         self.answers.put((trial.position, measurement))
-
-
-def _failed(request: Request, status: Status, text: str, seconds: float = 0.0) -> Measurement:
-    return Measurement(
-        status=status,
-        fidelity=Fidelity.BOARD.value,
-        failure=text,
-        limit_cycles=request.max_cycles,
-        host_seconds=seconds,
-    )
-
-
-def _measure(
-    board: _Board, request: Request, digests: Mapping[str, str], course: _Course
-) -> Measurement:
-    """Run a trial on a board until its cycles are known well enough, or nobody wants them.
-
-    Raises:
-        _WrongResultError: an output differs from the golden model.
-        TilewrightError: the board cannot go on.
-    """
-    started = time.perf_counter()
-
-    def failed(status: Status, text: str) -> Measurement:
-        return _failed(request, status, text, time.perf_counter() - started)
-
-    try:
-        trial = LoweredTrial.of(request)
-    except TilewrightError as error:
-        return failed(Status.FAILED, f"{type(error).__name__}: {error}")
-    assert board.device is not None, "it was reached before it took a trial"
-    device, key, loading = board.device, hw_key(request.hw), 0.0
-    if hw_key(device.hw) != key:
-        loading = device.configure(key)
-    cycles: list[int] = []
-    results = []
-    while True:
-        try:
-            result = device.run(trial.program, trial.image, max_cycles=request.max_cycles)
-        except DeviceTimeoutError:
-            return failed(Status.TIMEOUT, f"more than {request.max_cycles} cycles")
-        except DeviceStatusError as error:
-            return failed(Status.FAILED, f"{type(error).__name__}: {error}")
-        if wrong := trial.difference(result.memory):
-            raise _WrongResultError(wrong)
-        if not result.counters.cycles:
-            raise DeviceError("must count cycles", field="device", remedy="serve another device")
-        results.append(result.counters)
-        cycles.append(result.counters.cycles)
-        runs = summarise(cycles)
-        if runs.enough or course.over:
-            break
-    counters = next(each for each in results if each.cycles == runs.median)
-    return Measurement(
-        status=Status.OK,
-        fidelity=Fidelity.BOARD.value,
-        cycles=runs.median,
-        counters=dict(counters.values),
-        limit_cycles=request.max_cycles,
-        host_seconds=time.perf_counter() - started,
-        output_checked=True,
-        runs=BoardRuns(
-            board=board.name,
-            bitstream=digests.get(key, ""),
-            cycles=tuple(cycles),
-            outliers=len(runs.outliers),
-            half_interval=runs.half_interval,
-            standard_error=runs.standard_error,
-            reconfigure_seconds=loading,
-            twin_cycles=_twin_cycles(request, trial),
-        ),
-    )
-
-
-def _twin_cycles(request: Request, trial: LoweredTrial) -> int:
-    """What the twin counts, to stand beside what the board did; it takes milliseconds."""
-    try:
-        twin = Twin(request.hw, request.memory)
-    except ConfigError:  # random stalls are not covered
-        return 0
-    try:
-        return twin.counters(trial.program).cycles
-    finally:
-        twin.close()

@@ -165,6 +165,20 @@ class RemoteDevice:
                 self._drop()
                 raise
 
+    def reach(self) -> bool:
+        """Connect and lease anew if the connection was lost; whether it was.
+
+        Then `hw`, `board` and `bitstreams` are those of who answers now.
+
+        Raises:
+            DeviceError: nobody listens there, or the device is leased.
+        """
+        with self._lock:
+            lost = self._channel is None
+            if lost:
+                self._connect()
+            return lost
+
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
         """Run a program to FINISH (see `Device.run`).
 

@@ -58,6 +58,7 @@ def run_bundle(
         bool,
         typer.Option("--simulated", help="Run on a simulated board: its runtime on the RTL."),
     ] = False,
+    json: JsonOption = None,
 ) -> None:
     """Run a bundle on the board of this machine: outputs, latency, throughput."""
     require_readable(bundle, "BUNDLE")
@@ -81,7 +82,13 @@ def run_bundle(
         else:
             device = board_run.open_device(found, network, bitstream)
         with closing(device), fields_named({"calibration": "--images"}):
-            board_run.run_bundle(found, network, device, images, console.say)
+            report = board_run.run_bundle(found, network, device, images, console.say)
+    if json is not None:
+        json.write(
+            report.rows(),
+            board_run.conditions(found, images, "simulated-board" if simulated else "board"),
+            summary=report.summary(),
+        )
 
 
 def _simulated(hw: HwConfig, board: str) -> PynqDevice:

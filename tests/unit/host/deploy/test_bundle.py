@@ -21,6 +21,7 @@ from tilewright.host.deploy import board_run
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import make_bundle
+from tilewright.host.deploy.bundle_report import top_classes
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -56,15 +57,23 @@ def test_it_says_outputs_latency_and_throughput(unpacked, tmp_path):
     np.save(tmp_path / "x.npy", inputs)
     said = []
     with closing(ReferenceDevice(TINY)) as device:
-        board_run.run_bundle(unpacked, network, device, tmp_path / "x.npy", said.append)
+        report = board_run.run_bundle(unpacked, network, device, tmp_path / "x.npy", said.append)
         with board_run.runner_of(network, device) as runner:
             expected = runner.run({"x": inputs[1:2]})
     assert [line.partition(":")[0] for line in said] == [
         "input 0", "input 1", "input 2", "small", "latency", "throughput",
     ]  # fmt: skip
-    assert board_run.top_classes(expected, unpacked.labels) in said[1]
+    assert top_classes(expected, unpacked.labels) in said[1]
     assert "y: class " in said[1]
     assert "pipelined (2 in flight)" in said[-1]
+    rows = report.rows()
+    assert [row["input"] for row in rows] == ["input 0", "input 1", "input 2"]
+    (output,) = rows[1]["outputs"]
+    best = int(np.argmax(expected.outputs["y"].reshape(-1)))
+    assert (output["output"], output["top"][0]["index"]) == ("y", best)
+    assert output["top"][0]["label"] == unpacked.labels[best]
+    assert report.summary()["inputs"] == 3
+    json.dumps([rows, report.summary()], allow_nan=False)
 
 
 def test_a_device_of_another_configuration_is_refused(unpacked):

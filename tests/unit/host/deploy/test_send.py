@@ -11,6 +11,7 @@ import sys
 import pytest
 from support.bitstreams import write_manifest
 from support.bundles import TINY, small_bundle
+from support.loopback_ssh import write_stand_ins
 
 from tilewright.host.common.errors import ConfigError, DeviceError, ToolError
 from tilewright.host.deploy.board_run import find_bitstream
@@ -18,34 +19,12 @@ from tilewright.host.deploy.bundle import read_bundle
 from tilewright.host.deploy.send import send
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 
-_SSH = """#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-[ "$2" = user@board ] || { echo 'unknown host' >&2; exit 255; }
-exec sh -c "$3"
-"""
-_SCP = """#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-shift
-for last; do :; done
-target="${last#user@board:}"
-while [ $# -gt 1 ]; do
-  if [ -n "$CUT" ]; then head -c 1000 "$1" > "$target"; else cp "$1" "$target"; fi
-  shift
-done
-"""
-
 
 @pytest.fixture(autouse=True)
 def _programs(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, text in (
-        ("ssh", _SSH),
-        ("scp", _SCP),
-        ("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
-    ):
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
+    write_stand_ins(folder, "user@board")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -15,7 +17,9 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
+from tilewright.host.runtime.agent.journal import Journal
 from tilewright.sim.twin.device import Twin
+from tilewright.tuner.measure import board_oracle
 from tilewright.tuner.measure.board_oracle import BoardOracle
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.measure.oracle import LoweredTrial
@@ -145,6 +149,52 @@ def test_without_a_board_measuring_ends_after_what_was_measured(tmp_path, monkey
         monkeypatch.setattr(oracle._boards[0], "retry_at", 0.0)
         assert len(list(oracle.measure(requests()))) == 4
     assert told[-1] == "board only is back"
+
+
+def cut(oracle: BoardOracle) -> None:
+    """Break the connection to the only board."""
+    oracle._boards[0].device._channel._socket.shutdown(socket.SHUT_RDWR)
+
+
+def test_the_result_of_a_run_whose_connection_broke_comes_from_the_journal(tmp_path):
+    board = HiddenBoard()
+    board.hold = threading.Event()
+    with oracle_of(tmp_path, journal=Journal(tmp_path / "journal"), one=board) as (oracle, told):
+
+        def break_it() -> None:
+            assert board.started.wait(20)
+            cut(oracle)
+            board.hold.set()
+
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(break_it)
+            [(_, answer)] = oracle.measure(requests(1))
+    assert answer.valid
+    assert told == [], "the board was not given up"
+    assert board.runs == len(answer.runs.cycles) == 3, "no run was run again"
+
+
+def test_without_a_journal_the_run_whose_connection_broke_runs_again(tmp_path):
+    board = HiddenBoard()
+    with oracle_of(tmp_path, one=board) as (oracle, told):
+        [(_, first)] = oracle.measure(requests(1))
+        cut(oracle)
+        [(_, answer)] = oracle.measure(requests(1))
+    assert answer.cycles == first.cycles
+    assert told == []
+    assert board.runs == 6
+
+
+def test_a_board_that_does_not_come_back_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(board_oracle, "REACH_SECONDS", 0.0)
+    with oracle_of(tmp_path, one=HiddenBoard(), two=HiddenBoard()) as (oracle, told):
+        device = oracle._boards[0].device
+        device._channel._socket.shutdown(socket.SHUT_RDWR)
+        monkeypatch.setattr(device, "_address", "127.0.0.1:9")
+        answers = dict(oracle.measure(requests()))
+    assert {answer.runs.board for answer in answers.values()} == {"two"}
+    if told:  # it had its turn
+        assert "board one gets no more trials: 127.0.0.1:9: no agent answers" in told[0]
 
 
 def test_a_schedule_that_is_not_legal_fails_without_a_run(tmp_path):
