@@ -17,6 +17,9 @@ from rehearsal.stage import RehearsalError, Stage
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+
+import board_guides  # noqa: E402  (a file of the documents)
 
 SERVER = "import os, time; print(os.getpid(), flush=True); os.fork(); time.sleep(600)"
 """Serves nothing, in two processes."""
@@ -45,6 +48,27 @@ def group(leader: int) -> list[str]:
     return found
 
 
+def shown(line: str) -> str:
+    """A line of a guide's output, as a pattern of what the rehearsal says.
+
+    Names of boards and folders differ, and numbers, but not those that a network computes.
+    """
+    pattern = re.escape(line)
+    if re.match(r"\d\.png: ", line):
+        return pattern
+    for name in ("xilinx@pynq:/home/xilinx/tilewright", "/home/xilinx/tilewright", "pynq:7425"):
+        pattern = pattern.replace(re.escape(name), r"\S*")
+    pattern = pattern.replace(r"\.\.\.", ".*").replace("desk/", r"desk-1/")
+    return re.sub(r"\d[\d.,:]*\d|\d", r"\\d[\\d.,:]*", pattern)
+
+
+def outputs_of(guide: str) -> list[str]:
+    """Lines that the guide shows as output of commands."""
+    blocks = re.findall(r"^```console\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith(("$ ", "# "))]
+
+
 @pytest.mark.slow
 def test_the_rehearsal_goes_through(tmp_path):
     pytest.importorskip("pynq")
@@ -56,6 +80,11 @@ def test_the_rehearsal_goes_through(tmp_path):
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     assert re.search(r"^rehearsed in \d+ s; report: .*desk\.html$", done.stdout, re.M)
     assert not done.stderr
+    said = [line.removeprefix("   | ").strip() for line in done.stdout.splitlines()]
+    expected = outputs_of(board_guides.guide("pynq-z2"))
+    assert len(expected) > 12
+    gone = [each for each in expected if not any(re.fullmatch(shown(each), one) for one in said)]
+    assert not gone, "docs/site/board_guide.txt shows what no command says"
     assert not [log.read_text() for log in tmp_path.glob("r/log-*") if "failure" in log.read_text()]
 
 

@@ -50,7 +50,7 @@ def test_a_study_survives_a_killed_board_and_a_liar(tmp_path):
         while study.poll() is None and "runs a program" not in victim.stderr.readline():
             pass
         victim.send_signal(signal.SIGKILL)  # in the middle of a trial
-        out, err = study.communicate(timeout=120)
+        out, err = study.communicate(timeout=900)
         assert study.returncode == 0, out + err
         assert "board victim gets no more trials: " in out
         assert "its trial goes to another board" in out
@@ -72,14 +72,14 @@ def test_a_study_whose_boards_all_died_ends_with_2_and_goes_on_later(tmp_path):
         processes = [stack.enter_context(agent(tmp_path, seed=n, pause=0.03)) for n in (1, 2)]
         write_pool(tmp_path, one=processes[0][1], two=processes[1][1])
         study = stack.enter_context(running(arguments(*tune_words()), tmp_path))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 900
         while time.monotonic() < deadline and study.poll() is None:
             if (tmp_path / "runs" / "studies.sqlite").exists() and trials_made(tmp_path) >= 4:
                 break
             time.sleep(0.05)
         for process, _ in processes:
             process.send_signal(signal.SIGKILL)
-        out, err = study.communicate(timeout=120)
+        out, err = study.communicate(timeout=900)
         assert study.returncode == 2, out + err
         assert re.search(r"no board is left for \d+ trials?", err)
         assert "the same command goes on from here" in err

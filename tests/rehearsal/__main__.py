@@ -80,8 +80,8 @@ def build(stage: Stage) -> None:
         stage.check("it has digests of .bit and .hwh", names <= manifest["files"].keys())
     with stage.step("Compile a network", remedy="see docs/how-to/networks.md"):
         stage.run(
-            f"tilewright compile digits/digits.onnx --hw {HW} --calibration digits/images "
-            "-o digits.tw"
+            f"tilewright compile digits/digits.onnx --hw {HW} --board {BOARD} "
+            "--calibration digits/images --offload-all -o digits.tw"
         )
         stage.check("digits.tw is there", (stage.folder / "digits.tw").is_file())
 
