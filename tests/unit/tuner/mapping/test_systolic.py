@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Systolic arrays as architectures, against SCALE-Sim's closed form."""
+"""Systolic arrays as architectures, against SCALE-Sim's closed form and its recorded runs."""
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
 
 import pytest
 from support.mappings import systolic_mapping
@@ -14,6 +16,7 @@ from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.nest import LoopNest
 
+RECORDED = Path(__file__).with_name("scalesim-3.0.0.csv")
 FLOWS = ("os", "ws", "is")
 
 
@@ -64,3 +67,14 @@ def test_a_shipped_array_has_the_fill_and_drain_of_its_shape(flow):
     assert arch.pass_cycles == pass_cycles(flow, arch.max_clusters, arch.max_cluster_size)
     tpu = load_architecture("tpu-like")
     assert tpu.pass_cycles == pass_cycles("ws", tpu.max_clusters, tpu.max_cluster_size)
+
+
+def test_cycles_equal_the_runs_of_scale_sim():
+    """SCALE-Sim tells the number of its last cycle, counted from 0."""
+    with RECORDED.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    assert len(rows) >= 100
+    for row in rows:
+        m, n, k, height, width = (int(row[name]) for name in ("m", "n", "k", "rows", "columns"))
+        found = modelled(row["flow"], m, n, k, height, width)
+        assert found - 1 == int(row["cycles"]), row
