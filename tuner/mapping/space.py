@@ -82,8 +82,10 @@ class MappingSpace(Space[Mapping]):
             for loops in (arch.outer_parallel, arch.inner_parallel)
         )
         orders = tuple("".join(DIMENSIONS[d] for d in order) for order in ORDERS)
-        sizes, pes = nest.sizes, tuple(range(1, arch.pes + 1))
+        sizes = nest.sizes
         tiles = {size: tuple(range(1, size + 1)) for size in sizes}
+        self._most_clusters: Final = min(arch.pes, arch.max_clusters or arch.pes)
+        most_per_cluster = min(arch.pes, arch.max_cluster_size or arch.pes)
         super().__init__(
             [
                 *(
@@ -98,11 +100,11 @@ class MappingSpace(Space[Mapping]):
                         _LEVELS, (arch.outer_parallel, arch.inner_parallel), strict=True
                     )
                 ),
-                Knob(name="clusters", values=pes),
-                Knob(name="cluster_size", values=pes),
+                Knob(name="clusters", values=tuple(range(1, self._most_clusters + 1))),
+                Knob(name="cluster_size", values=tuple(range(1, most_per_cluster + 1))),
             ]
         )
-        self._lengths: Final = np.array([len(knob) for knob in self.knobs])
+        self._lengths: Final = np.array([len(knob) for knob in self.knobs], dtype=np.int32)
         self._log_uniform: Final = np.array([k.ordered and len(k) >= 4 for k in self.knobs])
         smallest = np.zeros((1, len(self.knobs)), dtype=np.int32)
         if why := self.refusal(tuple(smallest[0].tolist())):
@@ -118,7 +120,7 @@ class MappingSpace(Space[Mapping]):
         """Distinct mappings before the buffers refuse some; `raw_size` counts every index."""
         nest, arch = self.model.nest, self.model.arch
         tiles = math.prod(size * (size + 1) // 2 for size in nest.sizes)
-        pairs = sum(arch.pes // size for size in range(1, arch.pes + 1))
+        pairs = sum(min(self._most_clusters, arch.pes // s) for s in self.knobs[-1].values)
         parallels = len(arch.outer_parallel) * len(arch.inner_parallel)
         return tiles * len(ORDERS) ** 2 * parallels * pairs
 
@@ -203,8 +205,8 @@ class MappingSpace(Space[Mapping]):
         uniform = rng.random((n, len(lengths)))
         logs = np.exp(uniform * np.log(lengths + 1)).astype(np.int32) - 1
         flat = (uniform * lengths).astype(np.int32)
-        drawn = np.where(self._log_uniform, logs, flat)
-        return np.minimum(drawn, lengths - 1, dtype=np.int32)
+        drawn: Indices = np.where(self._log_uniform, logs, flat)
+        return np.minimum(drawn, lengths - 1, out=drawn)
 
     def sample_batch(self, rng: np.random.Generator, n: int) -> Indices:
         """Indices of ``n`` legal mappings; each legal mapping has a positive probability.

@@ -23,6 +23,37 @@ _BUILTIN: Final = {
         kind="RandomMapper",
         summary="legal mappings, drawn at random",
     ),
+    "pruned-random": Entry(
+        module="methods.pruned_random",
+        kind="PrunedRandomMapper",
+        summary="tiles that divide, equivalent orders passed by (Timeloop's random-pruned)",
+    ),
+    "coordinate": Entry(
+        module="methods.coordinate",
+        kind="CoordinateMapper",
+        summary="coordinate descent with random restarts",
+    ),
+    "annealing": Entry(
+        module="methods.annealing",
+        kind="AnnealingMapper",
+        summary="simulated annealing of many chains",
+    ),
+    "genetic": Entry(
+        module="methods.genetic",
+        kind="GeneticMapper",
+        summary="genetic algorithm with knobs as genes",
+    ),
+    "gamma": Entry(
+        module="methods.gamma",
+        kind="GammaMapper",
+        summary="genetic algorithm with operators made for mappings (GAMMA)",
+    ),
+    "cma-es": Entry(
+        module="methods.cma_es",
+        kind="CmaEsMapper",
+        summary="CMA-ES over a continuous coding, with restarts",
+        packages=("cmaes",),
+    ),
 }
 
 MAPPERS: Final[Registry[Mapper]] = Registry(
