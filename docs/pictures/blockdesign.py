@@ -18,11 +18,11 @@ SCRIPT: Final = Path(__file__).resolve().parents[2] / "constraints" / "vivado" /
 
 # Cell: x, y, width, height, head, lines.
 BLOCKS: Final = {
-    "processor": (20, 20, 200, 300, "processing system", "Zynq-7000: AXI3", "UltraScale+: AXI4"),
-    "to_registers": (310, 40, 150, 60, "SmartConnect", "to AXI4-Lite"),
-    "to_dram": (310, 140, 150, 60, "SmartConnect", "protocol and width"),
-    "reset": (310, 250, 150, 60, "proc_sys_reset", "in step with the clock"),
-    "accelerator": (550, 40, 170, 160, "accelerator", "tilewright.v", "of one configuration"),
+    "processor": (10, 40, 135, 290, "processor", "Zynq-7000: AXI3", "UltraScale+: AXI4"),
+    "to_registers": (215, 50, 130, 60, "SmartConnect", "to AXI4-Lite"),
+    "to_dram": (215, 150, 130, 60, "SmartConnect", "protocol, width"),
+    "reset": (215, 260, 130, 60, "proc_sys_reset", "with the clock"),
+    "accelerator": (430, 50, 140, 160, "accelerator", "tilewright.v,", "one configuration"),
 }
 
 # From, to: buses and single signals. Each is looked for in the script, and no other may be there.
@@ -64,7 +64,7 @@ def draw(theme: str) -> str:
     if wrong:
         raise ValueError(f"not as in {SCRIPT.name}: {', '.join(wrong)}")
     art = Drawing(
-        width=740,
+        width=580,
         height=350,
         theme=theme,
         title="Block design: the processing system reaches the accelerator's registers through one "
@@ -76,24 +76,22 @@ def draw(theme: str) -> str:
         art.box(x, y, width, height, head, *lines, fill=fill)
 
     def bus(*points: tuple[float, float], words: str, at: tuple[float, float]) -> None:
-        art.line(points, colour="blue", width=2.5, arrow=True)
-        art.text(*at, words, size=11, colour="soft", anchor="middle")
+        art.line(points, colour="blue", width=2, arrow=True)
+        art.text(*at, words, size=12, colour="soft", anchor="middle")
 
-    bus((220, 70), (310, 70), words="registers", at=(265, 60))
-    bus((460, 70), (550, 70), words="s_axil", at=(505, 60))
-    bus((550, 170), (460, 170), words="m_axi", at=(505, 160))
-    bus((310, 170), (220, 170), words="HP0", at=(265, 160))
+    bus((145, 80), (213, 80), words="registers", at=(180, 70))
+    bus((345, 80), (428, 80), words="s_axil", at=(380, 70))
+    bus((430, 180), (347, 180), words="m_axi", at=(380, 170))
+    bus((215, 180), (147, 180), words="HP0", at=(182, 170))
     # Reset, downwards and to the right of the interconnects.
-    art.line([(220, 280), (310, 280)], colour="orange", width=1.5, arrow=True)
-    art.text(265, 270, "reset", size=11, colour="soft", anchor="middle")
-    art.line([(460, 280), (635, 280), (635, 200)], colour="orange", width=1.5, arrow=True)
-    art.line([(385, 250), (385, 200)], colour="orange", width=1.5, arrow=True)
-    art.line([(480, 280), (480, 120), (385, 120)], colour="orange", width=1.5)
-    art.line([(385, 120), (385, 100)], colour="orange", width=1.5, arrow=True)
-    art.line(
-        [(700, 200), (700, 334), (120, 334), (120, 320)], colour="purple", width=1.5, arrow=True
-    )
-    art.text(520, 328, "interrupt", size=11, colour="soft", anchor="middle")
-    art.text(720, 24, "one clock, from the processing system, at every block", size=11,
+    art.line([(145, 290), (213, 290)], colour="orange", width=1.5, arrow=True)
+    art.text(178, 280, "reset", size=12, colour="soft", anchor="middle")
+    art.line([(345, 290), (490, 290), (490, 212)], colour="orange", width=1.5, arrow=True)
+    art.line([(280, 260), (280, 212)], colour="orange", width=1.5, arrow=True)
+    art.line([(412, 290), (412, 130), (280, 130)], colour="orange", width=1.5)
+    art.line([(280, 130), (280, 112)], colour="orange", width=1.5, arrow=True)
+    art.line([(550, 210), (550, 344), (78, 344), (78, 332)], colour="purple", width=1.5, arrow=True)
+    art.text(450, 338, "interrupt", size=12, colour="soft", anchor="middle")
+    art.text(570, 26, "one clock, from the processing system, at every block", size=12,
              colour="soft", anchor="end")  # fmt: skip
     return art.svg()

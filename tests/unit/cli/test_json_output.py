@@ -18,7 +18,7 @@ from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
 
 WITHOUT = {
-    "agent init", "board run", "export", "export-table", "bench allocate-tables",
+    "agent init", "export", "export-table", "bench allocate-tables",
     "bench tuners-page",
     "synth-record record", "synth-record fit", "synth-record heldout", "synth-record write",
 }  # fmt: skip
