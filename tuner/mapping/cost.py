@@ -184,9 +184,13 @@ def mapping_library() -> ctypes.CDLL:
         ToolError: the compiler is missing.
     """
     inputs = sorted(path for path in NATIVE_DIR.iterdir() if path.suffix in (".cpp", ".h"))
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    pointer, i32, i64, number = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_double
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_mapping_evaluate": ([pointer, pointer, pointer, i64, pointer, pointer], None),
+        "tw_mapping_order": ([pointer, pointer, i32, pointer, i64], None),
+        "tw_mapping_exact_new": ([pointer, pointer, i32, number, i64], pointer),
+        "tw_mapping_exact_run": ([pointer, i64, number, pointer, pointer], None),
+        "tw_mapping_exact_free": ([pointer], None),
     }
     path = build_native("mapping", inputs)
     return bind_library(path, {"tw_mapping_version": _VERSION}, signatures)

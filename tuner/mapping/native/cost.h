@@ -225,7 +225,8 @@ inline double product(const DimCounts d[DIMS], double DimCounts::* field) {
 struct Shape {
   double outputs, macs;       // of the nest
   double l1_bytes, l2_bytes;  // that the tiles need
-  double fill_cycles, compute_cycles, pes;
+  double fill_cycles, pes;
+  double mac_cycles, pass_cycles;  // of the busiest PE: its MACs, and beyond them
 };
 
 inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
@@ -249,29 +250,45 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
   out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
   out.fill_cycles = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
                     (first1 + results1) / arch.noc_bandwidth;
-  out.compute_cycles = product(d, &DimCounts::compute);
-  if (arch.pass_cycles > 0) out.compute_cycles += product(d, &DimCounts::trips1) * arch.pass_cycles;
+  out.mac_cycles = product(d, &DimCounts::compute);
+  out.pass_cycles = arch.pass_cycles > 0 ? product(d, &DimCounts::trips1) * arch.pass_cycles : 0;
   out.pes = clusters * cluster_size;
   return out;
+}
+
+// Bytes at one boundary.
+struct Crossing {
+  double in;    // weights and inputs
+  double back;  // partial sums that are read again
+  double away;  // partial sums and results
+
+  double all() const { return in + back + away; }
+};
+
+inline Crossing crossing(const Architecture& arch, const Shape& shape,
+                         const double visits[TENSORS]) {
+  Crossing out;
+  out.in = visits[WEIGHTS] * arch.bytes[WEIGHTS] + visits[INPUTS] * arch.bytes[INPUTS];
+  out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
+  out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
+  return out;
+}
+
+inline bool fits(const Architecture& arch, const Shape& shape) {
+  return !(arch.l1_bytes > 0 && shape.l1_bytes > arch.l1_bytes) &&
+         !(arch.l2_bytes > 0 && shape.l2_bytes > arch.l2_bytes);
 }
 
 inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic& moved) {
   const double* bytes = arch.bytes;
   Cost out;
-  auto in_and_out = [&](const double visits[TENSORS], double& in, double& back, double& away) {
-    in = visits[WEIGHTS] * bytes[WEIGHTS] + visits[INPUTS] * bytes[INPUTS];
-    back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;  // partial sums read again
-    away = back + shape.outputs * bytes[OUTPUTS];                   // partial sums and results
-  };
-  double dram_in, dram_back, dram_away, noc_in, noc_back, noc_away;
-  in_and_out(moved.dram, dram_in, dram_back, dram_away);
-  in_and_out(moved.noc, noc_in, noc_back, noc_away);
+  const Crossing dram = crossing(arch, shape, moved.dram), noc = crossing(arch, shape, moved.noc);
   out.dram_bytes[WEIGHTS] = moved.dram[WEIGHTS] * bytes[WEIGHTS];
   out.dram_bytes[INPUTS] = moved.dram[INPUTS] * bytes[INPUTS];
-  out.dram_bytes[OUTPUTS] = dram_back + dram_away;
-  out.noc_in_bytes = noc_in + noc_back;
-  out.noc_out_bytes = noc_away;
-  out.l2_bytes_moved = dram_in + dram_back + dram_away + noc_in + noc_back + noc_away;
+  out.dram_bytes[OUTPUTS] = dram.back + dram.away;
+  out.noc_in_bytes = noc.in + noc.back;
+  out.noc_out_bytes = noc.away;
+  out.l2_bytes_moved = dram.all() + noc.all();
   out.delivered_bytes = moved.deliver[WEIGHTS] * bytes[WEIGHTS] +
                         moved.deliver[INPUTS] * bytes[INPUTS] +
                         moved.deliver[OUTPUTS] * (2 * arch.partial_bytes);
@@ -279,9 +296,9 @@ inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic&
   out.l2_bytes = shape.l2_bytes;
   out.pes = shape.pes;
 
-  out.compute_cycles = shape.compute_cycles;
+  out.compute_cycles = shape.mac_cycles + shape.pass_cycles;
   const double noc_cycles = std::max(out.noc_in_bytes, out.noc_out_bytes) / arch.noc_bandwidth;
-  const double dram_cycles = (dram_in + dram_back + dram_away) / arch.dram_bandwidth;
+  const double dram_cycles = dram.all() / arch.dram_bandwidth;
   out.cycles =
       std::ceil(std::max({out.compute_cycles, noc_cycles, dram_cycles}) + shape.fill_cycles);
 
@@ -289,7 +306,7 @@ inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic&
       shape.macs * (bytes[WEIGHTS] + bytes[INPUTS] + 2 * arch.partial_bytes) + out.delivered_bytes;
   out.energy = shape.macs * arch.mac_energy + l1_bytes_moved * arch.l1_energy +
                out.delivered_bytes * arch.noc_energy + out.l2_bytes_moved * arch.l2_energy +
-               (dram_in + dram_back + dram_away) * arch.dram_energy;
+               dram.all() * arch.dram_energy;
   const double l1_size = arch.l1_bytes > 0 ? arch.l1_bytes : out.l1_bytes;
   const double l2_size = arch.l2_bytes > 0 ? arch.l2_bytes : out.l2_bytes;
   out.area = out.pes * (arch.pe_area + l1_size * arch.l1_area) + l2_size * arch.l2_area +

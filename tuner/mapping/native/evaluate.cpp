@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Costs of a batch of mappings. Signatures are bound in tuner/mapping/cost.py.
 #include "tuner/mapping/native/cost.h"
+#include "tuner/mapping/native/orders.h"
+
+#define TW_EXPORT extern "C" __attribute__((visibility("default")))
 
 using namespace tw::mapping;
 
@@ -32,12 +35,11 @@ Verdict before_cost(const Nest& nest, const Architecture& arch, const Point& p) 
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int32_t tw_mapping_version() { return 1; }
+TW_EXPORT int32_t tw_mapping_version() { return 1; }
 
 // `verdicts[i]` is 0 for a legal row; `costs[i]` is written unless the row has no cost at all.
-extern "C" __attribute__((visibility("default"))) void tw_mapping_evaluate(
-    const Nest* nest, const Architecture* arch, const Point* points, int64_t n, int32_t* verdicts,
-    Cost* costs) {
+TW_EXPORT void tw_mapping_evaluate(const Nest* nest, const Architecture* arch, const Point* points,
+                                   int64_t n, int32_t* verdicts, Cost* costs) {
   for (int64_t i = 0; i < n; ++i) {
     const Point& p = points[i];
     verdicts[i] = before_cost(*nest, *arch, p);
@@ -51,5 +53,20 @@ extern "C" __attribute__((visibility("default"))) void tw_mapping_evaluate(
     costs[i] = cost_of(*nest, *arch, d, refetch, p.clusters, p.cluster_size);
     if (arch->l1_bytes > 0 && costs[i].l1_bytes > arch->l1_bytes) verdicts[i] = L1_CAPACITY;
     if (arch->l2_bytes > 0 && costs[i].l2_bytes > arch->l2_bytes) verdicts[i] = L2_CAPACITY;
+  }
+}
+
+// Gives legal points the loop orders that cost least.
+TW_EXPORT void tw_mapping_order(const Nest* nest, const Architecture* arch, int32_t objective,
+                                Point* points, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    Point& p = points[i];
+    DimCounts d[DIMS];
+    count_all(*nest, p, d);
+    const Orders orders =
+        best_orders(*nest, *arch, d, p.clusters, p.cluster_size, Objective(objective),
+                    std::numeric_limits<double>::infinity());
+    write_order(*nest, orders.outer, p.order2);
+    write_order(*nest, orders.inner, p.order1);
   }
 }

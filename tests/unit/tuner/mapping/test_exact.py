@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exact mapper against all mappings of small spaces, and its proofs on layers of networks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+from support.mappings import PRICED, random_batch
+from support.randomness import fresh_rng, sample, where
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.mapping import exact
+from tilewright.tuner.mapping.architecture import Architecture, load_architecture
+from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
+from tilewright.tuner.mapping.exact import ExactSearch, best_mapping, with_best_orders
+from tilewright.tuner.mapping.mapping import COLUMNS, Batch
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
+
+FLEXIBLE = load_architecture("flexible-256")
+CONV = LoopNest(name="conv", sizes=(64, 64, 14, 14, 3, 3))
+MOST_ROWS = 200_000
+ORDERS = np.array(list(permutations(range(len(DIMENSIONS)))), dtype=np.int32)
+
+
+def drawn_nest(rng: np.random.Generator) -> LoopNest:
+    """A nest of at most 3,000 tilings, of every kind."""
+    depthwise = bool(rng.integers(2))
+    while True:
+        sizes = rng.integers(1, 8, 6)
+        sizes[4:] = rng.integers(1, 4, 2)
+        if rng.random() < 0.4:  # rows and columns alike: the mapper searches half of them
+            sizes[3], sizes[5] = sizes[2], sizes[4]
+        if np.prod(sizes * (sizes + 1) // 2) <= 3000:
+            break
+    stride = int(rng.integers(1, 4))
+    k, c, y, x, r, s = (int(v) for v in sizes)
+    return LoopNest(
+        name="drawn",
+        kind=NestKind.DEPTHWISE if depthwise else NestKind.CONV,
+        sizes=(k, c, y, x, r, s),
+        stride_y=stride,
+        stride_x=stride if rng.random() < 0.5 else int(rng.integers(1, 4)),
+    )
+
+
+def drawn_architecture(rng: np.random.Generator) -> Architecture:
+    """Any prices; buffers without a limit, or such that they matter."""
+
+    def some(*values: float) -> float:
+        return float(rng.choice(values))
+
+    def loops() -> str:
+        chosen = [d for d in DIMENSIONS if rng.random() < 0.5]
+        return "".join(chosen) or str(rng.choice(list(DIMENSIONS)))
+
+    drawn: Architecture = replace(
+        PRICED,
+        pes=int(rng.integers(1, 13)),
+        max_clusters=int(rng.integers(0, 4)),
+        max_cluster_size=int(rng.integers(0, 4)),
+        l1_bytes=int(some(0, 16, 40, 100)),
+        l2_bytes=int(some(0, 24, 80, 300)),
+        noc_bytes_per_cycle=some(0.5, 3, 64),
+        dram_bytes_per_cycle=some(0.3, 2, 16),
+        input_bytes=some(1, 2),
+        output_bytes=some(1, 2),
+        partial_bytes=some(2, 4),
+        buffers=int(rng.integers(1, 3)),
+        outer_parallel=loops(),
+        inner_parallel=loops(),
+        pass_cycles=some(0, 0, 5),
+        l1_energy=some(0, 1.68),
+        l2_energy=some(0, 18.61),
+        noc_energy=some(0, 2),
+        dram_energy=some(0, 200),
+        l1_area=some(0, 0.01),
+        l2_area=some(0, 0.01),
+    )
+    return drawn
+
+
+def all_mappings(nest: LoopNest, arch: Architecture) -> Batch:
+    """Every mapping but for its orders, shape ``[n, len(COLUMNS)]``."""
+    tiles = [
+        [(outer, inner) for outer in range(1, size + 1) for inner in range(1, outer + 1)]
+        for size in nest.sizes
+    ]
+    tilings = np.array(list(product(*tiles)), dtype=np.int32)
+    pes = [
+        (clusters, size)
+        for clusters in range(1, arch.pes + 1)
+        for size in range(1, arch.pes // clusters + 1)
+        if clusters <= (arch.max_clusters or arch.pes)
+        and size <= (arch.max_cluster_size or arch.pes)
+    ]
+    spread = np.array(
+        [
+            (DIMENSIONS.index(outer), DIMENSIONS.index(inner), *shape)
+            for outer in arch.outer_parallel
+            for inner in arch.inner_parallel
+            for shape in pes
+        ],
+        dtype=np.int32,
+    )
+    n = len(tilings) * len(spread)
+    rows = np.empty((n, len(COLUMNS)), dtype=np.int32)
+    rows[:, :6] = np.repeat(tilings[:, :, 0], len(spread), axis=0)
+    rows[:, 6:12] = np.repeat(tilings[:, :, 1], len(spread), axis=0)
+    rows[:, 12:18] = rows[:, 18:24] = range(6)
+    rows[:, 24:] = np.tile(spread, (len(tilings), 1))
+    return rows
+
+
+def small_case(rng: np.random.Generator) -> tuple[LoopNest, Architecture, Batch]:
+    """A nest, an architecture and all of their mappings but for the orders."""
+    while True:
+        nest, arch = drawn_nest(rng), drawn_architecture(rng)
+        tilings = math.prod(size * (size + 1) // 2 for size in nest.sizes)
+        shapes = sum(arch.pes // clusters for clusters in range(1, arch.pes + 1))
+        spread = len(arch.outer_parallel) * len(arch.inner_parallel) * shapes
+        if tilings * spread <= MOST_ROWS:
+            return nest, arch, all_mappings(nest, arch)
+
+
+@pytest.mark.parametrize("case", sample(8, 200))
+def test_equals_the_best_of_all_mappings_of_a_small_space(case: int) -> None:
+    rng = fresh_rng()
+    nest, arch, rows = small_case(rng)
+    model = CostModel(nest, arch)
+    for objective in Objective:
+        least = model.costs(with_best_orders(model, objective, rows)).of(objective).min()
+        if not np.isfinite(least):
+            with pytest.raises(ConfigError, match="not even one"):
+                best_mapping(nest, arch, objective)
+            continue
+        found = best_mapping(nest, arch, objective)
+        assert found.optimal, where(nest=nest, arch=arch, objective=objective)
+        assert found.value == found.bound == least, where(nest=nest, arch=arch, objective=objective)
+        assert value(found.cost, objective) == least, where(
+            nest=nest, arch=arch, objective=objective
+        )
+        # Sets of choices that are split down to single ones: their bounds alone rule out.
+        search = ExactSearch(nest, arch, objective, listed=1)
+        while not search.done:
+            search.step()
+        assert search.progress.value == least, where(nest=nest, arch=arch, objective=objective)
+
+
+def value(cost: dict[str, float], objective: Objective) -> float:
+    """The objective of a cost."""
+    return float(Costs(np.zeros(1, np.int32), np.array([list(cost.values())])).of(objective)[0])
+
+
+@pytest.mark.parametrize("case", sample(4, 40))
+def test_orders_equal_the_best_of_all_pairs_of_orders(case: int) -> None:
+    rng = fresh_rng()
+    nest = drawn_nest(rng)
+    arch = replace(drawn_architecture(rng), l1_bytes=0, l2_bytes=0)
+    arch = replace(arch, outer_parallel=PRICED.outer_parallel, inner_parallel=PRICED.inner_parallel)
+    arch = replace(arch, max_clusters=0, max_cluster_size=0)
+    model = CostModel(nest, arch)
+    pairs = np.empty((len(ORDERS), 12), dtype=np.int32)
+    pairs[:, 6:] = ORDERS
+    for row in random_batch(nest, 2, arch.pes, rng):
+        least = dict.fromkeys(Objective, math.inf)
+        rows = np.tile(row, (len(ORDERS), 1))
+        for order in ORDERS:
+            pairs[:, :6] = order
+            rows[:, 12:24] = pairs
+            costs = model.costs(rows)
+            for objective in Objective:
+                least[objective] = min(least[objective], costs.of(objective).min())
+        for objective in Objective:
+            chosen = with_best_orders(model, objective, row[None])
+            assert model.costs(chosen).of(objective)[0] == least[objective], where(
+                nest=nest, row=row
+            )
+
+
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize(
+    "nest",
+    [
+        CONV,
+        LoopNest(name="dense", sizes=(1000, 512, 1, 1, 1, 1)),
+        LoopNest(
+            name="dw", kind=NestKind.DEPTHWISE, sizes=(1, 96, 56, 56, 3, 3), stride_y=2, stride_x=2
+        ),
+    ],
+    ids=lambda nest: nest.name,
+)
+def test_no_random_mapping_beats_a_certificate(nest: LoopNest, objective: Objective) -> None:
+    found = best_mapping(nest, FLEXIBLE, objective)
+    assert found.optimal
+    model = CostModel(nest, FLEXIBLE)
+    rows = with_best_orders(model, objective, random_batch(nest, 50_000, 256, fresh_rng()))
+    assert model.costs(rows).of(objective).min() >= found.value
+
+
+def test_repeats_itself() -> None:
+    first, second = (best_mapping(CONV, FLEXIBLE, Objective.EDP) for _ in range(2))
+    assert replace(first, seconds=0) == replace(second, seconds=0)
+
+
+def test_the_bound_rises_and_never_passes_the_best() -> None:
+    seen: list[exact.Progress] = []
+    search = ExactSearch(CONV, FLEXIBLE, Objective.EDP)
+    while not search.done:
+        seen.append(search.step(2000))
+    assert len(seen) > 3
+    assert all(a.bound <= b.bound for a, b in pairwise(seen))
+    assert all(a.value >= b.value for a, b in pairwise(seen))
+    assert all(0 <= p.bound <= p.value for p in seen)
+    assert seen[-1].gap == 0
+
+
+def test_a_limit_of_time_gives_a_mapping_and_a_proven_gap() -> None:
+    found = best_mapping(LoopNest(name="3x3", sizes=(256, 256, 56, 56, 3, 3)), FLEXIBLE, seconds=0)
+    assert not found.stopped
+    assert 0 < found.bound <= found.value < math.inf
+    assert best_mapping(CONV, FLEXIBLE, gap=0.5).gap <= 0.5
+
+
+def test_ctrl_c_gives_the_best_mapping_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(progress: exact.Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exact, "NODES_PER_STEP", 2000)
+    found = best_mapping(CONV, FLEXIBLE, Objective.ENERGY, listener=interrupt)
+    assert found.stopped
+    assert found.cost["energy"] == found.value >= found.bound > 0
+
+
+def test_of_equal_areas_the_fastest_is_taken() -> None:
+    nest = LoopNest(name="small", sizes=(4, 3, 5, 1, 1, 1))
+    found = best_mapping(nest, FLEXIBLE, Objective.AREA)
+    one_pe = replace(FLEXIBLE, pes=1)
+    assert found.cost["pes"] == 1
+    assert found.cost["cycles"] == best_mapping(nest, one_pe, Objective.LATENCY).value
+
+
+def test_refuses_a_limit_that_is_none() -> None:
+    for seconds, gap in ((-1.0, 0.0), (None, 2.0), (None, math.nan)):
+        with pytest.raises(ConfigError, match="must be a number"):
+            best_mapping(CONV, FLEXIBLE, seconds=seconds, gap=gap)
+
+
+def test_buffers_that_hold_nothing_are_told() -> None:
+    with pytest.raises(ConfigError, match="not even one multiply-accumulate"):
+        best_mapping(CONV, replace(FLEXIBLE, l1_bytes=11))

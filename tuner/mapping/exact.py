@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best mapping of a nest, with a proof: `best_mapping`.
+
+`native/exact.h` searches by branch and bound. Every cost rises with every count of every loop, so
+the least counts of a set of choices bound its cost from below. docs/explanation/exact-mapper.md
+tells why nothing is missed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.mapping.architecture import Architecture
+from tilewright.tuner.mapping.cost import (
+    CostModel,
+    Objective,
+    c_architecture,
+    c_nest,
+    mapping_library,
+)
+from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
+from tilewright.tuner.mapping.nest import LoopNest
+
+NODES_PER_STEP: Final = 200_000
+"""Bounds computed before Python looks at the clock: some 50 ms."""
+
+LISTED: Final = 2048
+"""Sets of at most so many choices for a loop are listed and compared; larger ones are split. It
+changes the time of a search and nothing else."""
+
+_OBJECTIVES: Final = tuple(Objective)
+"""The order of `Objective` in native/orders.h."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a search stands.
+
+    Attributes:
+        value: cost of the best mapping found; infinite: none yet.
+        bound: no mapping costs less.
+        nodes: bounds computed.
+        open: nodes that are neither split nor ruled out.
+    """
+
+    value: float
+    bound: float
+    nodes: int
+    open: int
+
+    @property
+    def gap(self) -> float:
+        """What a better mapping could save at most, as a share of ``value``."""
+        return 1 - self.bound / self.value if math.isfinite(self.value) and self.value else 1.0
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified(Progress):
+    """The best mapping found, and how good a mapping can be at most.
+
+    Attributes:
+        mapping: the mapping.
+        cost: by the names of `MEASURES`.
+        seconds: processor time of the search.
+        stopped: Ctrl-C ended the search.
+    """
+
+    mapping: Mapping
+    cost: dict[str, float]
+    seconds: float
+    stopped: bool = False
+
+    @property
+    def optimal(self) -> bool:
+        """No mapping costs less: proven."""
+        return self.bound >= self.value
+
+
+class _CProgress(ctypes.Structure):
+    """`Progress` of native/exact.h."""
+
+    _fields_ = (
+        ("best", ctypes.c_double),
+        ("bound", ctypes.c_double),
+        ("nodes", ctypes.c_int64),
+        ("open", ctypes.c_int64),
+        ("done", ctypes.c_int32),
+    )
+
+
+class ExactSearch:
+    """A search that is run step by step; it depends on its arguments alone.
+
+    Args:
+        nest: the problem.
+        arch: the hardware.
+        objective: what is minimised.
+        area_limit: mappings of a larger area do not count.
+        listed: see `LISTED`.
+
+    Attributes:
+        done: the best mapping is proven, or it is proven that there is none.
+    """
+
+    def __init__(
+        self,
+        nest: LoopNest,
+        arch: Architecture,
+        objective: Objective,
+        *,
+        area_limit: float = math.inf,
+        listed: int = LISTED,
+    ) -> None:
+        self._library: Final = mapping_library()
+        self._state = _CProgress(math.inf, 0.0, 0, 0, 0)
+        self._row: Final[Batch] = np.zeros(len(COLUMNS), dtype=np.int32)
+        self._search: Final = self._library.tw_mapping_exact_new(
+            ctypes.byref(c_nest(nest)),
+            ctypes.byref(c_architecture(arch)),
+            _OBJECTIVES.index(objective),
+            area_limit,
+            listed,
+        )
+
+    def __del__(self) -> None:
+        """Free the native search."""
+        if hasattr(self, "_search"):
+            self._library.tw_mapping_exact_free(self._search)
+
+    def step(self, nodes: int = NODES_PER_STEP, gap: float = 0.0) -> Progress:
+        """Compute about so many bounds more; stops early within a relative ``gap``."""
+        self._library.tw_mapping_exact_run(
+            self._search, nodes, gap, ctypes.byref(self._state), self._row.ctypes.data
+        )
+        return self.progress
+
+    @property
+    def progress(self) -> Progress:
+        """Where the search stands."""
+        state = self._state
+        return Progress(value=state.best, bound=state.bound, nodes=state.nodes, open=state.open)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to prove."""
+        return bool(self._state.done)
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The best mapping found."""
+        return mapping_of(self._row) if math.isfinite(self._state.best) else None
+
+
+def best_mapping(
+    nest: LoopNest,
+    arch: Architecture,
+    objective: Objective = Objective.EDP,
+    *,
+    seconds: float | None = None,
+    gap: float = 0.0,
+    listener: Listener | None = None,
+) -> Certified:
+    """The mapping that costs least, proven; of those of equal area the one of least latency.
+
+    Ctrl-C ends the search, not the program: the result is then the best mapping found so far.
+
+    Args:
+        nest: the problem.
+        arch: the hardware.
+        objective: what is minimised.
+        seconds: processor time after which the search ends as soon as it has a mapping; None: it
+            ends with a proof.
+        gap: relative gap that is good enough.
+        listener: told about every 50 ms.
+
+    Raises:
+        ConfigError: no mapping fits the buffers, or a limit is none.
+
+    Example:
+        >>> from tilewright.tuner.mapping.architecture import load_architecture
+        >>> nest = LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1))
+        >>> found = best_mapping(nest, load_architecture("flexible-256"), Objective.LATENCY)
+        >>> found.optimal, found.value == found.cost["cycles"]
+        (True, True)
+    """
+    for name, limit, most in (("seconds", seconds or 0.0, math.inf), ("gap", gap, 1.0)):
+        if not 0 <= limit <= most:
+            raise ConfigError(
+                "must be a number that is not negative" + (", at most 1" if name == "gap" else ""),
+                field=name,
+                value=limit,
+            )
+    started = time.thread_time()
+    search = ExactSearch(nest, arch, objective)
+    stopped = _run(search, started, seconds, gap, listener)
+    found, mapping = search.progress, search.mapping
+    if mapping is None:
+        raise _nothing_fits(arch)
+    if objective is Objective.AREA and not stopped:
+        fast = ExactSearch(nest, arch, Objective.LATENCY, area_limit=found.value)
+        stopped = _run(fast, started, seconds, gap, None)
+        mapping = fast.mapping or mapping
+    return Certified(
+        value=found.value,
+        bound=found.bound,
+        nodes=found.nodes,
+        open=found.open,
+        mapping=mapping,
+        cost=CostModel(nest, arch).cost(mapping),
+        seconds=time.thread_time() - started,
+        stopped=stopped,
+    )
+
+
+def _run(
+    search: ExactSearch,
+    started: float,
+    seconds: float | None,
+    gap: float,
+    listener: Listener | None,
+) -> bool:
+    """Run a search to its end; whether Ctrl-C was that end."""
+    try:
+        while not search.done:
+            progress = search.step(gap=gap)
+            if listener is not None:
+                listener(progress)
+            late = seconds is not None and time.thread_time() - started >= seconds
+            if search.mapping is not None and (late or progress.gap <= gap):
+                break
+    except KeyboardInterrupt:
+        if search.mapping is None:
+            raise
+        return True
+    return False
+
+
+def _nothing_fits(arch: Architecture) -> ConfigError:
+    return ConfigError(
+        "the buffers hold not even one multiply-accumulate's operands",
+        field="l1_bytes, l2_bytes",
+        value=f"{arch.l1_bytes}, {arch.l2_bytes}",
+        remedy=f"give larger buffers, or 0 for as large as needed, in {arch.name}",
+    )
+
+
+def with_best_orders(model: CostModel, objective: Objective, batch: Batch) -> Batch:
+    """Mappings with the loop orders that cost least, their tiles kept; shape as ``batch``.
+
+    A mapping that is not legal stays as it is.
+    """
+    rows = np.array(batch, dtype=np.int32)
+    rules = model.costs(rows).rules
+    legal = np.ascontiguousarray(rows[rules == 0])
+    mapping_library().tw_mapping_order(
+        ctypes.byref(c_nest(model.nest)),
+        ctypes.byref(c_architecture(model.arch)),
+        _OBJECTIVES.index(objective),
+        legal.ctypes.data,
+        len(legal),
+    )
+    rows[rules == 0] = legal
+    return rows
