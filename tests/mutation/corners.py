@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutation.regression import Model, expect, judged
+from mutation.models import Model, expect, judged
 from support.corner_programs import loads, stores, stream, wide_pads
 from support.rtl import IDEAL, MAX_CYCLES
 

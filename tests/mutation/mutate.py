@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import yaml
-from mutation import regression
+from mutation import models
 from mutation.faults import Mutation, sample
 from mutation.quick_build import quick_model
 from mutation.stages import STAGES
@@ -76,14 +76,14 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
     libraries: dict[str, Path] = {}
     try:
         for stage, (name, checks) in STAGES.items():
-            hw = regression.CONFIGS[name]
+            hw = models.CONFIGS[name]
             if name not in libraries:
                 _phase(work, "build")
                 try:
                     libraries[name] = quick_model(hw, work / "rtl" / "tilewright.f")
                 except BuildError as error:
                     return {"killed_by": "stillborn", "detail": str(error)[:300]}
-            model = regression.Model(hw=hw, library=libraries[name], seed=seed)
+            model = models.Model(hw=hw, library=libraries[name], seed=seed)
             for check in checks:
                 _phase(work, stage)
                 try:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.regression import CONFIGS, PINNED, TINY, Model, data, measure_patience, measure_pinned
+from mutation.models import CONFIGS, PINNED, TINY, Model
+from mutation.regression import data, measure_patience, measure_pinned
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.sim.verilator.build import build_model

@@ -8,7 +8,7 @@ from typing import Final
 
 from mutation import corners
 from mutation import regression as basic
-from mutation.regression import Model
+from mutation.models import Model
 
 STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
     "data": ("tiny-4x4", (basic.data,)),

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from mutation.models import CONFIGS, Model
 from mutation.mutate import summarise
-from mutation.regression import CONFIGS, Model
 from mutation.stages import STAGES
 from support.randomness import SEED
 
