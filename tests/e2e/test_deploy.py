@@ -16,6 +16,7 @@ import pytest
 from e2e.command import tilewright
 from support.bitstreams import write_manifest
 from support.bundles import TINY, small_network
+from support.json_members import wrong_in
 
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy.board_run import runner_of
@@ -47,9 +48,12 @@ def folder(tmp_path_factory):
     (path / "tilewright.hwh").write_bytes(b"metadata")
     files = {name: file_digest(path / name) for name in ("tilewright.bit", "tilewright.hwh")}
     write_manifest(path / "tilewright.yaml", TINY, files=files)
-    done = tilewright("deploy", "small.tw", "--bitstream", "tilewright.yaml", cwd=path)
+    done = tilewright(
+        "deploy", "small.tw", "--bitstream", "tilewright.yaml", "--json", "deploy.json", cwd=path
+    )
     assert done.returncode == 0, done.stderr
     assert re.match(r"small-pynq-z2\.zip: [\d,]+ bytes, SHA-256 [0-9a-f]{64}\n", done.stdout)
+    assert wrong_in(json.loads((path / "deploy.json").read_text(encoding="utf-8"))) == []
     return path
 
 

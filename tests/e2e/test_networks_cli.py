@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from e2e.command import TIMEOUT_S, environment, tilewright
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from support.bitstreams import write_manifest
+from support.json_members import wrong_in
 from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
@@ -92,16 +94,18 @@ def test_names_of_files_are_neither_markup_nor_control_characters(folder):
 
 def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     compiled = tilewright(
-        "compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4", cwd=folder
-    )
+        "compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4", "--json",
+        "compile.json", cwd=folder,
+    )  # fmt: skip
     assert compiled.returncode == 0, compiled.stderr
     assert "7 of 8 operators on the accelerator" in compiled.stdout or "CPU: 1 x Softmax" in (
         compiled.stdout
     )
     assert "saved small.tw" in compiled.stdout
     run = tilewright(
-        "run", "small.tw", "--input", "input.npy", "--device", "dpi", "-o", "out.npz", cwd=folder
-    )
+        "run", "small.tw", "--input", "input.npy", "--device", "dpi", "-o", "out.npz", "--json",
+        "run.json", cwd=folder,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "outputs: bit-exact to the reference" in run.stdout
     session = onnxruntime.InferenceSession(
@@ -112,10 +116,14 @@ def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     assert found.shape == expected.shape
     logits, wanted = (np.log(y) - np.log(y).mean() for y in (found, expected))
     assert np.abs(logits - wanted).max() < 0.3 * np.ptp(wanted)  # 0.13 in 150 drawn networks
-    cycles = tilewright("run", "small.tw", "--device", "twin", "--cycles-only", cwd=folder)
+    cycles = tilewright(
+        "run", "small.tw", "--device", "twin", "--cycles-only", "--json", "twin.json", cwd=folder
+    )
     assert cycles.returncode == 0, cycles.stderr
     stated = next(part for part in run.stdout.split(": ") if "cycles on the accelerator" in part)
     assert stated.split(" cycles")[0] in cycles.stdout  # the twin counts the cycles of the RTL
+    for name in ("compile", "run", "twin"):
+        assert wrong_in(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))) == []
 
 
 def test_an_image_is_scaled_and_cropped_to_the_input(folder):

@@ -64,7 +64,7 @@ def board_lines(result: StudyResult) -> list[str]:
     )
     lines = [f"boards: {shared}", precision]
     if loads:
-        lines.append(f"{counted(len(loads), 'bitstream')} loaded, {sum(loads):.2f} s in all")
+        lines.append(f"bitstreams loaded {counted(len(loads), 'time')}, {sum(loads):.2f} s in all")
     return lines
 
 

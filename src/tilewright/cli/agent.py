@@ -59,30 +59,38 @@ def agent(
     home: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder that 'agent init' made: token, certificate, and a journal that keeps "
-            "results over a restart."
+            "results over a restart.",
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="File with the shared secret, readable by its owner alone; default: the home's."
+            metavar="FILE",
+            help="File with the shared secret, readable by its owner alone; default: the home's.",
         ),
     ] = None,
     hw: HwOption = "pynq-16x16",
     bitstream: Annotated[
         Path | None,
-        typer.Option(help="On a board: bitstream to load, with its .hwh file beside it."),
+        typer.Option(
+            metavar="FILE", help="On a board: bitstream to load, with its .hwh file beside it."
+        ),
     ] = None,
     bitstreams: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder of bitstreams and their manifests: clients choose the configuration. "
-            "Simulations build it; --hw names the first."
+            "Simulations build it; --hw names the first.",
         ),
     ] = None,
     ip: Annotated[
-        str, typer.Option(help="Name of the accelerator in the bitstream, if not found by itself.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of the accelerator in the bitstream, if not found by itself."
+        ),
     ] = "",
     device: Annotated[
         ServedDevice | None,
@@ -92,14 +100,21 @@ def agent(
         ),
     ] = None,
     board: Annotated[
-        str, typer.Option(help="Board whose caches and contiguous memory count.")
+        str,
+        typer.Option(
+            metavar="BOARD", help="Board whose caches and contiguous memory a simulation has."
+        ),
     ] = "pynq-z2",
     memory: Annotated[
-        str, typer.Option(help="DRAM of a simulation: 'board', 'ideal', a board or a YAML file.")
+        str,
+        typer.Option(
+            metavar="MEMORY", help="DRAM of a simulation: 'board', 'ideal', a board or a YAML file."
+        ),
     ] = "board",
     noise_seed: Annotated[
         int | None,
         typer.Option(
+            metavar="SEED",
             min=0,
             help="Give the DRAM of a simulated board a timing that differs from run to run.",
         ),
@@ -111,28 +126,38 @@ def agent(
     certificate: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             help="PEM file with private key and certificate for TLS, readable by its owner alone; "
-            "default: the home's, or a new one."
+            "default: the home's, or a new one.",
         ),
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Serve without TLS, to clients of this machine alone.")
     ] = False,
-    max_seconds: Annotated[float, typer.Option(help="Longest run, in seconds.")] = 60,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds of the longest run.")
+    ] = 60,
     max_program_mib: Annotated[
-        int, typer.Option(help="Most MiB of a program's instructions and constants.")
+        int, typer.Option(metavar="MIB", help="Most MiB of a program's instructions and constants.")
     ] = 128,
-    max_memory_mib: Annotated[int, typer.Option(help="Most MiB of a program's memory.")] = 128,
+    max_memory_mib: Annotated[
+        int, typer.Option(metavar="MIB", help="Most MiB of a program's memory.")
+    ] = 128,
     lease_seconds: Annotated[
-        float, typer.Option(help="Seconds of silence after which a client loses the device.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Seconds of silence after which a client loses the device."
+        ),
     ] = 30,
     max_connections: Annotated[
-        int, typer.Option(help="Most clients at a time; waiting ones count.")
+        int, typer.Option(metavar="N", help="Most clients at a time; waiting ones count.")
     ] = 64,
     grace_seconds: Annotated[
         float,
         typer.Option(
-            min=0, help="On SIGTERM or Ctrl-C: seconds for the run under way; a second one ends it."
+            metavar="SECONDS",
+            min=0,
+            help="On SIGTERM or Ctrl-C: seconds for the run under way; a second one ends it.",
         ),
     ] = 30,
     log: Annotated[LogForm, typer.Option(help="Form of the log on standard error.")] = LogForm.TEXT,
@@ -207,7 +232,10 @@ def agent(
 @agent_app.command()
 def init(
     folder: Annotated[
-        Path, typer.Argument(help="The agent's home: made as needed; what is there stays.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="The agent's home: made as needed; what is there stays."
+        ),
     ],
     address: Annotated[
         str,
@@ -235,11 +263,11 @@ def status(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="Their token, or the file for clients of 'agent init'."),
+        typer.Option(metavar="FILE", help="Their token, or the file for clients of 'agent init'."),
     ] = None,
     pool: Annotated[
         Path | None,
-        typer.Option("--boards", metavar="POOL.yaml", help="Ask the agents of a pool instead."),
+        typer.Option("--boards", metavar="POOL", help="Ask the agents of a pool instead."),
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Without TLS, as the agents do on this machine.")

@@ -164,7 +164,7 @@ def _explained(error: Exception) -> Exception:
 def _name_of(parameter: Any) -> str:
     """An option as it is typed; an argument by its name."""
     typed = [name for name in parameter.opts if name.startswith("--")]
-    return typed[0] if typed else str(parameter.metavar or parameter.name).upper()
+    return typed[0] if typed else str(parameter.metavar or parameter.name).strip("[].").upper()
 
 
 _REMEDIES: Final = {

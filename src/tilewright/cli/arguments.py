@@ -73,10 +73,14 @@ MemoryBoardOption = Annotated[
     str,
     typer.Option("--board", metavar="BOARD", help="Board or YAML file whose memory is simulated."),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", metavar="SEED", min=0, help="Seed of every random choice.")
+]
 FreshSeedOption = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="Seed of every random choice; default: a new one."),
+    typer.Option(
+        "--seed", metavar="SEED", min=0, help="Seed of every random choice; default: a new one."
+    ),
 ]
 LayersOption = Annotated[
     str,
@@ -85,13 +89,20 @@ LayersOption = Annotated[
 SpaceOption = Annotated[
     SpaceName, typer.Option("--space", help="full: any tile sizes; vta: VTA's divisor tiles.")
 ]
-ThreadsOption = Annotated[int, typer.Option("--workers", min=1, help="Threads.")]
-WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")]
-LandscapesOption = Annotated[Path, typer.Option("--folder", help="Folder of the measured cycles.")]
+ThreadsOption = Annotated[
+    int, typer.Option("--workers", metavar="THREADS", min=1, help="Threads that work at a time.")
+]
+WorkersOption = Annotated[
+    int, typer.Option("--workers", metavar="N", min=1, help="Worker processes.")
+]
+LandscapesOption = Annotated[
+    Path, typer.Option("--folder", metavar="FOLDER", help="Folder of the measured cycles.")
+]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller run, in minutes.")]
 
 RunsOption = Annotated[
-    Path, typer.Option("--runs", help="Folder of the trial store and the reports.")
+    Path,
+    typer.Option("--runs", metavar="FOLDER", help="Folder of the trial store and the reports."),
 ]
 StoreOption = Annotated[
     str,

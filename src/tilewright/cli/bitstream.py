@@ -22,10 +22,12 @@ def bitstream(
     hw: HwArgument,
     board: BoardOption = "pynq-z2",
     clock: Annotated[
-        float | None, typer.Option(min=1, help="Clock in MHz; default: what the board plans.")
+        float | None,
+        typer.Option(metavar="MHZ", min=1, help="Clock in MHz; default: what the board plans."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write; default: build/bitstream/HW-BOARD.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder to write; default: build/bitstream/HW-BOARD."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write the folder that Vivado builds from, no more.")

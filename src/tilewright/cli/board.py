@@ -34,25 +34,28 @@ if TYPE_CHECKING:
     from tilewright.tuner.calibrate.board_calibration import Calibration
 
 board_app = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Run bundles on a board, calibrate boards."
+    cls=Group, no_args_is_help=True, help="Run bundles on a board; calibrate boards."
 )
 app.add_typer(board_app, name="board", rich_help_panel=BOARDS)
 
 
 @board_app.callback()
 def boards() -> None:
-    """Run bundles on a board, calibrate boards."""
+    """Run bundles on a board; calibrate boards."""
 
 
 @board_app.command("run")
 def run_bundle(
-    bundle: Annotated[Path, typer.Argument(help="Bundle of 'tilewright deploy', or its folder.")],
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="Bundle of 'tilewright deploy', or its folder.")
+    ],
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder of images, image, .npy or .npz; default: noise."),
+        typer.Option(metavar="PATH", help="Folder of images, image, .npy or .npz; default: noise."),
     ] = None,
     bitstream: Annotated[
-        Path | None, typer.Option(help="Bitstream to load; default: the one that was deployed.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Bitstream to load; default: the one that was deployed."),
     ] = None,
     simulated: Annotated[
         bool,
@@ -104,23 +107,38 @@ def calibrate(
     context: typer.Context,
     pool: Annotated[
         Path,
-        typer.Option(
-            "--boards", metavar="POOL.yaml", help="Boards: a file that lists their agents."
-        ),
+        typer.Option("--boards", metavar="POOL", help="Boards: a file that lists their agents."),
     ],
-    hw: Annotated[str, typer.Option("--hw", help="Configuration that the boards hold.")],
+    hw: Annotated[
+        str, typer.Option("--hw", metavar="HW", help="Configuration that the boards hold.")
+    ],
     board: BoardOption = "pynq-z2",
     network: Annotated[
-        str, typer.Option("--network", help="Built-in network, ONNX file or YAML table of layers.")
+        str,
+        typer.Option(
+            "--network",
+            metavar="MODEL",
+            help="Built-in network, ONNX file or YAML table of layers.",
+        ),
     ] = "resnet18",
     layers: Annotated[
-        str, typer.Option(help="Only these layers, separated by commas; every other is held out.")
+        str,
+        typer.Option(
+            metavar="LAYER,...",
+            help="Only these layers, separated by commas; every other is held out.",
+        ),
     ] = "",
     schedules: Annotated[
-        int, typer.Option(min=1, help="Schedules of each layer: the untuned one, random ones.")
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Schedules of each layer: the untuned one, random ones."
+        ),
     ] = 6,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; default: BOARD-calibrated.yaml.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File; default: BOARD-calibrated.yaml."
+        ),
     ] = None,
     seed: SeedOption = 0,
     json: JsonOption = None,

@@ -49,13 +49,16 @@ def certify(
     space: SpaceOption = SpaceName.VTA,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Look only for networks with fewer cycles than this."),
+        typer.Option(
+            metavar="CYCLES", min=1, help="Look only for networks with fewer cycles than this."
+        ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0, help="Stop after this many seconds, unproven.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Stop after this many seconds, unproven."),
     ] = 1200.0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads; default: one per core.")
+        int | None, typer.Option(metavar="THREADS", min=1, help="Threads; default: one per core.")
     ] = None,
     json: JsonOption = None,
 ) -> None:

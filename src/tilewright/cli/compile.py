@@ -39,7 +39,9 @@ class CalibrationMethod(StrEnum):
 
 @app.command("compile", rich_help_panel=NETWORKS)
 def compile_command(
-    model: Annotated[Path, typer.Argument(help="ONNX file or .pt2 file of torch.export.save.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="ONNX file or .pt2 file of torch.export.save.")
+    ],
     hw: HwOption = "pynq-16x16",
     board: Annotated[
         str, typer.Option(metavar="BOARD", help="Board or YAML file: clock, memory and CPU.")
@@ -51,11 +53,15 @@ def compile_command(
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="Inputs of a float model: folder of images, .npy, or .npz (one array per input)."
+            metavar="PATH",
+            help="Inputs of a float model: folder of images, .npy, or .npz (one array per input).",
         ),
     ] = None,
     random_calibration: Annotated[
-        int, typer.Option(min=0, help="Calibrate with N random inputs (timing, not accuracy).")
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Calibrate with N random inputs (timing, not accuracy)."
+        ),
     ] = 0,
     mean: MeanOption = "0",
     std: StdOption = "1",
@@ -71,7 +77,8 @@ def compile_command(
     percentile: Annotated[
         float,
         typer.Option(
-            help="Percent of the values in the range, for --calibration-method percentile."
+            metavar="PERCENT",
+            help="Percent of the values in the range, for --calibration-method percentile.",
         ),
     ] = 99.99,
     equalisation: Annotated[
@@ -82,7 +89,10 @@ def compile_command(
     ] = True,
     shape: Annotated[
         list[str] | None,
-        typer.Option(help="Shape of an input that the model leaves open: NAME=1,3,224,224."),
+        typer.Option(
+            metavar="NAME=SIZES",
+            help="Shape of an input that the model leaves open: NAME=1,3,224,224.",
+        ),
     ] = None,
     store: Annotated[
         str,
@@ -91,7 +101,9 @@ def compile_command(
     search: Annotated[
         int,
         typer.Option(
-            min=0, help="Measurements on the twin per layer that the store does not know."
+            metavar="N",
+            min=0,
+            help="Measurements on the twin per layer that the store does not know.",
         ),
     ] = 16,
     keep_rounding: Annotated[

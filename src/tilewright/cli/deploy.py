@@ -18,9 +18,11 @@ from tilewright.cli.network_data import MeanOption, StdOption, read_numbers
 
 @app.command(rich_help_panel=BOARDS)
 def deploy(
-    network: Annotated[Path, typer.Argument(help="File of 'tilewright compile'.")],
+    network: Annotated[
+        Path, typer.Argument(metavar="NETWORK", help="File of 'tilewright compile'.")
+    ],
     board: Annotated[
-        str, typer.Option(help="Board or YAML file; default: the network's own.")
+        str, typer.Option(metavar="BOARD", help="Board or YAML file; default: the network's own.")
     ] = "",
     bitstream: Annotated[
         Path | None,
@@ -30,10 +32,11 @@ def deploy(
         str, typer.Option(metavar="USER@BOARD", help="Copy it there by ssh, without password.")
     ] = "",
     to: Annotated[
-        str, typer.Option(help="Folder of bundles on the board.")
+        str, typer.Option(metavar="FOLDER", help="Folder of bundles on the board.")
     ] = "/home/xilinx/tilewright",
     labels: Annotated[
-        Path | None, typer.Option(help="Text file with the name of a class in each line.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Text file with the name of a class in each line."),
     ] = None,
     mean: MeanOption = "0",
     std: StdOption = "1",
@@ -42,6 +45,7 @@ def deploy(
         typer.Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Bundle; default: NAME-BOARD.zip.",
         ),
     ] = None,

@@ -31,7 +31,7 @@ from tilewright.cli.progress import progress
 def exhaust(
     layers: Annotated[
         list[str] | None,
-        typer.Argument(help="Layers of the network; default: all of them."),
+        typer.Argument(metavar="[LAYER]...", help="Layers of the network; default: all of them."),
     ] = None,
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
@@ -41,13 +41,20 @@ def exhaust(
     confirm: Annotated[
         int,
         typer.Option(
-            min=0, help="Schedules to confirm on the RTL: the best, and others at random."
+            metavar="N",
+            min=0,
+            help="Schedules to confirm on the RTL: the best, and others at random.",
         ),
     ] = 3,
     confirm_cycles: Annotated[
-        int, typer.Option(min=1, help="Do not confirm schedules with more cycles than this.")
+        int,
+        typer.Option(
+            metavar="CYCLES", min=1, help="Do not confirm schedules with more cycles than this."
+        ),
     ] = 5_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random confirmations.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="SEED", min=0, help="Seed of the random confirmations.")
+    ] = 0,
     workers: ThreadsOption = 2,
     folder: LandscapesOption = DEFAULT_LANDSCAPES,
     json: JsonOption = None,

@@ -39,7 +39,9 @@ SUFFIX: Final = ".csv.gz"
 
 @app.command("export-table", rich_help_panel=MEASURE)
 def export_table(
-    layer: Annotated[str, typer.Argument(help="Layer of the network, such as C10.")],
+    layer: Annotated[
+        str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C10.")
+    ],
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "board",
@@ -98,7 +100,7 @@ def export_table(
 
 @app.command("export", rich_help_panel=TUNE)
 def export(
-    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
     optuna: Annotated[
         Path,
         typer.Option(

@@ -9,9 +9,15 @@ import typer
 
 from tilewright.cli.application import UsageError
 
-MeanOption = Annotated[str, typer.Option(help="Mean per image channel in 0..1, comma-separated.")]
+MeanOption = Annotated[
+    str,
+    typer.Option(metavar="MEAN,...", help="Mean per image channel in 0..1, separated by commas."),
+]
 StdOption = Annotated[
-    str, typer.Option(help="Standard deviation per image channel, comma-separated.")
+    str,
+    typer.Option(
+        metavar="STD,...", help="Standard deviation per image channel, separated by commas."
+    ),
 ]
 
 

@@ -49,7 +49,9 @@ class NetworkDevice(StrEnum):
 
 @app.command("run", rich_help_panel=NETWORKS)
 def run_command(
-    network: Annotated[Path, typer.Argument(help="File of 'tilewright compile'.")],
+    network: Annotated[
+        Path, typer.Argument(metavar="NETWORK", help="File of 'tilewright compile'.")
+    ],
     device: Annotated[
         NetworkDevice,
         typer.Option(
@@ -59,19 +61,22 @@ def run_command(
     ] = NetworkDevice.RTL,
     data: Annotated[
         Path | None,
-        typer.Option("--input", help="Image, .npy, or .npz with one array per input."),
+        typer.Option(
+            "--input", metavar="FILE", help="Image, .npy, or .npz with one array per input."
+        ),
     ] = None,
     random_input: Annotated[
         bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="SEED", min=0, help="Seed of the noise.")] = 0,
     mean: MeanOption = "0",
     std: StdOption = "1",
     board: Annotated[
         str,
         typer.Option(
+            metavar="BOARD",
             help="Board or YAML file: clock and memory; default: the board that the network was "
-            "compiled for."
+            "compiled for.",
         ),
     ] = "",
     memory: MemoryOption = "board",
@@ -83,7 +88,7 @@ def run_command(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the outputs to this .npz file."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this .npz file."),
     ] = None,
     agent: Annotated[
         str,
@@ -92,7 +97,7 @@ def run_command(
         ),
     ] = "",
     token_file: Annotated[
-        Path | None, typer.Option(help="File with the shared secret of the agent.")
+        Path | None, typer.Option(metavar="FILE", help="File with the shared secret of the agent.")
     ] = None,
     plain: Annotated[
         bool,
@@ -102,12 +107,20 @@ def run_command(
         ),
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait while another client has the board.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Seconds to wait while another client has the board."
+        ),
     ] = 0,
     bitstream: Annotated[
-        Path | None, typer.Option(help="Bitstream to load, when this command runs on the board.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Bitstream to load, when this command runs on the board."
+        ),
     ] = None,
-    ip: Annotated[str, typer.Option(help="Name of the accelerator in the bitstream.")] = "",
+    ip: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the accelerator in the bitstream.")
+    ] = "",
     trust_model: Annotated[
         bool,
         typer.Option(

@@ -51,7 +51,9 @@ class DeviceKind(StrEnum):
 
 @app.command(rich_help_panel=MEASURE)
 def sim(
-    layer: Annotated[str, typer.Argument(help="Layer of the network, such as C8.")],
+    layer: Annotated[
+        str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C8.")
+    ],
     network: NetworkOption = "vta-resnet18",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "board",
@@ -81,9 +83,11 @@ def sim(
             "cxxrtl (a second simulator), twin (cycle-exact), or reference (NumPy)."
         ),
     ] = DeviceKind.RTL,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random operands.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="SEED", min=0, help="Seed of the random operands.")
+    ] = 0,
     max_cycles: Annotated[
-        int, typer.Option(min=0, help="Cycle limit; 0: the device's default.")
+        int, typer.Option(metavar="CYCLES", min=0, help="Cycle limit; 0: the device's default.")
     ] = 0,
     rtl: RtlOption = None,
     json: JsonOption = None,

@@ -27,7 +27,9 @@ from tilewright.cli.arguments import (
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 
-DeviceOption = Annotated[str, typer.Option("--device", help="Size of the ECP5: 25k, 45k or 85k.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="25k|45k|85k", help="Size of the ECP5.")
+]
 
 
 @app.command(rich_help_panel=BOARDS)
@@ -35,7 +37,7 @@ def synth(
     hw: HwArgument,
     board: BoardOption = "pynq-z2",
     family: Annotated[
-        str, typer.Option(help="Device family: xc7, xcup or ecp5; default: the board's.")
+        str, typer.Option(metavar="xc7|xcup|ecp5", help="Device family; default: the board's.")
     ] = "",
     device: DeviceOption = "85k",
     json: JsonOption = None,
@@ -84,15 +86,21 @@ def synth(
 def pnr(
     hw: HwArgument,
     device: DeviceOption = "85k",
-    speed: Annotated[int, typer.Option(help="Speed grade: 6, 7 or 8.")] = 8,
+    speed: Annotated[int, typer.Option(metavar="6|7|8", help="Speed grade.")] = 8,
     seed: Annotated[
         list[int] | None,
         typer.Option(
-            min=0, help="Seed of placer and router; may be repeated; default: 1, 2 and 3."
+            metavar="SEED",
+            min=0,
+            help="Seed of placer and router; may be repeated; default: 1, 2 and 3.",
         ),
     ] = None,
-    freq: Annotated[float, typer.Option(min=1, help="Clock to aim at, in MHz.")] = 100.0,
-    router: Annotated[str, typer.Option(help="Router of nextpnr: router1 or router2.")] = "router1",
+    freq: Annotated[
+        float, typer.Option(metavar="MHZ", min=1, help="Clock to aim at, in MHz.")
+    ] = 100.0,
+    router: Annotated[
+        str, typer.Option(metavar="router1|router2", help="Router of nextpnr.")
+    ] = "router1",
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,7 +110,10 @@ def pnr(
         ),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(help="Other list of RTL files, for example of one part alone.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Other list of RTL files, for example of one part alone."
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -162,7 +173,10 @@ def record_rows(
         ),
     ] = None,
     family: Annotated[
-        str, typer.Option(help="Device family: xc7 makes rows, ecp5 adds its counts to them.")
+        str,
+        typer.Option(
+            metavar="xc7|ecp5", help="Device family: xc7 makes rows, ecp5 adds its counts to them."
+        ),
     ] = "xc7",
     stale: Annotated[
         bool, typer.Option("--stale", help="Leave out rows that the present RTL has made.")

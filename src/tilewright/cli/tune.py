@@ -65,7 +65,9 @@ class FidelityName(StrEnum):
 def tune(
     model: Annotated[
         str,
-        typer.Argument(help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file."),
+        typer.Argument(
+            metavar="MODEL", help="Built-in network; ONNX, compiled (.tw) or layer (.yaml) file."
+        ),
     ],
     board: BoardOption = "pynq-z2",
     mode: Annotated[
@@ -106,12 +108,15 @@ def tune(
     budget: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Measurements to spend on the network; the default suits ResNet-18."
+            metavar="N",
+            min=1,
+            help="Measurements to spend on the network; the default suits ResNet-18.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
+            metavar="SECONDS",
             min=0,
             help="Seconds after which the search starts no new trial. Its results are confirmed, "
             "and the same command goes on from there.",
@@ -127,7 +132,7 @@ def tune(
     ] = "",
     configs: Annotated[
         int | None,
-        typer.Option(min=1, help="Most hardware configurations to measure."),
+        typer.Option(metavar="N", min=1, help="Most hardware configurations to measure."),
     ] = None,
     hw: Annotated[
         str | None,
@@ -157,8 +162,9 @@ def tune(
     without: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="PART",
             help="Switch off a part of the tuner; may be repeated. The default tuner has prior, "
-            "calibration, pooling and descent."
+            "calibration, pooling and descent.",
         ),
     ] = None,
     compiled: Annotated[
@@ -171,7 +177,8 @@ def tune(
     trust_model: TrustModelOption = False,
     seed: SeedOption = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; default: one per core.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Worker processes; default: one per core."),
     ] = None,
     ray: Annotated[
         str,
@@ -183,7 +190,7 @@ def tune(
     boards: Annotated[
         Path | None,
         typer.Option(
-            metavar="POOL.yaml", help="Boards of --fidelity board: a file that lists their agents."
+            metavar="POOL", help="Boards of --fidelity board: a file that lists their agents."
         ),
     ] = None,
     bitstreams: Annotated[

@@ -35,7 +35,10 @@ app.add_typer(verify_app, name="verify", rich_help_panel=VERIFY)
 @verify_app.command("lint")
 def lint_rtl(
     random: Annotated[
-        int, typer.Option(min=0, help="Random configurations to read besides the named ones.")
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Random configurations to read besides the named ones."
+        ),
     ] = 2,
     seed: FreshSeedOption = None,
     json: JsonOption = None,
@@ -108,7 +111,9 @@ def measure_coverage(
     seed: FreshSeedOption = None,
     programs: Annotated[
         int | None,
-        typer.Option(min=1, help="Random programs per configuration; default: 32, quick: 6."),
+        typer.Option(
+            metavar="N", min=1, help="Random programs per configuration; default: 32, quick: 6."
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -145,17 +150,26 @@ def measure_coverage(
 def seed_faults(
     count: Annotated[
         int,
-        typer.Option(min=0, help="Mutants to test; those that do not elaborate are not counted."),
+        typer.Option(
+            metavar="N", min=0, help="Mutants to test; those that do not elaborate are not counted."
+        ),
     ] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw; 0: a new one.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="SEED", min=0, help="Seed of the draw; 0: a new one.")
+    ] = 0,
     module: Annotated[
         str,
-        typer.Option(help="Draw from these modules alone, separated by commas: tw_load,tw_rows."),
+        typer.Option(
+            metavar="MODULE,...",
+            help="Draw from these modules alone, separated by commas: tw_load,tw_rows.",
+        ),
     ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last run.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Worker processes.")] = 1,
     cocotb: Annotated[bool, typer.Option(help="Run the cocotb benches as the last stage.")] = True,
-    output: Annotated[Path | None, typer.Option(help="Folder of the results.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the results.")
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Seed faults in copies of the RTL; report the share that the tests find (a clone only).
@@ -192,14 +206,15 @@ def seed_faults(
 @verify_app.command("netlist")
 def check_netlist(
     hw: HwArgument,
-    family: Annotated[str, typer.Option(help="Device family: xc7 or ecp5.")] = "xc7",
+    family: Annotated[str, typer.Option(metavar="xc7|ecp5", help="Device family.")] = "xc7",
     stage: Annotated[
         str,
         typer.Option(
-            help="packed: stop after the DSP slices are packed (xc7); cells: the whole netlist."
+            metavar="packed|cells",
+            help="packed: stop after the DSP slices are packed (xc7); cells: the whole netlist.",
         ),
     ] = "cells",
-    programs: Annotated[int, typer.Option(min=1, help="Random programs.")] = 100,
+    programs: Annotated[int, typer.Option(metavar="N", min=1, help="Random programs.")] = 100,
     seed: FreshSeedOption = None,
     json: JsonOption = None,
 ) -> None:

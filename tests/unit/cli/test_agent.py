@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from support.agents import serving
 from support.boards import write_pool, write_token
 from support.command_line import call
+
+pytestmark = pytest.mark.usefixtures("told_members")
 
 
 def test_init_makes_a_home_and_says_what_comes_next(tmp_path):

@@ -318,6 +318,7 @@ def test_allocators_lists_what_a_study_can_use() -> None:
         assert spec.summary in result.output, name
 
 
+@pytest.mark.usefixtures("told_members")
 def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: Path) -> None:
     words = [*TINY_LAYERS, "--runs", str(tmp_path)]
     first = call([*words, "--name", "first", "--allocator", "ansor", "--objective", "edp"])

@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 from support.command_line import call, rows
+from support.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning, wrong_in
 
 from tilewright.cli.commands import app
 from tilewright.host.common.result_document import rows_of
@@ -16,6 +17,8 @@ from tilewright.host.machine.hwconfig import named_configs
 from tilewright.host.network.zoo import network_names
 from tilewright.tuner.allocate import ALLOCATORS
 from tilewright.tuner.search import TUNERS
+
+pytestmark = pytest.mark.usefixtures("told_members")
 
 WITHOUT = {
     "agent init", "export", "export-table", "bench allocate-tables",
@@ -37,6 +40,37 @@ def commands(group, prefix=""):
 def test_every_command_that_prints_a_table_takes_json():
     without = {name for name, run in commands(app) if "json" not in run.__annotations__}
     assert without == WITHOUT
+
+
+def test_the_page_tells_of_every_command_with_json_and_of_every_key():
+    told = {command.split(" --")[0] for command in COMMANDS}
+    assert told == {name for name, run in commands(app) if "json" in run.__annotations__}
+    named = [
+        (command, key.removesuffix(MAY_MISS))
+        for command, members in COMMANDS.items()
+        for keys in members.values()
+        for key in keys
+        if key != MORE
+    ]
+    assert all(meaning(WORDS, *each) for each in named)
+    used = {key for _, key in named} | {
+        f"{key}.{command.split(' --')[0]}" for command, key in named
+    }
+    assert set(WORDS) <= used
+
+
+def test_a_document_that_differs_from_its_page_is_found():
+    (row,) = rows("networks")[:1]
+    document = {"schema": 1, "command": "tilewright networks", "conditions": {}, "rows": [row]}
+    assert wrong_in(document) == []
+    for change, wrong in (
+        ({"macs": "9"}, "rows: macs is '9'"),
+        ({"macs": True}, "rows: macs is True"),
+        ({"more": 1}, "rows: more is not told"),
+    ):
+        assert wrong_in({**document, "rows": [{**row, **change}]}) == [wrong]
+    assert wrong_in({**document, "summary": {}}) == ["summary is not told"]
+    assert wrong_in({**document, "rows": [{"name": "x"}]})[0] == "rows: layers is missing"
 
 
 @pytest.mark.parametrize(

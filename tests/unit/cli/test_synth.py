@@ -14,6 +14,8 @@ from tilewright.sim.synth.place_route import PlaceRouteResult
 from tilewright.sim.synth.synthesis import SynthesisReport
 from tilewright.sim.synth.timing_report import TimingPath
 
+pytestmark = pytest.mark.usefixtures("told_members")
+
 
 def report(**changes):
     values = {

@@ -97,7 +97,7 @@ def test_coverage_reports_verdict_seed_and_rows(monkeypatch, tmp_path):
     assert result.exit_code == 1
     assert "seed 7" in result.stdout
     assert "OPEN      a.sv:1 line: x = 1;" in result.stdout
-    assert "neither reached nor justified (seed 7)" in result.stderr
+    assert "neither reached nor justified: 1 miss (seed 7)" in result.stderr
     document = json.loads(path.read_text())
     assert document["rows"][0]["file"] == "a.sv"
     assert document["summary"]["unjustified"] == 1

@@ -29,9 +29,16 @@ from tilewright.cli.bench.application import (
 )
 from tilewright.cli.json_output import JsonOption
 
-SearchOption = Annotated[int, typer.Option("--search", min=0, help="Measurements per layer.")]
+SearchOption = Annotated[
+    int, typer.Option("--search", metavar="N", min=0, help="Measurements per layer.")
+]
 DataFidelityOption = Annotated[
-    str, typer.Option("--fidelity", help="rtl or dpi; default: rtl, with --quick dpi.")
+    str,
+    typer.Option(
+        "--fidelity",
+        metavar="rtl|dpi",
+        help="What runs the network; default: rtl, with --quick dpi.",
+    ),
 ]
 
 
@@ -39,26 +46,39 @@ DataFidelityOption = Annotated[
 def roofline(
     quick: QuickOption = False,
     hw: Annotated[
-        str, typer.Option("--hw", help="Configurations, comma-separated.")
+        str, typer.Option("--hw", metavar="HW,...", help="Configurations, separated by commas.")
     ] = "edge-8x8,pynq-16x16,zu-32x32",
-    axi: Annotated[str, typer.Option(help="Bus widths in bits, comma-separated.")] = "64,128,256",
+    axi: Annotated[
+        str, typer.Option(metavar="BITS,...", help="Bus widths in bits, separated by commas.")
+    ] = "64,128,256",
     memory: Annotated[
-        str, typer.Option("--memory", help="Memories, comma-separated.")
+        str, typer.Option("--memory", metavar="MEMORY,...", help="Memories, separated by commas.")
     ] = "ideal,pynq-z2",
     networks: Annotated[
-        str, typer.Option(help="Networks, comma-separated.")
+        str, typer.Option(metavar="NETWORK,...", help="Networks, separated by commas.")
     ] = "vta-resnet18,resnet18,vgg16,mobilenet_v2",
     search_cycles: Annotated[
-        int, typer.Option(min=1, help="Twin cycles after which the search of a layer ends.")
+        int,
+        typer.Option(
+            metavar="CYCLES", min=1, help="Twin cycles after which the search of a layer ends."
+        ),
     ] = 1_000_000_000,
     confirm_cycles: Annotated[
-        int, typer.Option(min=0, help="Most cycles of a layer that is confirmed on the full RTL.")
+        int,
+        typer.Option(
+            metavar="CYCLES",
+            min=0,
+            help="Most cycles of a layer that is confirmed on the full RTL.",
+        ),
     ] = 3_000_000,
     seed: SeedOption = 0,
     workers: WorkersOption = 2,
     json: JsonOption = None,
 ) -> None:
-    """Cycles of every layer's best schedule against its bound; goes on with the file of --json."""
+    """Cycles of every layer's best schedule against its bound.
+
+    The file of --json is written after each case; the same command goes on with it.
+    """
     from tilewright.bench.roofline import cases, run
 
     if quick:
@@ -87,7 +107,10 @@ def ablation(
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "pynq-z2",
     search_cycles: Annotated[
-        int, typer.Option(min=1, help="Twin cycles after which the search of a layer ends.")
+        int,
+        typer.Option(
+            metavar="CYCLES", min=1, help="Twin cycles after which the search of a layer ends."
+        ),
     ] = 400_000_000,
     seed: SeedOption = 0,
     json: JsonOption = None,
@@ -104,7 +127,9 @@ def networks(
     names_: Annotated[
         str,
         typer.Option(
-            "--networks", help="Networks of examples/networks, comma-separated; default: all."
+            "--networks",
+            metavar="NETWORK,...",
+            help="Networks of examples/networks, separated by commas; default: all.",
         ),
     ] = "",
     hw: HwOption = "pynq-16x16",
@@ -135,15 +160,22 @@ def networks(
 def accuracy(
     quick: QuickOption = False,
     names_: Annotated[
-        str, typer.Option("--networks", help="Trained networks, comma-separated; default: all.")
+        str,
+        typer.Option(
+            "--networks",
+            metavar="NETWORK,...",
+            help="Trained networks, separated by commas; default: all.",
+        ),
     ] = "",
     forms: Annotated[
-        str, typer.Option(help="Forms of quantisation, comma-separated.")
+        str, typer.Option(metavar="FORM,...", help="Forms of quantisation, separated by commas.")
     ] = "plain,symmetric,asymmetric",
     hw: HwOption = "pynq-16x16",
     board: BoardOption = "pynq-z2",
     fidelity: DataFidelityOption = "",
-    sample: Annotated[int, typer.Option(min=1, help="Images that also run on the device.")] = 4,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Images that also run on the device.")
+    ] = 4,
     search: SearchOption = 16,
     json: JsonOption = None,
 ) -> None:

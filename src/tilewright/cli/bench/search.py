@@ -40,20 +40,27 @@ from tilewright.cli.json_output import JsonOption, read_document
 def default_tuner(
     network: Annotated[
         str,
-        typer.Option(help="Run studies of this network in shared mode; default: single layers."),
+        typer.Option(
+            metavar="NETWORK",
+            help="Run studies of this network in shared mode; default: single layers.",
+        ),
     ] = "",
     board: BoardOption = "pynq-z2",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
     space: SpaceOption = SpaceName.VTA,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per variant of the tuner.")] = 10,
-    budget: Annotated[int, typer.Option(min=1, help="Measurements per run.")] = 128,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs per variant of the tuner.")
+    ] = 10,
+    budget: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements per run.")] = 128,
     ranked: Annotated[
         int,
-        typer.Option(min=0, help="Schedules that the prior ranks first, measured in space full."),
+        typer.Option(
+            metavar="N", min=0, help="Schedules that the prior ranks first, measured in space full."
+        ),
     ] = 1000,
     long: Annotated[
-        int, typer.Option(min=0, help="Measurements of the long search in space full.")
+        int, typer.Option(metavar="N", min=0, help="Measurements of the long search in space full.")
     ] = 200,
     json: JsonOption = None,
 ) -> None:
@@ -80,48 +87,66 @@ def tuners(
     track: Annotated[
         str,
         typer.Option(
-            help="per-layer: each layer chooses a configuration; schedule: fixed hardware."
+            metavar="per-layer|schedule",
+            help="per-layer: each layer chooses a configuration; schedule: fixed hardware.",
         ),
     ] = "per-layer",
-    networks: Annotated[str, typer.Option(help="Networks, comma-separated; default: all.")] = "",
-    layers: Annotated[str, typer.Option(help="Only these layers, comma-separated.")] = "",
-    without: Annotated[str, typer.Option(help="Leave these layers out, comma-separated.")] = "",
+    networks: Annotated[
+        str,
+        typer.Option(metavar="NETWORK,...", help="Networks, separated by commas; default: all."),
+    ] = "",
+    layers: Annotated[
+        str, typer.Option(metavar="LAYER,...", help="Only these layers, separated by commas.")
+    ] = "",
+    without: Annotated[
+        str, typer.Option(metavar="LAYER,...", help="Leave these layers out, separated by commas.")
+    ] = "",
     hard: Annotated[
         bool, typer.Option("--hard", help="Leave out tasks that random search solves quickly.")
     ] = False,
     work_limit: Annotated[
         float,
         typer.Option(
-            help="Leave out layers with more points times multiply-accumulates than this."
+            metavar="N",
+            help="Leave out layers with more points times multiply-accumulates than this.",
         ),
     ] = float("inf"),
     per_network: Annotated[
-        int | None, typer.Option(min=1, help="Draw this many layers per network.")
+        int | None, typer.Option(metavar="N", min=1, help="Draw this many layers per network.")
     ] = None,
-    draw: Annotated[int | None, typer.Option(min=1, help="Draw this many of the tasks.")] = None,
+    draw: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Draw this many of the tasks.")
+    ] = None,
     contestants: Annotated[
         str,
         typer.Option(
             "--tuners",
-            metavar="'A B:option=value C:no-prior'",
-            help="Tuners with their options, separated by spaces; default: all.",
+            metavar="'TUNER ...'",
+            help="Tuners, separated by spaces, each with its options, as in "
+            "'random tilewright:no-prior optuna-tpe:name=value'; default: all.",
         ),
     ] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per tuner and task.")] = 30,
-    budget: Annotated[int, typer.Option(min=1, help="Measurements per run.")] = 1000,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs per tuner and task.")] = 30,
+    budget: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements per run.")] = 1000,
     arms: Annotated[
         str,
         typer.Option(
-            help="masked (legal points only) or as-published (illegal ones are charged), or both."
+            metavar="ARM,...",
+            help="masked (legal points only) or as-published (illegal ones are charged), or both.",
         ),
     ] = "masked",
     noise: Annotated[
-        str, typer.Option(help="Noise of a measurement in percent, comma-separated.")
+        str,
+        typer.Option(
+            metavar="PERCENT,...", help="Noise of a measurement in percent, separated by commas."
+        ),
     ] = "0",
     minutes: Annotated[
         float,
         typer.Option(
-            min=0, help="Minutes after which no run starts; 0: collect the runs that are there."
+            metavar="MINUTES",
+            min=0,
+            help="Minutes after which no run starts; 0: collect the runs that are there.",
         ),
     ] = float("inf"),
     confirm: Annotated[
@@ -135,9 +160,13 @@ def tuners(
             help="Compare confidence sampling with other selections on identical candidates.",
         ),
     ] = 0,
-    note: Annotated[str, typer.Option(help="Note for the reader, which goes into the page.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Note for the reader, which goes into the page.")
+    ] = "",
     workers: WorkersOption = 2,
-    folder: Annotated[Path, typer.Option(help="Folder of tables and runs.")] = Path("runs/arena"),
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of tables and runs.")
+    ] = Path("runs/arena"),
     html: HtmlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -215,35 +244,50 @@ def tuners_page(
 @bench_app.command(rich_help_panel=SEARCH)
 def allocate(
     quick: QuickOption = False,
-    networks: Annotated[str, typer.Option(help="Networks, comma-separated; default: all.")] = "",
+    networks: Annotated[
+        str,
+        typer.Option(metavar="NETWORK,...", help="Networks, separated by commas; default: all."),
+    ] = "",
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds per network; default: 30, quick: 3.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Seeds per network; default: 30, quick: 3."),
     ] = None,
     prices: Annotated[
-        str, typer.Option(help="Prices of a trial, comma-separated; default: all.")
+        str,
+        typer.Option(
+            metavar="PRICE,...", help="Prices of a trial, separated by commas; default: all."
+        ),
     ] = "",
     hw: HwOption = "pynq-16x16",
     memory: MemoryOption = "ideal",
     space: SpaceOption = SpaceName.FULL,
-    regime: Annotated[str, typer.Option(help="How searches are run: study or paper.")] = "study",
+    regime: Annotated[
+        str, typer.Option(metavar="study|paper", help="How searches are run.")
+    ] = "study",
     tuner: Annotated[
-        str, typer.Option(help="Search tuner of every task; default: the regime's.")
+        str,
+        typer.Option(metavar="TUNER", help="Search tuner of every task; default: the regime's."),
     ] = "",
     trials: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Trials per task in the sequential baseline; default: the regime's."
+            metavar="N",
+            min=1,
+            help="Trials per task in the sequential baseline; default: the regime's.",
         ),
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(min=1, help="Slots in a task's equal share; default: the regime's."),
+        typer.Option(
+            metavar="N", min=1, help="Slots in a task's equal share; default: the regime's."
+        ),
     ] = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Run variants of DynaTune instead of all allocators.")
     ] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder of the trials; default: in the build cache.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the trials; default: in the build cache."),
     ] = None,
     html: HtmlOption = None,
     json: JsonOption = None,

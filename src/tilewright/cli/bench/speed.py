@@ -20,8 +20,10 @@ PostgresOption = Annotated[str, typer.Option(metavar="URL", help="An empty datab
 @bench_app.command(rich_help_panel=SPEED)
 def simspeed(
     quick: QuickOption = False,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each simulation.")] = 7,
-    arrays: Annotated[str, typer.Option(help="Sides of the MAC arrays, with commas.")] = "8,16,32",
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each simulation.")] = 7,
+    arrays: Annotated[
+        str, typer.Option(metavar="SIDE,...", help="Sides of the MAC arrays, separated by commas.")
+    ] = "8,16,32",
     json: JsonOption = None,
 ) -> None:
     """Cycles per second of every fidelity, side by side in one run."""
@@ -35,9 +37,14 @@ def simspeed(
 def lowering(
     quick: QuickOption = False,
     hw: HwOption = "pynq-16x16",
-    sample: Annotated[int, typer.Option(min=0, help="Points per layer; 0: all.")] = 0,
-    seconds: Annotated[float, typer.Option(min=0, help="Of lowering in Python per layer.")] = 5,
-    repeat: Annotated[int, typer.Option(min=1, help="Runs of which the best counts.")] = 3,
+    sample: Annotated[int, typer.Option(metavar="N", min=0, help="Points per layer; 0: all.")] = 0,
+    seconds: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Seconds of lowering in Python per layer."),
+    ] = 5,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs of which the best counts.")
+    ] = 3,
     seed: SeedOption = 0,
     json: JsonOption = None,
 ) -> None:
@@ -57,8 +64,8 @@ def lowering(
 @bench_app.command(rich_help_panel=SPEED)
 def builds(
     quick: QuickOption = False,
-    rounds: Annotated[int, typer.Option(min=1, help="Builds of each model.")] = 3,
-    jobs: Annotated[int, typer.Option(min=1, help="Compilers at a time.")] = 2,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Builds of each model.")] = 3,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Compilers at a time.")] = 2,
     json: JsonOption = None,
 ) -> None:
     """Seconds that a new configuration takes to build, from an empty cache."""
@@ -83,12 +90,21 @@ def execution(
 
 @bench_app.command(rich_help_panel=SPEED)
 def store(
-    trials: Annotated[str, typer.Option(help="Sizes of the store, with commas.")] = "1000,50000",
-    commits: Annotated[int, typer.Option(min=1, help="Commits that are timed.")] = 2000,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of which the median counts.")] = 3,
+    trials: Annotated[
+        str, typer.Option(metavar="N,...", help="Sizes of the store, separated by commas.")
+    ] = "1000,50000",
+    commits: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Commits that are timed.")
+    ] = 2000,
+    repeats: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs of which the median counts.")
+    ] = 3,
     postgres: PostgresOption = "",
     folder: Annotated[
-        Path | None, typer.Option(help="Where the SQLite files lie meanwhile.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder of the SQLite files; default: that of temporary files."
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -107,8 +123,13 @@ def store(
 
 @bench_app.command(rich_help_panel=SPEED)
 def agent(
-    mib: Annotated[int, typer.Option(min=1, help="Memory of a run.")] = 64,
-    repeats: Annotated[int, typer.Option(min=1, help="Samples of each figure.")] = 7,
+    mib: Annotated[int, typer.Option(metavar="MIB", min=1, help="Memory of a run, in MiB.")] = 64,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Samples of each figure, of which the median counts."
+        ),
+    ] = 7,
     json: JsonOption = None,
 ) -> None:
     """What TLS costs between an agent and its client, on loopback."""

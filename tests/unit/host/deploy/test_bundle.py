@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from support.bitstreams import write_manifest
 from support.bundles import TINY, call, small_bundle, small_network
+from support.json_members import wrong_in
 
 from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadError
+from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
@@ -73,7 +75,9 @@ def test_it_says_outputs_latency_and_throughput(unpacked, tmp_path):
     assert (output["output"], output["top"][0]["index"]) == ("y", best)
     assert output["top"][0]["label"] == unpacked.labels[best]
     assert report.summary()["inputs"] == 3
-    json.dumps([rows, report.summary()], allow_nan=False)
+    held = board_run.conditions(unpacked, None, "board")
+    text = to_json(result_document("tilewright board run", rows, held, summary=report.summary()))
+    assert wrong_in(json.loads(text)) == []
 
 
 def test_a_device_of_another_configuration_is_refused(unpacked):
