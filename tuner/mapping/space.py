@@ -119,10 +119,10 @@ class MappingSpace(Space[Mapping]):
     def mappings(self) -> int:
         """Distinct mappings before the buffers refuse some; `raw_size` counts every index."""
         nest, arch = self.model.nest, self.model.arch
-        tiles = math.prod(size * (size + 1) // 2 for size in nest.sizes)
+        tiles: int = math.prod(size * (size + 1) // 2 for size in nest.sizes)
         pairs = sum(min(self._most_clusters, arch.pes // s) for s in self.knobs[-1].values)
         parallels = len(arch.outer_parallel) * len(arch.inner_parallel)
-        return tiles * len(ORDERS) ** 2 * parallels * pairs
+        return int(tiles * len(ORDERS) ** 2 * parallels * pairs)
 
     # -- one point --------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.space import Indices, MappingSpace
@@ -50,7 +51,7 @@ class CoordinateMapper(Mapper):
         return line
 
 
-def tried(knob: Knob, here: int, rng: np.random.Generator) -> Indices:
+def tried(knob: Knob, here: int, rng: np.random.Generator) -> npt.NDArray[np.int32]:
     """Positions to try: all of a short knob; else near ones, and others at random.
 
     Near ones of an ordered knob are the next ones up and down, twice and half; the others are drawn
@@ -63,4 +64,5 @@ def tried(knob: Knob, here: int, rng: np.random.Generator) -> Indices:
         near = [here - 1, here + 1, 2 * here + 1, (here + 1) // 2 - 1] if knob.ordered else []
         drawn = [knob.draw(rng) for _ in range(LINE - len(near))]
         every = np.unique([p for p in (*near, *drawn) if 0 <= p < n])
-    return every[every != here].astype(np.int32)
+    found: npt.NDArray[np.int32] = every[every != here].astype(np.int32)
+    return found
