@@ -72,6 +72,10 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         packages={"psycopg": "psycopg"},
     ),
     "ray": Extra(purpose="measuring on a Ray cluster: --ray", packages={"ray": "ray"}),
+    "rl": Extra(
+        purpose="mapping search as environments: Gymnasium, PettingZoo",
+        packages={"gymnasium": "gymnasium", "pettingzoo": "pettingzoo"},
+    ),
 }
 """Every extra that a user of the commands may want, by name."""
 

@@ -6,7 +6,8 @@
 The names in `__all__` are the public interface: they keep their meaning from release to release.
 Every deeper module (``tilewright.host``, ``tilewright.tuner``, ...) is private, though its name has
 no underscore: import from it at your own risk. `tilewright.testing`, the contract suites for your
-own tuners and allocators, is public as well.
+own tuners and allocators, and `tilewright.environments`, mapping search for learners of your own,
+are public as well.
 
 Names are imported when they are first used, so `import tilewright` itself takes milliseconds.
 Sizes are in elements and bytes, times in cycles of the accelerator's clock, unless a docstring says

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
-from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.space import MappingSpace
 
@@ -110,14 +110,23 @@ class Probe:
         self._rows: list[Batch] = []
 
     def values(self, batch: Batch) -> Values:
-        """Costs of mappings, one sample each, in order; infinite: not legal.
+        """What is minimised of mappings, one sample each, in order; infinite: not legal.
 
         Raises:
             BudgetSpentError: this batch used up the budget; those of its mappings that still fitted
                 are counted.
         """
+        return self.costs(batch).of(self.objective)
+
+    def costs(self, batch: Batch) -> Costs:
+        """Costs of mappings, one sample each, in order.
+
+        Raises:
+            BudgetSpentError: as of `values`.
+        """
         batch = batch[: self.left]
-        values = self.model.costs(batch).of(self.objective)
+        costs = self.model.costs(batch)
+        values = costs.of(self.objective)
         start = self.budget - self.left
         best = np.minimum(np.minimum.accumulate(values), self._lowest)
         before = np.concatenate([[self._lowest], best[:-1]])
@@ -130,7 +139,7 @@ class Probe:
             self._lowest = float(best[-1])
         if not self.left:
             raise BudgetSpentError
-        return values
+        return costs
 
     def trace(self, seconds: float) -> Trace:
         """What was found; after an early end, the best stays what it was."""
@@ -182,8 +191,11 @@ class Mapper(ABC):
         """
         if type(budget) is not int or budget < 1:
             raise ConfigError("must be a positive integer", field="budget", value=budget)
+        return self.spend(Probe(model, objective, budget), seed)
+
+    def spend(self, probe: Probe, seed: int | tuple[int, ...]) -> Trace:
+        """Search through a probe until its budget is spent."""
         started = time.perf_counter()
-        probe = Probe(model, objective, budget)
         with suppress(BudgetSpentError):
             self._search(probe, np.random.default_rng(seed))
         return probe.trace(time.perf_counter() - started)

@@ -54,6 +54,30 @@ _BUILTIN: Final = {
         summary="CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),
     ),
+    "ppo": Entry(
+        module="methods.team",
+        kind="PpoMapper",
+        summary="proximal policy optimisation, one agent",
+        packages=("torch",),
+    ),
+    "marl-decentralised": Entry(
+        module="methods.team",
+        kind="DecentralisedMapper",
+        summary="one learning agent per mapping parameter",
+        packages=("torch",),
+    ),
+    "marl": Entry(
+        module="methods.clustered",
+        kind="ClusteredMapper",
+        summary="learning agents for clusters of mapping parameters",
+        packages=("torch", "scipy"),
+    ),
+    "marl-central": Entry(
+        module="methods.clustered",
+        kind="CentralMapper",
+        summary="as marl, with one central critic (MAPPO)",
+        packages=("torch", "scipy"),
+    ),
 }
 
 MAPPERS: Final[Registry[Mapper]] = Registry(

@@ -87,7 +87,7 @@ class DcocTuner(PlannedTuner[P]):
         self._learner: Final = Mappo(
             self.agents(space, one_of(View, view, "view")),
             features=self._encoder.width,
-            moves=moves,
+            choices=moves.count,
             settings=settings or MappoSettings(),
             seed=int(self.rng.integers(2**31)),
             independent=self.independent,

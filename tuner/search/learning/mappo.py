@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from tilewright.tuner.search.features import Features
 from tilewright.tuner.search.learning.advantages import generalised_advantages
-from tilewright.tuner.search.learning.policy import Agent, Moves, Team, network
-from tilewright.tuner.search.learning.rollout import Rollout
+from tilewright.tuner.search.learning.policy import Agent, Team, network
+from tilewright.tuner.search.learning.rollout import Steps
 
 Values = npt.NDArray[np.float32]
 """Shape (points,) or (steps, walkers): in units of return."""
@@ -92,7 +92,7 @@ class Mappo:
     Args:
         agents: together they own every knob once.
         features: of a point.
-        moves: of the space.
+        choices: logits of a knob.
         settings: hyper-parameters.
         seed: of the weights.
         independent: one critic an agent (IPPO) instead of one for the team.
@@ -103,7 +103,7 @@ class Mappo:
         agents: Sequence[Agent],
         *,
         features: int,
-        moves: Moves,
+        choices: int,
         settings: MappoSettings,
         seed: int,
         independent: bool = False,
@@ -111,7 +111,7 @@ class Mappo:
         generator = torch.Generator().manual_seed(seed)
         hidden = settings.hidden
         self.settings: Final = settings
-        self.team: Final = Team(agents, moves=moves, hidden=hidden, generator=generator)
+        self.team: Final = Team(agents, choices=choices, hidden=hidden, generator=generator)
         views = [agent.columns for agent in agents] if independent else [tuple(range(features))]
         self._views: Final = views
         self._critics: Final = nn.ModuleList(
@@ -133,7 +133,7 @@ class Mappo:
         mean: Values = np.mean(estimates, axis=0)
         return mean
 
-    def update(self, rollout: Rollout) -> None:
+    def update(self, rollout: Steps) -> None:
         """Improve the actors on a rollout, and the critics' estimate of its returns."""
         steps, walkers = rollout.rewards.shape
         samples = steps * walkers
@@ -158,7 +158,7 @@ class Mappo:
             nn.utils.clip_grad_norm_(self._parameters, self.settings.gradient_norm)
             self._optimizer.step()
 
-    def _learn_returns(self, rollout: Rollout) -> tuple[list[Tensor], list[Tensor]]:
+    def _learn_returns(self, rollout: Steps) -> tuple[list[Tensor], list[Tensor]]:
         """Standardised advantages and normalised returns, one of each a critic: (samples,)."""
         advantages, targets = [], []
         for number, norm in enumerate(self._norms):

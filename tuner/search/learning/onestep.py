@@ -57,7 +57,7 @@ class OneStepTuner(PlannedTuner[P]):
         self._walkers: Final = Walkers(space, self._encoder, moves)
         self._team: Final = Team(
             single_agent(space),
-            moves=moves,
+            choices=moves.count,
             hidden=HIDDEN,
             generator=torch.Generator().manual_seed(int(self.rng.integers(2**31))),
         )

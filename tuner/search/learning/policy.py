@@ -170,7 +170,7 @@ class Team(nn.Module):
 
     Args:
         agents: together they own every knob once.
-        moves: of the space.
+        choices: logits of a knob, as many as the knob with the most moves has.
         hidden: width of the hidden layers.
         generator: draws the weights.
 
@@ -182,17 +182,17 @@ class Team(nn.Module):
         self,
         agents: Sequence[Agent],
         *,
-        moves: Moves,
+        choices: int,
         hidden: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.agents: Final = tuple(agents)
         self.turn: Final = tuple(knob for agent in agents for knob in agent.knobs)
-        self._moves: Final = moves.count
+        self._choices: Final = choices
         self._place: Final = torch.tensor(np.argsort(self.turn))
         self.actors = nn.ModuleList(
-            network(len(agent.columns), hidden, len(agent.knobs) * moves.count, generator)
+            network(len(agent.columns), hidden, len(agent.knobs) * choices, generator)
             for agent in agents
         )
 
@@ -206,7 +206,7 @@ class Team(nn.Module):
             Shape (points, knobs, moves), knobs in the order of the space.
         """
         rows = [
-            actor(features[:, agent.columns]).unflatten(-1, (len(agent.knobs), self._moves))
+            actor(features[:, agent.columns]).unflatten(-1, (len(agent.knobs), self._choices))
             for agent, actor in zip(self.agents, self.actors, strict=True)
         ]
         return torch.cat(rows, dim=1)[:, self._place]

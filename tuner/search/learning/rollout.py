@@ -50,8 +50,8 @@ def unit_excess(index: Index) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rollout:
-    """What the walkers did: T steps of W walkers.
+class Steps:
+    """What was done: T steps of W walkers.
 
     Attributes:
         features: float32 of shape (T + 1, W, features), before each step and at the end.
@@ -59,7 +59,6 @@ class Rollout:
         masks: bool of shape (T, W, knobs, moves).
         log_probabilities: float32 of shape (T, W, knobs), of the moves made.
         rewards: float32 of shape (T, W).
-        visited: legal points in the order of their first visit, without repetition.
     """
 
     features: Features
@@ -67,6 +66,16 @@ class Rollout:
     masks: npt.NDArray[np.bool_]
     log_probabilities: npt.NDArray[np.float32]
     rewards: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout(Steps):
+    """What walkers did in a space.
+
+    Attributes:
+        visited: legal points in the order of their first visit, without repetition.
+    """
+
     visited: tuple[Index, ...]
 
 

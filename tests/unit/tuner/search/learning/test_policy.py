@@ -88,7 +88,7 @@ def team_of(space, seed=0, view=View.OWN) -> tuple[Team, Moves]:
     moves = Moves(space.knobs)
     agents = divide_knobs(space, GROUPS, rest="first", view=view)
     generator = torch.Generator().manual_seed(seed)
-    return Team(agents, moves=moves, hidden=8, generator=generator), moves
+    return Team(agents, choices=moves.count, hidden=8, generator=generator), moves
 
 
 def loud(team: Team) -> None:

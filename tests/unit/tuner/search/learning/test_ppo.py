@@ -40,7 +40,7 @@ def trained(*, independent=False, view=View.POINT, rounds=12):
     learner = Mappo(
         divide_knobs(space, GROUPS, rest="channels", view=view),
         features=encoder.width,
-        moves=moves,
+        choices=moves.count,
         settings=MappoSettings(learning_rate=5e-3),
         seed=1,
         independent=independent,

@@ -22,7 +22,7 @@ def rolled(legality, *, seed=0, excess=None, steps=30):
     encoder, moves, rng = FeatureEncoder(space), Moves(space.knobs), np.random.default_rng(seed)
     team = Team(
         divide_knobs(space, GROUPS, rest="channels", view=View.POINT),
-        moves=moves,
+        choices=moves.count,
         hidden=8,
         generator=torch.Generator().manual_seed(seed),
     )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Teams learn: at equal budgets they beat random samples, whoever decides on what."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.methods.clustered import Recorder
+from tilewright.tuner.mapping.methods.registry import make_mapper
+from tilewright.tuner.mapping.nest import LoopNest
+
+pytest.importorskip("torch")
+
+MODEL = CostModel(
+    LoopNest(name="conv", sizes=(32, 16, 14, 14, 3, 3)), load_architecture("flexible-256")
+)
+BUDGET = 3000
+
+
+@pytest.fixture(scope="module")
+def random_values():
+    return [
+        make_mapper("random").run(MODEL, Objective.EDP, BUDGET, seed).value for seed in range(3)
+    ]
+
+
+@pytest.mark.parametrize("name", ["ppo", "marl-decentralised", "marl", "marl-central"])
+def test_learning_beats_random_samples(name, random_values):
+    found = [make_mapper(name).run(MODEL, Objective.EDP, BUDGET, seed).value for seed in range(3)]
+    assert np.median(found) < 0.8 * np.median(random_values), (found, random_values)
+
+
+@pytest.mark.parametrize(
+    ("name", "agents"), [("ppo", 1), ("marl-decentralised", 18), ("marl", 6), ("marl-central", 6)]
+)
+def test_tells_its_agents_and_what_it_sampled_before(name, agents):
+    trace = make_mapper(name).run(MODEL, Objective.LATENCY, 10, 0)
+    assert trace.notes["agents"] == agents
+    assert trace.setup_samples == (2000 if name in ("marl", "marl-central") else 0)
+
+
+@pytest.mark.parametrize("policy", ["random", "genetic", "tuner-genetic", "ppo"])
+def test_roles_come_from_the_samples_of_any_policy(policy):
+    mapper = make_mapper("marl", policy=policy, setup_samples=200, agents=3)
+    trace = mapper.run(MODEL, Objective.ENERGY, 10, 0)
+    assert trace.notes["policy"] == policy
+    assert trace.setup_samples == 200
+    assert len(trace.notes["roles"]) == 3
+    assert len(trace.notes["clustering"]["correlation"]) == 18
+    assert trace.notes["setup_best"] > 0
+
+
+def test_rewards_can_be_chosen():
+    sampled = {}
+    for reward in ("inverse", "log", "improvement"):
+        recorder = Recorder(MODEL, Objective.EDP, 400)
+        make_mapper("ppo", reward=reward).spend(recorder, 0)
+        sampled[reward] = np.concatenate(recorder.rows)
+    for one, other in itertools.combinations(sampled.values(), 2):
+        assert (one[:128] == other[:128]).all(), "nothing is learnt yet"
+        assert (one[256:] != other[256:]).any()
+
+
+@pytest.mark.parametrize("options", [{"agents": 0}, {"setup_samples": 3}, {"reward": "more"}])
+def test_refuses_a_team_that_cannot_be(options):
+    with pytest.raises(ConfigError):
+        make_mapper("marl", **options)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roles by correlation: knobs that good mappings choose together are decided by one agent.
+
+Source: Krishnan et al., "Multi-Agent Reinforcement Learning for Sample-Efficient Deep Neural
+Network Mapping", arXiv 2507.16249, algorithm 1: sample mappings with some policy, keep the best
+share, correlate their parameters, cluster, and cut the tree at the number of agents.
+
+A parameter is a block of columns: a tile or a number of PEs is its logarithm; a parallel loop is
+one indicator per loop; an order is the place of each loop. Two blocks are as close as their RV
+coefficient (Escoufier, 1973), whose root is the size of Pearson's correlation for single columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.mapping.mapping import Batch
+from tilewright.tuner.mapping.nest import DIMENSIONS
+from tilewright.tuner.mapping.roles import Roles
+from tilewright.tuner.mapping.space import (
+    CLUSTER_SIZE,
+    CLUSTERS,
+    INNER_ORDER,
+    INNER_PARALLEL,
+    INNER_TILE,
+    OUTER_ORDER,
+    OUTER_PARALLEL,
+    OUTER_TILE,
+    MappingSpace,
+)
+
+Reals = npt.NDArray[np.float64]
+
+KEPT: Final = 0.15
+"""Share of the samples that are correlated: the best."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clustering:
+    """How knobs belong together.
+
+    Attributes:
+        knobs: names of those that have a choice.
+        idle: names of those of one value, which nobody has to decide on.
+        correlation: shape ``[knobs, knobs]``, from 0 to 1.
+        tree: SciPy's linkage matrix of the distances 1 - correlation, shape ``[knobs - 1, 4]``.
+    """
+
+    knobs: tuple[str, ...]
+    idle: tuple[str, ...]
+    correlation: Reals
+    tree: Reals
+
+    def roles(self, agents: int) -> Roles:
+        """At most ``agents`` roles: the tree cut where it has so many branches.
+
+        Raises:
+            ConfigError: no agent.
+        """
+        if agents < 1:
+            raise ConfigError("must be at least 1", field="agents", value=agents)
+        if len(self.knobs) < 2:
+            return {"agent 1": (*self.knobs, *self.idle)}
+        branches = fcluster(self.tree, agents, criterion="maxclust")
+        found: dict[int, list[str]] = {}
+        for knob, branch in zip(self.knobs, branches.tolist(), strict=True):
+            found.setdefault(branch, []).append(knob)
+        roles = {f"agent {n}": own for n, own in enumerate(found.values(), 1)}
+        roles["agent 1"] += self.idle
+        return roles
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the notes of a trace."""
+        return {
+            "knobs": list(self.knobs),
+            "idle": list(self.idle),
+            "correlation": self.correlation.round(4).tolist(),
+            "tree": self.tree.round(4).tolist(),
+        }
+
+
+def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEPT) -> Clustering:
+    """Cluster the knobs of a space by what the best samples have in common.
+
+    Args:
+        space: of the samples.
+        rows: samples, shape ``[n, len(COLUMNS)]``.
+        costs: theirs, shape ``[n]``; infinite ones are left out.
+        kept: share of the samples that counts.
+
+    Raises:
+        ConfigError: fewer than two samples would be left.
+    """
+    order = np.argsort(costs, kind="stable")[: int(np.ceil(kept * np.isfinite(costs).sum()))]
+    if len(order) < 2:
+        raise ConfigError(
+            "must keep at least 2 legal samples", field="rows", value=len(order),
+            remedy="sample more",
+        )  # fmt: skip
+    names = [knob.name for knob in space.knobs]
+    free = [len(knob) > 1 for knob in space.knobs]
+    blocks = [block for block, one in zip(_blocks(rows[order]), free, strict=True) if one]
+    correlation = np.array([[_association(a, b) for b in blocks] for a in blocks])
+    np.fill_diagonal(correlation, 1.0)
+    distances = squareform(np.maximum(1 - correlation, 0), checks=False)
+    return Clustering(
+        knobs=tuple(name for name, one in zip(names, free, strict=True) if one),
+        idle=tuple(name for name, one in zip(names, free, strict=True) if not one),
+        correlation=correlation,
+        tree=linkage(distances, method="average") if len(blocks) > 1 else np.zeros((0, 4)),
+    )
+
+
+def _blocks(rows: Batch) -> Sequence[Reals]:
+    """Standardised columns of each knob, in the order of the space."""
+    tiles = [*range(OUTER_TILE.start, OUTER_TILE.stop), *range(INNER_TILE.start, INNER_TILE.stop)]
+    places = [np.argsort(rows[:, order], axis=1) for order in (OUTER_ORDER, INNER_ORDER)]
+    loops = np.arange(len(DIMENSIONS))
+    chosen = [rows[:, column, None] == loops for column in (OUTER_PARALLEL, INNER_PARALLEL)]
+    columns = [
+        *(np.log(rows[:, tile, None]) for tile in tiles),
+        *places,
+        *chosen,
+        *(np.log(rows[:, column, None]) for column in (CLUSTERS, CLUSTER_SIZE)),
+    ]
+    return [_standardised(each.astype(np.float64)) for each in columns]
+
+
+def _standardised(columns: Reals) -> Reals:
+    """Mean 0, variance 1; a column that never changes is 0."""
+    spread = columns.std(axis=0)
+    found: Reals = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return found
+
+
+def _association(one: Reals, other: Reals) -> float:
+    """The root of the RV coefficient; 0 where a block never changes."""
+    across = np.square(one.T @ other).sum()
+    within = np.square(one.T @ one).sum() * np.square(other.T @ other).sum()
+    return float((across / np.sqrt(within)) ** 0.5) if within > 0 else 0.0

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roles: which agent decides on which mapping parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.host.common.errors import ConfigError
+
+Roles = Mapping[str, Sequence[str]]
+"""Names of agents, with the names of the knobs that each decides on."""
+
+
+def owned_knobs(knobs: Sequence[str], roles: Roles | None) -> dict[str, list[int]]:
+    """Places of the knobs of each agent.
+
+    Args:
+        knobs: names, in the order of the space.
+        roles: together all knobs, once; None: one agent per knob, called as the knob.
+
+    Raises:
+        ConfigError: a knob that does not exist, or that has no owner or two; an idle agent.
+    """
+    if roles is None:
+        return {knob: [place] for place, knob in enumerate(knobs)}
+    named = [knob for own in roles.values() for knob in own]
+    if sorted(named) != sorted(knobs) or not all(roles.values()):
+        raise ConfigError(
+            "must give every knob to one agent, and every agent a knob",
+            field="roles",
+            value={agent: list(own) for agent, own in roles.items()},
+            remedy=f"knobs: {', '.join(knobs)}",
+        )
+    return {agent: [knobs.index(knob) for knob in own] for agent, own in roles.items()}
