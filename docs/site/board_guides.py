@@ -52,8 +52,8 @@ GUIDES: Final = {
         cables="a micro-USB cable, an Ethernet cable",
         address="pynq",
         start=(
-            "1. Write the PYNQ 3.1 image for PYNQ-Z2 (pynq.io, *Boards*) to the SD card, with "
-            "balenaEtcher or `dd`.\n"
+            "1. Write the PYNQ image for PYNQ-Z2, version 3.0 or 3.1 (pynq.io, *Boards*), to the "
+            "SD card, with balenaEtcher or `dd`.\n"
             "2. Put the card into the slot at the underside. Boot jumper: `SD`.\n"
             "3. Power jumper: `USB`, and the micro-USB cable to `PROG UART`. If the board resets "
             "under load, take `REG` and a supply of 12 V.\n"
@@ -72,8 +72,8 @@ GUIDES: Final = {
         cables="its 12 V supply, an Ethernet cable",
         address="pynq",
         start=(
-            "1. Write the PYNQ 3.1 image for ZCU104 (pynq.io, *Boards*) to the SD card, with "
-            "balenaEtcher or `dd`.\n"
+            "1. Write the PYNQ image for ZCU104, version 3.0 or 3.1 (pynq.io, *Boards*), to the "
+            "SD card, with balenaEtcher or `dd`.\n"
             "2. Put the card into its slot. Boot switches SW6: 1 on, 2, 3 and 4 off.\n"
             "3. Connect the supply of 12 V. The USB cable to the JTAG-UART port is for a console "
             "alone.\n"
