@@ -98,7 +98,7 @@ netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference 
 bitstream: $(RUN_READY) ## build HW for BOARD with Vivado (ARGS=--dry-run: write the folder that Vivado builds from)
 	@$(TW) bitstream $(HW) --board $(BOARD) $(ARGS)
 
-rehearse: $(DEV_READY) ## all of docs/how-to/boards without a board: bitstream scripts to tuned boards (minutes)
+rehearse: $(DEV_READY) ## play the first run of a board without one, from bitstream to tuning (minutes)
 	@PYTHONPATH=tests $(BIN)/python -m rehearsal $(ARGS)
 
 formal: $(DEV_READY) ## prove properties of the RTL units with SymbiYosys
