@@ -3,16 +3,41 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from tilewright.sim.verify.coverage import SCENARIOS, Report, summary_of
-from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share, Waiver
+from tilewright.sim.verify.coverage import SCENARIOS, WAIVERS, Report, summary_of
+from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share, Waiver, load_waivers
 from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
 from tilewright.sim.verilator import build
 
 MISS = Miss(file="a.sv", line=1, what="line", text="x = 1;")
 WAIVER = Waiver(file="a.sv", line="x = 1;", reason="never")
 SOURCES = {"a.sv": ["x = 1;", "y = 1;"]}
+
+
+ROOT = Path(__file__).resolve().parents[4]
+COUNTED = {
+    name: (ROOT / "rtl" / place).read_text(encoding="utf-8")
+    for place in (ROOT / "rtl" / "tilewright.f").read_text(encoding="utf-8").splitlines()
+    if (name := Path(place).name) not in ("tw_pkg.sv", "tw_legal.sv", "tw_sizes.sv")
+    and name.endswith(".sv")
+}
+"""Files of the RTL that have something to count: no package, no constants."""
+
+
+def test_a_waiver_names_a_line_that_the_rtl_has():
+    for waiver in load_waivers(WAIVERS):
+        lines = [" ".join(line.split()) for line in COUNTED[waiver.file].splitlines()]
+        for text in filter(None, (waiver.line, waiver.through)):
+            assert any(" ".join(text.split()) in line for line in lines), waiver
+
+
+def test_the_page_lists_the_files_that_the_rtl_has():
+    page = (ROOT / "docs" / "results" / "coverage.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+\.sv)`", page, re.MULTILINE)) == set(COUNTED)
 
 
 def complete():
