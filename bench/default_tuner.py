@@ -39,6 +39,7 @@ from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.results import load_result
+from tilewright.tuner.study.session import Silent
 from tilewright.tuner.study.settings import DEFAULT_TUNER, StudySettings
 from tilewright.tuner.study.study import run_study
 
@@ -229,22 +230,6 @@ def _study(settings: StudySettings, folder: Path) -> tuple[Any, list[tuple[int, 
     finally:
         oracle.close()
     return result, result.network_curve()
-
-
-class Silent:
-    """A listener that says nothing."""
-
-    def trial(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def stage(self, what: str, total: int) -> None:
-        """Nothing."""
-
-    def advance(self, known: int, text: str) -> None:
-        """Nothing."""
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:

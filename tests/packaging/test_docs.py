@@ -87,7 +87,7 @@ def test_commands_in_the_readme_exist():
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md")}
+BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md", "json.md")}
 BUILT |= {ROOT / "docs" / "how-to" / f"first-run-{board}.md" for board in board_guides.GUIDES}
 BUILT |= {ROOT / "docs" / "tutorials" / f"{name}.ipynb" for name in ("first-layer", "own-tuner")}
 """Pages and files that only the site has."""

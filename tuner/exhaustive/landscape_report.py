@@ -98,7 +98,7 @@ def print_landscapes(
             f"{space.raw_size:,}",
             f"{len(legal):,}",
             f"{cycles:,}",
-            f"{bound / cycles:.3f}",
+            f"{100 * bound / cycles:.1f} %",
             f"{int(np.median(legal)):,}",
             f"{int(legal[-1]):,}",
             f"{landscape.share_within(1.01):.2%}",

@@ -90,6 +90,24 @@ class Listener(Protocol):
         ...
 
 
+class Silent:
+    """A listener that says nothing."""
+
+    def trial(
+        self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
+    ) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self, known: int, text: str) -> None:
+        """Nothing."""
+
+
 class Session:
     """Measures the proposals of one study.
 

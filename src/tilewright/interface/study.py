@@ -20,7 +20,6 @@ from tilewright.interface.search import tuner_name
 from tilewright.interface.typed import typed
 from tilewright.sim.verilator.rtl_variant import rtl_variant
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
-from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.report.files import report_path
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
@@ -32,7 +31,7 @@ from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.prepare import DEFAULT_BASE, prepare_settings
 from tilewright.tuner.study.results import StudyResult, TaskResult, load_result
-from tilewright.tuner.study.session import Listener, Proposal, StudyError
+from tilewright.tuner.study.session import Listener, Silent, StudyError
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_BUDGET, DEFAULT_TUNER, Mode
 
 
@@ -292,7 +291,7 @@ def tune(
             bitstreams=bitstreams,
             without=without,
         )
-        listener: Listener = _Silent()
+        listener: Listener = Silent()
         if progress:
             from rich.console import Console  # noqa: PLC0415  (only for a display)
 
@@ -361,21 +360,3 @@ def _tuned(task: TaskResult, study: str) -> TunedLayer:
         untuned_cycles=task.default_cycles,
         bound_cycles=task.bound,
     )
-
-
-class _Silent:
-    """A listener of a study that says nothing."""
-
-    def trial(
-        self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
-    ) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def stage(self, what: str, total: int) -> None:
-        """Nothing."""
-
-    def advance(self, known: int, text: str) -> None:
-        """Nothing."""
