@@ -141,6 +141,18 @@ class Probe:
             raise BudgetSpentError
         return costs
 
+    def charge(self, samples: int) -> None:
+        """Count samples of another model that took the place of this one's.
+
+        Raises:
+            BudgetSpentError: the budget is used up.
+        """
+        start = self.budget - self.left
+        self.left -= min(samples, self.left)
+        self._best[start : self.budget - self.left] = self._lowest
+        if not self.left:
+            raise BudgetSpentError
+
     def trace(self, seconds: float) -> Trace:
         """What was found; after an early end, the best stays what it was."""
         used = self.budget - self.left

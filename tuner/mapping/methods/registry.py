@@ -78,6 +78,23 @@ _BUILTIN: Final = {
         summary="as marl, with one central critic (MAPPO)",
         packages=("torch", "scipy"),
     ),
+    "bayesian": Entry(
+        module="methods.bayesian",
+        kind="BayesianMapper",
+        summary="Gaussian process with log expected improvement, capped at 1000 samples (BoTorch)",
+        packages=("botorch",),
+    ),
+    "gradient": Entry(
+        module="methods.gradient",
+        kind="GradientMapper",
+        summary="gradient descent on a relaxed cost model (in the style of DOSA)",
+        packages=("torch",),
+    ),
+    "structured": Entry(
+        module="methods.structured",
+        kind="StructuredMapper",
+        summary="annealed chains over order classes and efficient tiles (ours)",
+    ),
 }
 
 MAPPERS: Final[Registry[Mapper]] = Registry(

@@ -61,6 +61,18 @@ def test_values_of_a_probe_are_the_models():
         probe.values(batch)
 
 
+def test_samples_of_another_model_are_charged_and_change_nothing_else():
+    probe = Probe(MODEL, Objective.AREA, 10)
+    values = probe.values(probe.space.decode_batch(probe.space.sample_batch(fresh_rng(), 4)))
+    probe.charge(5)
+    assert probe.left == 1
+    with pytest.raises(BudgetSpentError):
+        probe.charge(5)
+    trace = probe.trace(0.0)
+    assert trace.samples == 10
+    assert (trace.best[4:] == values.min()).all()
+
+
 def test_names_every_mapper_and_refuses_others():
     for name in MAPPERS:
         assert MAPPERS.summary(name)

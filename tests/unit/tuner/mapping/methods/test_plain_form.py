@@ -1,0 +1,65 @@
+"""What structured search leaves out is never better than what it keeps."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.support.randomness import fresh_rng
+
+from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.cost import Objective
+from tilewright.tuner.mapping.methods.plain_form import (
+    efficient_tiles,
+    order_classes,
+    step_tile,
+    without_idle,
+)
+from tilewright.tuner.mapping.nest import LoopNest, NestKind
+from tilewright.tuner.mapping.space import INNER_ORDER, OUTER_ORDER, MappingSpace
+
+FLEXIBLE = load_architecture("flexible-256")
+NESTS = (
+    LoopNest(name="conv", sizes=(24, 12, 14, 7, 3, 3), stride_y=2),
+    LoopNest(name="depthwise", kind=NestKind.DEPTHWISE, sizes=(2, 48, 14, 14, 3, 3)),
+    LoopNest(name="dense", sizes=(64, 96, 1, 1, 1, 1)),
+)
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+def test_one_of_the_order_classes_is_at_least_as_good_as_any_order(nest):
+    space = MappingSpace(nest, FLEXIBLE)
+    batch = space.decode_batch(space.sample_batch(fresh_rng(), 3000))
+    costs = space.model.costs(batch)
+    for objective in (Objective.LATENCY, Objective.ENERGY, Objective.EDP):
+        best = np.full(len(batch), np.inf)
+        for outer in order_classes(nest.kind):
+            for inner in order_classes(nest.kind):
+                classed = batch.copy()
+                classed[:, OUTER_ORDER], classed[:, INNER_ORDER] = outer, inner
+                best = np.minimum(best, space.model.costs(classed).of(objective))
+        assert (best <= costs.of(objective) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+def test_idle_pes_cost_and_give_nothing(nest):
+    arch = dataclasses.replace(FLEXIBLE, pass_cycles=7)
+    space = MappingSpace(nest, arch)
+    batch = space.decode_batch(space.sample_batch(fresh_rng(), 3000))
+    before = space.model.costs(batch)
+    after = space.model.costs(without_idle(nest, batch.copy()))
+    assert after.legal.all()
+    for objective in Objective:
+        assert (after.of(objective) <= before.of(objective)).all()
+
+
+@pytest.mark.parametrize("extent", [1, 2, 3, 7, 12, 97, 224, 1000])
+def test_efficient_tiles_are_the_smallest_for_each_number_of_tiles(extent):
+    assert efficient_tiles(extent) == tuple(
+        sorted({-(-extent // tiles) for tiles in range(1, extent + 1)})
+    )
+
+
+def test_steps_among_efficient_tiles_end_at_the_extremes():
+    assert [step_tile(12, 4, s) for s in (-9, -1, 0, 1, 9)] == [1, 3, 4, 6, 12]
+    assert step_tile(12, 5, 0) == 6
+    assert step_tile(3, 100, 0) == 3
