@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of how the clustered mapper found its roles: correlation of knobs, and their tree.
+
+Both take what the mapper leaves in ``Trace.notes["clustering"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy.cluster.hierarchy import leaves_list
+
+from tilewright.tuner.report.drawing.heat_map import HeatMap
+from tilewright.tuner.report.drawing.palette import series_colour
+from tilewright.tuner.report.drawing.scales import Axis
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+
+
+def correlation_map(clustering: Mapping[str, Any]) -> HeatMap:
+    """The correlation of every two knobs; neighbours in the tree stand beside each other."""
+    order = _leaves(clustering)
+    values = clustering["correlation"]
+    return HeatMap(
+        alt="Correlation between the mapping parameters of the best samples",
+        names=[clustering["knobs"][k] for k in order],
+        values=[[values[row][column] for column in order] for row in order],
+    )
+
+
+def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]) -> XYChart:
+    """The tree of the knobs, with a colour per role where a branch lies within one.
+
+    Args:
+        clustering: the knobs and their linkage.
+        roles: what the tree was cut into.
+    """
+    knobs, order = clustering["knobs"], _leaves(clustering)
+    owner = {knob: name for name, own in roles.items() for knob in own}
+    # Of each node of the tree: its height on the page, its distance, and whose knobs it holds.
+    nodes: list[tuple[float, float, frozenset[str]]] = [
+        (float(order.index(k)), 0.0, frozenset((owner[knob],))) for k, knob in enumerate(knobs)
+    ]
+    series = []
+    for one, other, distance, _ in clustering["tree"]:
+        low, high = nodes[int(one)], nodes[int(other)]
+        owners = low[2] | high[2]
+        name = next(iter(owners)) if len(owners) == 1 else "between agents"
+        colour = series_colour(list(roles).index(name)) if len(owners) == 1 else "ink"
+        series.append(
+            Series(
+                name=name,
+                x=[low[1], distance, distance, high[1]],
+                y=[low[0], low[0], high[0], high[0]],
+                colour=colour,
+            )
+        )
+        nodes.append(((low[0] + high[0]) / 2, distance, owners))
+    return XYChart(
+        alt="Tree of the mapping parameters by how they correlate in the best samples",
+        x=Axis(title="1 - correlation", low=0.0, high=1.0),
+        y=Axis(
+            title="",
+            low=-0.5,
+            high=len(knobs) - 0.5,
+            ticks=tuple(float(place) for place in range(len(knobs))),
+            text=lambda place: knobs[order[int(place)]],
+        ),
+        series=series,
+        height=60 + 20 * len(knobs),
+    )
+
+
+def _leaves(clustering: Mapping[str, Any]) -> list[int]:
+    """Numbers of the knobs in the order in which no branches of the tree cross."""
+    if len(clustering["knobs"]) < 2:
+        return list(range(len(clustering["knobs"])))
+    found: list[int] = leaves_list(clustering["tree"]).tolist()
+    return found
