@@ -60,5 +60,6 @@ MODULES: Final = (
     "tilewright.host.runtime.contiguous_buffers",
     "tilewright.host.runtime.device",
     "tilewright.host.runtime.driver",
+    "tilewright.host.runtime.polled_device",
     "tilewright.host.runtime.pynq_device",
 )

@@ -7,10 +7,9 @@ package, so that the same code runs without a board.
 
 from __future__ import annotations
 
-import threading
-import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,35 +18,23 @@ import numpy as np
 from tilewright.host.common.errors import (
     ConfigError,
     DeviceError,
-    DeviceTimeoutError,
     ToolError,
 )
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import DEVICE_ID
 from tilewright.host.runtime.contiguous_buffers import ContiguousBuffers
-from tilewright.host.runtime.device import Bytes, RunResult
-from tilewright.host.runtime.driver import (
-    DEFAULT_WATCHDOG_CYCLES,
-    MAX_WATCHDOG_CYCLES,
-    WINDOW_BYTES,
-    Driver,
-    check_run,
-)
+from tilewright.host.runtime.device import Bytes
+from tilewright.host.runtime.driver import DEFAULT_WATCHDOG_CYCLES, WINDOW_BYTES
+from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS, Placed, PolledDevice
 
-DEFAULT_MAX_SECONDS: Final = 60.0
-
-_RESET_SECONDS: Final = 2.0
-_LONGEST_PAUSE: Final = 0.005
 _SUFFIXES: Final = (".bit", ".bin", ".xsa", ".xclbin")
 
 
-class PynqDevice:
+class PynqDevice(PolledDevice):
     """A `Device` on a board.
 
     A physically contiguous buffer holds a program's memory. Of two threads that call `run`, one
-    fills or reads its buffer while the accelerator works on that of the other. A run that fails or
-    is given up ends in a soft reset.
+    fills or reads its buffer while the accelerator works on that of the other.
 
     Args:
         hw: the configuration that the bitstream was built for.
@@ -83,12 +70,7 @@ class PynqDevice:
         max_seconds: float = DEFAULT_MAX_SECONDS,
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
     ) -> None:
-        if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
-            raise ConfigError(
-                "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
-            )
-        if not max_seconds > 0:
-            raise ConfigError("must be positive", field="max_seconds", value=max_seconds)
+        super().__init__(hw, max_seconds=max_seconds, watchdog_cycles=watchdog_cycles)
         if (bitstream is None) == (overlay is None):
             raise ConfigError(
                 "give either a file or an overlay that is loaded",
@@ -98,10 +80,7 @@ class PynqDevice:
         if bitstream is not None:
             _check_file(bitstream)
         self._pynq: Final = import_pynq()
-        self._hw: Final = hw
         self._coherent: Final = coherent
-        self._max_seconds: Final = max_seconds
-        self._watchdog_cycles: Final = watchdog_cycles
         self._overlay: Final = overlay if bitstream is None else self._load(bitstream, target)
         if not self._overlay.is_loaded():
             raise DeviceError(
@@ -109,81 +88,25 @@ class PynqDevice:
                 field="overlay",
                 remedy="download it, or pass its bitstream",
             )
-        self._driver: Final = Driver(_Window(self._find(ip)))
         self._buffers: Final = ContiguousBuffers(self._allocate, memory_limit)
-        self._lock: Final = threading.Lock()
-        self._given_up: Final = threading.Event()
-        self._closed = False
-        self._stuck = False
-        self._driver.check_identity(hw)
-        self._reset()  # a run of a process that was killed may be under way
+        self._connect(_Window(self._find(ip)))
         self._driver.set_coherent(coherent=coherent)
 
-    @property
-    def hw(self) -> HwConfig:
-        """The configuration that the device implements."""
-        return self._hw
-
-    def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
-        """Run a program to FINISH (see `Device.run`).
-
-        After any error the accelerator is reset and can run again.
-
-        Raises:
-            ProgramError: the program was built for another configuration, or sizes differ.
-            DeviceStatusError: the accelerator stopped with an error status.
-            DeviceTimeoutError: ``max_cycles`` or the device's longest run went by.
-            DeviceError: no contiguous memory, `give_up` was called, or the device is closed or
-                does not answer a soft reset.
-        """
-        check_run(self._hw, program, memory, max_cycles)
-        with self._buffers.taken(program.memory_bytes) as view:
+    @contextmanager
+    def _placed(self, memory: Bytes) -> Iterator[Placed]:
+        with self._buffers.taken(memory.nbytes) as view:
             view[:] = memory
             if not self._coherent:
                 view.flush()
-            with self._lock:
-                self._check_usable()
-                self._given_up.clear()
-                started = time.perf_counter()
-                try:
-                    self._driver.start(
-                        program, view.device_address, watchdog_cycles=self._watchdog_cycles
-                    )
-                    self._wait(max_cycles)
-                    counters = self._driver.finish()
-                    if 0 < max_cycles < counters.cycles:
-                        raise _too_many_cycles(max_cycles)
-                except BaseException:
-                    self._reset()
-                    raise
-                seconds = time.perf_counter() - started
-            if not self._coherent:
-                view.invalidate()
-            return RunResult(
-                memory=np.array(view, dtype=np.uint8, copy=True, subok=False),
-                counters=counters,
-                host_seconds=seconds,
-            )
+            yield Placed(base=int(view.device_address), fetch=lambda: self._copy(view))
 
-    def give_up(self) -> None:
-        """End the run that is under way in another thread, if any, with an error."""
-        self._given_up.set()
+    def _copy(self, view: Any) -> Bytes:
+        if not self._coherent:
+            view.invalidate()
+        return np.array(view, dtype=np.uint8, copy=True, subok=False)
 
-    def close(self) -> None:
-        """Give up a run under way, and free the contiguous memory. Idempotent."""
-        self._closed = True
+    def _free(self) -> None:
         self._buffers.close()
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise DeviceError("the device is closed", field="device", remedy="create a new one")
-        if self._stuck:
-            raise DeviceError(
-                "the accelerator must end its soft reset",
-                field="device",
-                value="still busy",
-                remedy="load the bitstream again",
-            )
 
     def _load(self, bitstream: Path, target: Any) -> Any:
         try:
@@ -246,35 +169,6 @@ class PynqDevice:
     def _allocate(self, nbytes: int) -> Any:
         return self._pynq.allocate((nbytes,), dtype="u1", target=self._overlay.device, cacheable=1)
 
-    def _wait(self, max_cycles: int) -> None:
-        started = time.monotonic()
-        while not self._driver.ended():
-            elapsed = time.monotonic() - started
-            if self._given_up.is_set() or self._closed:
-                raise DeviceError("the run was given up", field="device")
-            if max_cycles and self._driver.cycles() > max_cycles:
-                raise _too_many_cycles(max_cycles)
-            if elapsed > self._max_seconds:
-                raise DeviceTimeoutError(
-                    f"the program must finish within {self._max_seconds:g} seconds",
-                    field="max_seconds",
-                    remedy="raise the limit or look at the program",
-                )
-            time.sleep(min(elapsed / 16, _LONGEST_PAUSE))
-
-    def _reset(self) -> None:
-        """Soft reset; a device that does not end it refuses further runs."""
-        self._stuck = True
-        try:
-            self._driver.request_reset()
-            deadline = time.monotonic() + _RESET_SECONDS
-            while time.monotonic() < deadline:
-                if self._driver.was_reset():
-                    self._stuck = False
-                    return
-        except DeviceError:
-            return
-
 
 class _Window:
     """The accelerator's registers in pynq's MMIO, which takes nothing but plain integers."""
@@ -296,14 +190,6 @@ def _check_file(bitstream: Path) -> None:
         raise ConfigError(
             f"must end in {', '.join(_SUFFIXES)}", field="bitstream", value=str(bitstream)
         )
-
-
-def _too_many_cycles(limit: int) -> DeviceTimeoutError:
-    return DeviceTimeoutError(
-        f"the program must finish within {limit} cycles",
-        field="max_cycles",
-        remedy="raise the limit or look at the program",
-    )
 
 
 def import_pynq() -> Any:

@@ -64,6 +64,44 @@ struct InteractiveModel {
     return 0;
   }
 
+  // Whole cycles of a clock pin: inputs settle, the clock rises and falls.
+  int Tick(uint8_t* clock, uint64_t cycles, uint64_t half_period) {
+    for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
+      if (Evaluate(0) != 0) return 1;
+      *clock = 1;
+      if (Evaluate(half_period) != 0) return 1;
+      *clock = 0;
+      if (Evaluate(half_period) != 0) return 1;
+    }
+    return 0;
+  }
+
+  // Bytes through pins of a valid/ready source and sink (valid, ready, data). Ends when all of
+  // `sent` were taken and `wanted` came, or nothing moved for `quiet` cycles. How many came; -1:
+  // the RTL stopped.
+  int64_t Stream(uint8_t* clock, uint64_t half_period, uint8_t* const* source,
+                 uint8_t* const* sink, const uint8_t* sent, int64_t size, uint8_t* got,
+                 int64_t wanted, int64_t room, int64_t quiet) {
+    int64_t given = 0;
+    int64_t came = 0;
+    for (int64_t idle = 0; (given < size || came < wanted) && idle < quiet; ++idle) {
+      *source[0] = given < size ? 1 : 0;
+      if (given < size) *source[2] = sent[given];
+      *sink[1] = came < room ? 1 : 0;
+      if (Evaluate(0) != 0) return -1;
+      const bool take = *source[0] != 0 && *source[1] != 0;
+      const bool give = *sink[0] != 0 && *sink[1] != 0;
+      if (give) got[came] = *sink[2];
+      if (Tick(clock, 1, half_period) != 0) return -1;
+      given += take ? 1 : 0;
+      came += give ? 1 : 0;
+      if (take || give) idle = 0;
+    }
+    *source[0] = 0;
+    *sink[1] = 0;
+    return Evaluate(0) != 0 ? -1 : came;
+  }
+
   bool OpenWaves(const char* path) {
 #if VM_TRACE_FST
     CloseWaves();

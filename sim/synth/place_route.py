@@ -86,6 +86,13 @@ class Conditions:
                 "must be from 1 to 1000 MHz", field="frequency_mhz", value=self.frequency_mhz
             )
 
+    def options(self) -> list[str]:
+        """What nextpnr is told of them."""
+        return [
+            *(f"--{self.device}", "--speed", str(self.speed)),
+            *("--freq", f"{self.frequency_mhz:g}", "--router", self.router),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceRouteResult:
@@ -266,10 +273,8 @@ def place(
     tools = f"{yosys_version()}, {nextpnr_version()}"
     design = netlist(hw, manifest=manifest, note=note)
     options = [
-        *(f"--{conditions.device}", "--speed", str(conditions.speed), "--package", _PINS),
-        *("--freq", f"{conditions.frequency_mhz:g}", "--seed", str(seed)),
+        *(*conditions.options(), "--package", _PINS, "--seed", str(seed)),
         *("--timing-allow-fail", "--lpf-allow-unconstrained", "--detailed-timing-report"),
-        *("--router", conditions.router),
     ]
     key = _digest([options, design.name, tools])
     result = cache_dir() / "place_route" / f"{key}.placement.json"
@@ -280,7 +285,7 @@ def place(
         started = time.perf_counter()
         # The packaged nextpnr does not see the system's folder of temporary files.
         (work / "netlist.json").hardlink_to(design)
-        _run_nextpnr([*options, "--json", "netlist.json", "--report", "report.json"], work, note)
+        run_nextpnr([*options, "--json", "netlist.json", "--report", "report.json"], work, note)
         seconds = time.perf_counter() - started
         report = json.loads((work / "report.json").read_text(encoding="utf-8"))
         owners = Owners.of_netlist(json.loads(design.read_text(encoding="utf-8")))
@@ -307,8 +312,13 @@ def _read(result: Path, name: str) -> PlaceRouteResult | None:
         return None
 
 
-def _run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object]) -> None:
+def run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object]) -> None:
     """Run nextpnr in a folder of its own, which receives its report.
+
+    Args:
+        options: its arguments; one of them writes ``report.json``.
+        work: the folder.
+        note: gets a line for each stage that begins.
 
     Raises:
         BuildError: it refuses; the text holds its first error lines.
@@ -338,12 +348,22 @@ def _run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], objec
 # -- report ---------------------------------------------------------------------------------
 
 
-def _measures(report: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
-    """Clock, resources and paths of nextpnr's report, as fields of `PlaceRouteResult`."""
+def single_clock(report: Mapping[str, Any]) -> tuple[str, float]:
+    """The only clock of nextpnr's report, and the MHz that it reaches.
+
+    Raises:
+        BuildError: there is another number of clocks.
+    """
     clocks = report["fmax"]
     if len(clocks) != 1:
         raise BuildError("nextpnr must find one clock", value=", ".join(clocks) or "none")
     (clock, reached), *_ = clocks.items()
+    return clock, float(reached["achieved"])
+
+
+def _measures(report: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
+    """Clock, resources and paths of nextpnr's report, as fields of `PlaceRouteResult`."""
+    clock, reached = single_clock(report)
     path = next(
         entry["path"]
         for entry in report["critical_paths"]
@@ -351,7 +371,7 @@ def _measures(report: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
     )
     kinds = {name: entry for name, entry in report["utilization"].items() if entry["used"]}
     return {
-        "fmax_mhz": round(reached["achieved"], 2),
+        "fmax_mhz": round(reached, 2),
         "used": {name: entry["used"] for name, entry in kinds.items()},
         "available": {name: entry["available"] for name, entry in kinds.items()},
         "path": timing_path(path, owners),

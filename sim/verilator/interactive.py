@@ -54,6 +54,8 @@ _FLAGS: Final = ("--cc", "--assert", "--no-timing", "-Wall", "--x-initial", "fas
 _PREFIX: Final = "Vunit"
 _CLOCKS: Final = ("clk_i", "aclk", "clk", "clock")
 _HALF_PERIOD: Final = 5
+_ROOM: Final = 1 << 16
+"""Bytes that `Interactive.stream` takes although nobody waits for them."""
 _PIN: Final = re.compile(r"VL_(IN|OUT)(?:8|16|64|W)?\(&(\w+),(\d+),(\d+)(?:,\d+)?\);")
 _ARRAY: Final = re.compile(r"VlUnpacked<\w+(?:<\d+>)?/\*(\d+):(\d+)\*/, (\d+)> &(\w+);")
 
@@ -154,7 +156,7 @@ class Clock:
 
     def __init__(self, simulation: Interactive, pin: str) -> None:
         self._simulation = weakref.proxy(simulation)
-        self._pin = pin
+        self.pin = pin
         self.cycles = 0
         """Rising edges so far."""
 
@@ -164,14 +166,8 @@ class Clock:
         Raises:
             DeviceError: an assertion of the RTL failed.
         """
-        simulation = self._simulation
-        for _ in range(cycles):
-            simulation.settle()
-            setattr(simulation.io, self._pin, 1)
-            simulation.advance(_HALF_PERIOD)
-            setattr(simulation.io, self._pin, 0)
-            simulation.advance(_HALF_PERIOD)
-            self.cycles += 1
+        self._simulation.run_clock(self.pin, cycles)
+        self.cycles += cycles
 
 
 class Interactive:
@@ -189,6 +185,18 @@ class Interactive:
             "tw_unit_destroy": ([ctypes.c_void_p], None),
             "tw_unit_pin": ([ctypes.c_void_p, ctypes.c_uint32], ctypes.c_void_p),
             "tw_unit_evaluate": ([ctypes.c_void_p, ctypes.c_uint64], ctypes.c_int32),
+            "tw_unit_tick": (
+                [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64],
+                ctypes.c_int32,
+            ),
+            "tw_unit_stream": (
+                [
+                    *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64),
+                    *(ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p),
+                    *(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
+                ],
+                ctypes.c_int64,
+            ),
             "tw_unit_error": ([ctypes.c_void_p], ctypes.c_char_p),
             "tw_unit_open_waves": ([ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int32),
             "tw_unit_close_waves": ([ctypes.c_void_p], None),
@@ -231,7 +239,53 @@ class Interactive:
         Raises:
             DeviceError: an assertion of the RTL failed, or the simulation is closed.
         """
-        if self._library.tw_unit_evaluate(self._open(), units):
+        self._check(self._library.tw_unit_evaluate(self._open(), units) != 0)
+
+    def run_clock(self, pin: str, cycles: int) -> None:
+        """Whole cycles of a clock pin; `Clock.tick` counts them, too.
+
+        Raises:
+            DeviceError: an assertion of the RTL failed, or the simulation is closed.
+        """
+        index = list(self.ports).index(pin)
+        self._check(self._library.tw_unit_tick(self._open(), index, cycles, _HALF_PERIOD) != 0)
+
+    def stream(
+        self,
+        data: bytes,
+        wanted: int,
+        *,
+        source: tuple[str, str, str],
+        sink: tuple[str, str, str],
+        quiet: int,
+    ) -> bytes:
+        """Bytes through a source and a sink of the module, some in every cycle.
+
+        Args:
+            data: to give to the source.
+            wanted: bytes of the sink to wait for; more may come while data are given.
+            source: its pins valid, ready and data.
+            sink: the same.
+            quiet: cycles without a byte after which it ends in any case.
+
+        Returns:
+            What came.
+
+        Raises:
+            DeviceError: an assertion of the RTL failed, or the simulation is closed.
+        """
+        room = len(data) + wanted + _ROOM
+        got = ctypes.create_string_buffer(room)
+        numbers = [list(self.ports).index(name) for name in (self.clock.pin, *source, *sink)]
+        came = self._library.tw_unit_stream(
+            *(self._open(), (ctypes.c_uint32 * len(numbers))(*numbers), _HALF_PERIOD),
+            *(data, len(data), got, wanted, room, quiet),
+        )
+        self._check(came < 0)
+        return got.raw[:came]
+
+    def _check(self, stopped: bool) -> None:
+        if stopped:
             text = self._library.tw_unit_error(self._handle).decode(errors="replace")
             raise DeviceError(f"the RTL stopped the simulation: {text}", field="simulation")
 
@@ -387,6 +441,16 @@ TW_API void tw_unit_close_waves(Model* model) {{ model->CloseWaves(); }}
 TW_API void* tw_unit_pin(Model* model, uint32_t index) {{
   void* const pins[] = {{{pins}}};
   return pins[index];
+}}
+TW_API int32_t tw_unit_tick(Model* model, uint32_t clock, uint64_t cycles, uint64_t half) {{
+  return model->Tick(static_cast<uint8_t*>(tw_unit_pin(model, clock)), cycles, half);
+}}
+TW_API int64_t tw_unit_stream(Model* model, const uint32_t* numbers, uint64_t half,
+                              const uint8_t* sent, int64_t size, uint8_t* got, int64_t wanted,
+                              int64_t room, int64_t quiet) {{
+  uint8_t* pins[7];
+  for (int i = 0; i < 7; ++i) pins[i] = static_cast<uint8_t*>(tw_unit_pin(model, numbers[i]));
+  return model->Stream(pins[0], half, pins + 1, pins + 4, sent, size, got, wanted, room, quiet);
 }}
 """
 """What is generated around interactive.h for a module."""

@@ -288,7 +288,7 @@ def test_a_run_of_a_process_that_was_killed_is_ended_when_the_device_is_opened()
 
 
 def test_an_accelerator_that_does_not_end_its_reset_refuses_runs(board, monkeypatch):
-    monkeypatch.setattr("tilewright.host.runtime.pynq_device._RESET_SECONDS", 0.05)
+    monkeypatch.setattr("tilewright.host.runtime.polled_device._RESET_SECONDS", 0.05)
     monkeypatch.setattr("tilewright.host.runtime.driver.Driver.was_reset", lambda _driver: False)
     bad = build(TINY, (Opcode.GEMM, {}))
     with pytest.raises(DeviceError, match="illegal field"):

@@ -26,7 +26,8 @@ from tilewright.host.runtime.bitstreams import (
     read_bitstreams,
 )
 from tilewright.host.runtime.device import Device
-from tilewright.host.runtime.pynq_device import DEFAULT_MAX_SECONDS, PynqDevice
+from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS
+from tilewright.host.runtime.pynq_device import PynqDevice
 
 DEFAULT_GRACE_SECONDS: Final = 30.0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright bitstream`: a configuration built by Vivado for a board."""
+"""`tilewright bitstream`: a configuration built for a board, by Vivado or by open tools."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.application import BOARDS, app
+from tilewright.cli.application import BOARDS, UsageError, app
 from tilewright.cli.arguments import BoardOption, HwArgument, read_board
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.progress import progress
 
 
@@ -30,14 +30,22 @@ def bitstream(
         typer.Option(metavar="FOLDER", help="Folder to write; default: build/bitstream/HW-BOARD."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write the folder that Vivado builds from, no more.")
+        bool,
+        typer.Option("--dry-run", help="Write the folder that the tools build from, no more."),
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Build a bitstream with Vivado: tilewright.bit, its .hwh, and a manifest.
+    """Build a bitstream: tilewright.bit, its manifest, and for pynq its .hwh.
 
-    The manifest holds the clock that was reached. Give it as --board to other commands.
+    Vivado builds for the boards of 'tilewright boards'. The manifest holds the clock that was
+    reached: give it as --board to other commands. Yosys and nextpnr build for a ULX3S: --board
+    ulx3s.
     """
+    from tilewright.sim.synth.open_board import named_open_boards
+
+    if board in named_open_boards():
+        _build_openly(hw, board, clock, out, dry_run, json)
+        return
     from tilewright.host.machine.area import fits
     from tilewright.host.machine.board import load_vivado_target
     from tilewright.host.machine.hwconfig import load_hwconfig
@@ -55,9 +63,7 @@ def bitstream(
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
     if vivado is None:
         typer.echo(f"wrote {folder}; where Vivado is: vivado -mode batch -source {entry.name}")
-        if json is not None:
-            files = sorted(path for path in folder.rglob("*") if path.is_file())
-            json.write([{"file": str(path.relative_to(folder))} for path in files], conditions)
+        _write_files(folder, conditions, json)
         return
     with progress(f"{config.name} on {plan.name}: Vivado", quiet=json is not None) as steps:
         built = build_bitstream(vivado, entry, steps.say)
@@ -77,3 +83,52 @@ def bitstream(
                 "files": dict(built.files),
             },
         )
+
+
+def _build_openly(
+    hw: str,
+    name: str,
+    clock: float | None,
+    out: Path | None,
+    dry_run: bool,
+    json: JsonTarget | None,
+) -> None:
+    """Yosys, nextpnr and ecppack."""
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.synth.ecp5_bitstream import build_ecp5, describe, write_ecp5_project
+    from tilewright.sim.synth.open_board import load_open_board
+
+    config, board = load_hwconfig(hw), load_open_board(name)
+    if clock is not None:
+        raise UsageError(
+            f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz",
+            field="--clock",
+            value=clock,
+            remedy="leave it out",
+        )
+    folder = out or Path("build/bitstream") / f"{config.name}-{name}"
+    script = write_ecp5_project(config, board, folder)
+    conditions = {"hw": config.name, "board": name, "clock_mhz": board.clock_mhz}
+    if dry_run:
+        typer.echo(f"wrote {folder}; where Yosys, nextpnr-ecp5 and ecppack are: {script}")
+        _write_files(folder, conditions, json)
+        return
+    with progress(f"{config.name} on {name}", quiet=json is not None) as steps:
+        built = build_ecp5(config, board, folder, steps.say)
+    typer.echo(describe(built))
+    typer.echo(f"load it in {folder}: {board.program}")
+    if json is not None:
+        json.write(
+            [
+                {"resource": kind, "used": used, "available": built.available[kind]}
+                for kind, used in built.used.items()
+            ],
+            conditions,
+            summary={"clock_mhz": built.clock_mhz, "limit_mhz": built.limit_mhz},
+        )
+
+
+def _write_files(folder: Path, conditions: dict[str, Any], json: JsonTarget | None) -> None:
+    if json is not None:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        json.write([{"file": str(path.relative_to(folder))} for path in files], conditions)

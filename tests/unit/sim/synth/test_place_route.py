@@ -121,7 +121,7 @@ def placed(cache, monkeypatch):
         (work / "report.json").write_text(json.dumps(REPORT))
 
     monkeypatch.setattr(place_route, "run_yosys", run_yosys)
-    monkeypatch.setattr(place_route, "_run_nextpnr", run_nextpnr)
+    monkeypatch.setattr(place_route, "run_nextpnr", run_nextpnr)
     monkeypatch.setattr(place_route, "nextpnr_version", lambda: "nextpnr 1")
     monkeypatch.setattr(place_route, "yosys_version", lambda: "pyosys 1")
     return runs
@@ -259,12 +259,12 @@ def test_a_refusal_of_nextpnr_shows_its_errors(monkeypatch, tmp_path):
     output = "Info: Packing IOs..\nWarning: no error yet\nERROR: Unable to place cell 'u_x'\n"
     monkeypatch.setattr(place_route, "_start", says(output, 1))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nERROR: Unable to place"):
-        place_route._run_nextpnr([], tmp_path, said.append)
+        place_route.run_nextpnr([], tmp_path, said.append)
     assert said == ["Packing IOs.."]  # its stages are progress
     # success without a report is a failure too
     monkeypatch.setattr(place_route, "_start", says("Info: Packing IOs..\n", 0))
     with pytest.raises(BuildError, match="nextpnr refuses the design:\nInfo: Packing"):
-        place_route._run_nextpnr([], tmp_path, said.append)
+        place_route.run_nextpnr([], tmp_path, said.append)
 
 
 @pytest.mark.slow

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ShellDevice`: the accelerator on a board without a processor, behind its shell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import DeviceError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.runtime.device import Bytes
+from tilewright.host.runtime.driver import DEFAULT_WATCHDOG_CYCLES
+from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS, PolledDevice
+from tilewright.host.runtime.shell_link import MEMORY, REGISTERS, ByteLink, ShellLink
+
+
+class ShellDevice(PolledDevice):
+    """A `Device` at the other end of a serial line.
+
+    Args:
+        hw: the configuration that the bitstream was built for.
+        link: its bytes; `close` closes it.
+        max_seconds: longest run, without the time that its memory takes on the line.
+        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
+
+    Raises:
+        ConfigError: a limit that cannot be.
+        DeviceError: no shell answers, or it does not hold the accelerator that ``hw`` describes.
+    """
+
+    def __init__(
+        self,
+        hw: HwConfig,
+        link: ByteLink,
+        *,
+        max_seconds: float = DEFAULT_MAX_SECONDS,
+        watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
+    ) -> None:
+        super().__init__(hw, max_seconds=max_seconds, watchdog_cycles=watchdog_cycles)
+        try:
+            self._shell: Final = ShellLink(link)
+            self._connect(_Registers(self._shell))
+        except BaseException:
+            link.close()
+            raise
+        self._size = 0
+
+    @property
+    def clock_mhz(self) -> float:
+        """Clock of the accelerator."""
+        return self._shell.clock_hz / 1e6
+
+    def _place(self, memory: Bytes) -> int:
+        limit = self._shell.memory_bytes
+        if memory.nbytes > limit:
+            raise DeviceError(
+                f"must fit the memory of the shell ({limit} bytes of block RAM)",
+                field="memory_bytes",
+                value=memory.nbytes,
+                remedy="run a smaller layer",
+            )
+        self._size = memory.nbytes
+        self._shell.write(MEMORY, memory.tobytes())
+        return MEMORY
+
+    def _fetch(self) -> Bytes:
+        data = self._shell.read(MEMORY, self._size)
+        return np.frombuffer(data, dtype=np.uint8).copy()
+
+    def _free(self) -> None:
+        self._shell.close()
+
+
+class _Registers:
+    """The accelerator's registers behind the shell."""
+
+    def __init__(self, shell: ShellLink) -> None:
+        self._shell = shell
+
+    def read(self, address: int) -> int:
+        return int.from_bytes(self._shell.read(REGISTERS + address, 4), "little")
+
+    def write(self, address: int, value: int) -> None:
+        self._shell.write(REGISTERS + address, int(value).to_bytes(4, "little"))
