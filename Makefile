@@ -95,7 +95,7 @@ synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP aga
 netlist: $(DEV_READY) ## simulate the netlist of HW, compare with the reference (minutes; ARGS="--stage packed": less)
 	@$(TW) verify netlist $(HW) $(ARGS)
 
-bitstream: $(RUN_READY) ## build HW for BOARD with Vivado (ARGS=--dry-run: write the folder that Vivado builds from)
+bitstream: $(RUN_READY) ## build HW for BOARD: Vivado; BOARD=ulx3s: Yosys and nextpnr (ARGS=--dry-run: write the folder alone)
 	@$(TW) bitstream $(HW) --board $(BOARD) $(ARGS)
 
 rehearse: $(DEV_READY) ## play the first run of a board without one, from bitstream to tuning (minutes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the SystemVerilog package, legality module, C++ headers and docs tables.
+"""Generate the SystemVerilog package, legality module, FuseSoC core, C++ headers and docs tables.
 
 Everything derives from `host.machine.isa`, `wires`, `registers`, `hwconfig` and `geometry`.
 Run ``python -m tilewright.host.machine.codegen --write`` after changing one of them; ``--check``
@@ -17,6 +17,7 @@ from typing import Final
 from tilewright.host.common import generated_files
 from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
 from tilewright.host.machine import geometry, hwconfig, isa, program, registers, wires
+from tilewright.host.machine.fusesoc_core import fusesoc_core
 from tilewright.host.machine.reference_pages import GENERATED_NOTE as _NOTE
 from tilewright.host.machine.reference_pages import REFERENCE_PAGES
 
@@ -275,6 +276,7 @@ def cpp_timing_parameters() -> str:
 OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/generated/tw_pkg.sv": systemverilog_package,
     "rtl/generated/tw_legal.sv": systemverilog_legality,
+    "rtl/tilewright.core": fusesoc_core,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
     "sim/harness/generated/geometry.h": cpp_geometry,
     "sim/twin/generated/timing_parameters.h": cpp_timing_parameters,

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -11,7 +14,7 @@ from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.driver import DEFAULT_WATCHDOG_CYCLES
-from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS, PolledDevice
+from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS, Placed, PolledDevice
 from tilewright.host.runtime.shell_link import MEMORY, REGISTERS, ByteLink, ShellLink
 
 
@@ -38,38 +41,40 @@ class ShellDevice(PolledDevice):
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
     ) -> None:
         super().__init__(hw, max_seconds=max_seconds, watchdog_cycles=watchdog_cycles)
+        self._line: Final = threading.Lock()
         try:
             self._shell: Final = ShellLink(link)
             self._connect(_Registers(self._shell))
         except BaseException:
             link.close()
             raise
-        self._size = 0
 
     @property
     def clock_mhz(self) -> float:
         """Clock of the accelerator."""
         return self._shell.clock_hz / 1e6
 
-    def _place(self, memory: Bytes) -> int:
-        limit = self._shell.memory_bytes
-        if memory.nbytes > limit:
-            raise DeviceError(
-                f"must fit the memory of the shell ({limit} bytes of block RAM)",
-                field="memory_bytes",
-                value=memory.nbytes,
-                remedy="run a smaller layer",
-            )
-        self._size = memory.nbytes
-        self._shell.write(MEMORY, memory.tobytes())
-        return MEMORY
+    @contextmanager
+    def _placed(self, memory: Bytes) -> Iterator[Placed]:
+        with self._line:
+            self._check_usable()
+            limit = self._shell.memory_bytes
+            if memory.nbytes > limit:
+                raise DeviceError(
+                    f"must fit the memory of the shell ({limit} bytes of block RAM)",
+                    field="memory_bytes",
+                    value=memory.nbytes,
+                    remedy="run a smaller layer",
+                )
+            self._shell.write(MEMORY, memory.tobytes())
+            yield Placed(base=MEMORY, fetch=lambda: self._copy(memory.nbytes))
 
-    def _fetch(self) -> Bytes:
-        data = self._shell.read(MEMORY, self._size)
-        return np.frombuffer(data, dtype=np.uint8).copy()
+    def _copy(self, size: int) -> Bytes:
+        return np.frombuffer(self._shell.read(MEMORY, size), dtype=np.uint8).copy()
 
     def _free(self) -> None:
-        self._shell.close()
+        with self._line:
+            self._shell.close()
 
 
 class _Registers:

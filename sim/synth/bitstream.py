@@ -29,8 +29,7 @@ from tilewright.host.machine.bitstream import (
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.vivado_target import REGISTERS_BYTES, VivadoTarget
-from tilewright.sim.synth.core_wrapper import wrapper
-from tilewright.sim.verilator.build import TOP, read_manifest
+from tilewright.sim.synth.core_wrapper import FILE, write_sources
 
 SCRIPTS: Final = CONSTRAINTS_DIR / "vivado"
 SETTINGS: Final = "settings.tcl"
@@ -107,20 +106,7 @@ def write_project(
                 value=getattr(hw, name),
                 remedy=f"use a configuration with {name}: {limit}",
             )
-    sources = read_manifest()
-    top = next((path for path in sources if path.name == f"{TOP}.sv"), None)
-    if top is None:
-        raise BuildError(f"the RTL must have a file {TOP}.sv", field="rtl")
-    rtl = folder / "rtl"
-    if rtl.is_dir():
-        shutil.rmtree(rtl)
-    rtl.mkdir(parents=True)
-    names = [f"rtl/{path.name}" for path in sources]
-    if len(set(names)) < len(names):  # one module a file, named after it
-        raise BuildError("files of the RTL must differ in their names", field="rtl")
-    for source, name in zip(sources, names, strict=True):
-        shutil.copyfile(source, folder / name)
-    write_whole(folder / "tilewright.v", wrapper(hw, top.read_text(encoding="utf-8")))
+    names = [name for name in write_sources(hw, (), folder) if name != FILE]
     for script in sorted(SCRIPTS.iterdir()):
         if script.stem.startswith("processor_") and script.stem[10:] != target.processor:
             continue

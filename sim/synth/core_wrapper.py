@@ -8,16 +8,21 @@ interfaces are told by attributes on the ports, which `rtl/tilewright_top.sv` do
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import BuildError
+from tilewright.host.common.whole_file import write_whole
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.sim.tools.yosys import rtl_parameters
-from tilewright.sim.verilator.build import TOP
+from tilewright.sim.tools.build_cache import source_text
+from tilewright.sim.tools.yosys import copy_sources, rtl_parameters
+from tilewright.sim.verilator.build import TOP, read_manifest
 
 MODULE: Final = "tilewright"
+FILE: Final = f"{MODULE}.v"
 
 _HEADER: Final = re.compile(
     rf"\bmodule\s+{TOP}\s*#\((?P<parameters>.*?)\)\s*\((?P<ports>.*?)\);", re.S
@@ -135,6 +140,37 @@ def wrapper(hw: HwConfig, source: str) -> str:
             "",
         ]
     )
+
+
+def write_sources(hw: HwConfig, around: Sequence[Path], folder: Path) -> list[str]:
+    """Write the RTL of a configuration for tools of others; an earlier one is replaced.
+
+    Args:
+        hw: configuration.
+        around: RTL files that stand around the wrapper.
+        folder: gets ``tilewright.v``, the wrapper, and ``rtl``, the rest.
+
+    Returns:
+        The files relative to the folder, in the order of dependency.
+
+    Raises:
+        BuildError: a file of the RTL cannot be read.
+    """
+    core = read_manifest()
+    top = next((path for path in core if path.name == f"{TOP}.sv"), None)
+    if top is None:
+        raise BuildError(f"the RTL must have a file {TOP}.sv", field="rtl")
+    names = [path.name for path in (*core, *around)]
+    if len(set(names)) < len(names):  # one module a file, named after it
+        raise BuildError("files of the RTL must differ in their names", field="rtl")
+    rtl = folder / "rtl"
+    if rtl.is_dir():
+        shutil.rmtree(rtl)
+    rtl.mkdir(parents=True)
+    copy_sources([*core, *around], rtl)
+    write_whole(folder / FILE, wrapper(hw, source_text(top)))
+    listed = [f"rtl/{name}" for name in names]
+    return [*listed[: len(core)], FILE, *listed[len(core) :]]
 
 
 def _attributes(port: Port, first: dict[str, str]) -> Sequence[str]:

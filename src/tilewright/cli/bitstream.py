@@ -41,10 +41,14 @@ def bitstream(
     reached: give it as --board to other commands. Yosys and nextpnr build for a ULX3S: --board
     ulx3s.
     """
+    from tilewright.sim.synth import openxc7
     from tilewright.sim.synth.open_board import named_open_boards
 
     if board in named_open_boards():
         _build_openly(hw, board, clock, out, dry_run, json)
+        return
+    if board == openxc7.NAME:
+        _write_recipe(hw, clock, out, dry_run, json)
         return
     from tilewright.host.machine.area import fits
     from tilewright.host.machine.board import load_vivado_target
@@ -99,13 +103,7 @@ def _build_openly(
     from tilewright.sim.synth.open_board import load_open_board
 
     config, board = load_hwconfig(hw), load_open_board(name)
-    if clock is not None:
-        raise UsageError(
-            f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz",
-            field="--clock",
-            value=clock,
-            remedy="leave it out",
-        )
+    _refuse_clock(clock, f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz")
     folder = out or Path("build/bitstream") / f"{config.name}-{name}"
     script = write_ecp5_project(config, board, folder)
     conditions = {"hw": config.name, "board": name, "clock_mhz": board.clock_mhz}
@@ -132,3 +130,30 @@ def _write_files(folder: Path, conditions: dict[str, Any], json: JsonTarget | No
     if json is not None:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         json.write([{"file": str(path.relative_to(folder))} for path in files], conditions)
+
+
+def _write_recipe(
+    hw: str, clock: float | None, out: Path | None, dry_run: bool, json: JsonTarget | None
+) -> None:
+    """The folder for openXC7."""
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.sim.synth import openxc7
+
+    _refuse_clock(clock, "the board's Linux sets the clock FCLK0")
+    if not dry_run:
+        raise UsageError(
+            "the tools of openXC7 come from no package registry",
+            field="--board",
+            value=openxc7.NAME,
+            remedy="add --dry-run, and run build.sh in the folder where they are",
+        )
+    config = load_hwconfig(hw)
+    folder = out or Path("build/bitstream") / f"{config.name}-{openxc7.NAME}"
+    script = openxc7.write_openxc7_project(config, folder)
+    typer.echo(f"wrote {folder}; where openXC7 is: {script} (nobody has tried it)")
+    _write_files(folder, {"hw": config.name, "board": openxc7.NAME}, json)
+
+
+def _refuse_clock(clock: float | None, why: str) -> None:
+    if clock is not None:
+        raise UsageError(why, field="--clock", value=clock, remedy="leave it out")

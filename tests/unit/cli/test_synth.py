@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.command_line import call, rows
 
-from tilewright.sim.synth import place_route, results, synthesis
+from tilewright.sim.synth import ecp5_bitstream, place_route, results, synthesis
 from tilewright.sim.synth.place_route import PlaceRouteResult
 from tilewright.sim.synth.synthesis import SynthesisReport
 from tilewright.sim.synth.timing_report import TimingPath
@@ -119,3 +119,39 @@ def test_without_vivado_nothing_is_written(monkeypatch, tmp_path):
     done = call("bitstream", "tiny-4x4", "--out", str(out))
     assert done.exit_code != 0
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("board", "told"),
+    [("ulx3s", "nextpnr-ecp5 and ecppack are"), ("openxc7-z7020", "nobody has tried it")],
+)
+def test_a_dry_run_writes_the_folder_that_open_tools_build_from(tmp_path, board, told):
+    out = tmp_path / "p"
+    done = call("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(out))
+    assert done.exit_code == 0, done.output
+    assert told in " ".join(done.stdout.split())
+    written = rows("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(out))
+    assert {row["file"] for row in written} >= {"build.sh", "tilewright.v", "rtl/tw_core.sv"}
+    refused = call("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--clock", "50")
+    assert refused.exit_code == 2
+    assert "--clock" in refused.stderr
+
+
+def test_a_bitstream_by_open_tools_is_told_with_its_limit(monkeypatch, tmp_path):
+    built = ecp5_bitstream.Ecp5Bitstream(
+        path=tmp_path / "tilewright.bit", clock_mhz=25, limit_mhz=31.5, tools="t",
+        used={"DP16KD": 98}, available={"DP16KD": 208},
+    )  # fmt: skip
+    monkeypatch.setattr(ecp5_bitstream, "build_ecp5", lambda *arguments: built)
+    words = ["bitstream", "tiny-4x4", "--board", "ulx3s", "--out", str(tmp_path / "p")]
+    done = call(*words)
+    assert done.exit_code == 0, done.output
+    assert "limit 31.5 MHz" in done.stdout
+    assert "openFPGALoader -b ulx3s" in done.stdout
+    assert rows(*words) == [{"resource": "DP16KD", "used": 98, "available": 208}]
+
+
+def test_openxc7_is_a_recipe_alone():
+    done = call("bitstream", "tiny-4x4", "--board", "openxc7-z7020")
+    assert done.exit_code == 2
+    assert "--dry-run" in done.stderr
