@@ -67,7 +67,9 @@ class ShellLink:
     def __init__(self, link: ByteLink) -> None:
         self._link: Final = link
         self._resynchronise()
-        magic, self.memory_bytes, self.clock_hz = struct.unpack("<3I", self.read(_SHELL, 12))
+        magic, memory_bytes, clock_hz = struct.unpack("<3I", self.read(_SHELL, 12))
+        self.memory_bytes: Final = int(memory_bytes)
+        self.clock_hz: Final = int(clock_hz)
         if magic != _MAGIC:
             raise DeviceError(
                 f"the shell must answer {_MAGIC:#010x}",

@@ -105,9 +105,9 @@ def _build_openly(
     config, board = load_hwconfig(hw), load_open_board(name)
     _refuse_clock(clock, f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz")
     folder = out or Path("build/bitstream") / f"{config.name}-{name}"
-    script = write_ecp5_project(config, board, folder)
     conditions = {"hw": config.name, "board": name, "clock_mhz": board.clock_mhz}
     if dry_run:
+        script = write_ecp5_project(config, board, folder)
         typer.echo(f"wrote {folder}; where Yosys, nextpnr-ecp5 and ecppack are: {script}")
         _write_files(folder, conditions, json)
         return
