@@ -79,9 +79,9 @@ struct InteractiveModel {
   // Bytes through pins of a valid/ready source and sink (valid, ready, data). Ends when all of
   // `sent` were taken and `wanted` came, or nothing moved for `quiet` cycles. How many came; -1:
   // the RTL stopped.
-  int64_t Stream(uint8_t* clock, uint64_t half_period, uint8_t* const* source,
-                 uint8_t* const* sink, const uint8_t* sent, int64_t size, uint8_t* got,
-                 int64_t wanted, int64_t room, int64_t quiet) {
+  int64_t Stream(uint8_t* clock, uint64_t half_period, uint8_t* const* source, uint8_t* const* sink,
+                 const uint8_t* sent, int64_t size, uint8_t* got, int64_t wanted, int64_t room,
+                 int64_t quiet) {
     int64_t given = 0;
     int64_t came = 0;
     for (int64_t idle = 0; (given < size || came < wanted) && idle < quiet; ++idle) {
