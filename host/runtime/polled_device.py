@@ -113,9 +113,7 @@ class PolledDevice(ABC):
                 self._given_up.clear()
                 started = time.perf_counter()
                 try:
-                    self._driver.start(
-                        program, placed.base, watchdog_cycles=self._watchdog_cycles
-                    )
+                    self._driver.start(program, placed.base, watchdog_cycles=self._watchdog_cycles)
                     self._wait(max_cycles)
                     counters = self._driver.finish()
                     if 0 < max_cycles < counters.cycles:
