@@ -207,13 +207,18 @@ def fit_area() -> None:
 
 
 @record_app.command("heldout")
-def held_out_error() -> None:
+def held_out_error(json: JsonOption = None) -> None:
     """Print the error of the area model on rows that its fit has not seen."""
+    from dataclasses import asdict
+
     from tilewright.sim.synth.fit import held_out
     from tilewright.sim.synth.record import load_results
     from tilewright.sim.synth.tables import held_out_table
 
-    typer.echo(held_out_table(held_out(load_results().rows)))
+    found = held_out(load_results().rows)
+    typer.echo(held_out_table(found))
+    if json is not None:
+        json.write([asdict(each) for each in found], {})
 
 
 @record_app.command("write")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("told_members")
 WITHOUT = {
     "agent init", "export", "export-table", "bench allocate-tables",
     "bench tuners-page",
-    "synth-record record", "synth-record fit", "synth-record heldout", "synth-record write",
+    "synth-record record", "synth-record fit", "synth-record write",
 }  # fmt: skip
 """Commands that print no table of results: a server, and those whose output is a file or a page."""
 
@@ -57,6 +57,12 @@ def test_the_page_tells_of_every_command_with_json_and_of_every_key():
         f"{key}.{command.split(' --')[0]}" for command, key in named
     }
     assert set(WORDS) <= used
+
+
+def test_the_error_of_the_area_model_is_a_row_for_each_configuration():
+    found = rows("synth-record", "heldout")
+    assert {"pynq-16x16", "edge-8x8"} <= {row["name"] for row in found if not row["fresh"]}
+    assert max(abs(row["lut"]) for row in found) < 1
 
 
 def test_a_document_that_differs_from_its_page_is_found():
