@@ -26,6 +26,18 @@ int mirrored(int dim) {
 Search::Search(const Nest& nest, const Architecture& arch, Objective objective, double area_limit,
                double listed)
     : nest_(nest), arch_(arch), objective_(objective), area_limit_(area_limit), listed_(listed) {
+  // PEs that alone exceed the area are none.
+  const double fixed = arch.l2_bytes * arch.l2_area + arch.noc_bandwidth * arch.noc_area;
+  const double of_pe = arch.pe_area + arch.l1_bytes * arch.l1_area;
+  auto exceeds = [&](int32_t pes) { return pes * of_pe + fixed > area_limit * (1 + 1e-9); };
+  if (exceeds(arch.pes)) {
+    int32_t most = 1;
+    for (int32_t above = arch.pes; above - most > 1;) {
+      const int32_t middle = most + (above - most) / 2;
+      (exceeds(middle) ? above : most) = middle;
+    }
+    arch_.pes = most;
+  }
   make_configs();
 }
 

@@ -61,7 +61,7 @@ class Search {
   void push(const Node& node);
 
   const Nest nest_;
-  const Architecture arch_;
+  Architecture arch_;  // with no more PEs than the area allows
   const Objective objective_;
   const double area_limit_, listed_;
   std::map<std::array<int64_t, 6>, std::unique_ptr<Choices>> choices_;
