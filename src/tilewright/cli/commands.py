@@ -16,6 +16,7 @@ from tilewright.cli import (
     exhaust,
     export,
     listings,
+    map,
     report,
     run,
     sim,

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright map`: the best mapping of a layer's loops onto a described accelerator."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from tilewright.cli.application import TUNE, UsageError, app, open_console
+from tilewright.cli.arguments import (
+    MODEL_FIELDS,
+    LayersOption,
+    SeedOption,
+    read_network,
+    split_layers,
+)
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import Steps, progress
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.tuner.mapping.architecture import Architecture
+    from tilewright.tuner.mapping.exact import Progress
+    from tilewright.tuner.mapping.find import Finder, Found
+    from tilewright.tuner.mapping.nest import LoopNest
+
+_FIELDS: Final = {
+    **MODEL_FIELDS,
+    "hardware": "--hardware",
+    "seconds": "--seconds",
+    "gap": "--gap",
+    "budget": "--budget",
+}
+
+
+class ObjectiveName(StrEnum):
+    """What `map` minimises."""
+
+    LATENCY = "latency"
+    ENERGY = "energy"
+    EDP = "edp"
+    AREA = "area"
+
+
+@app.command("map", rich_help_panel=TUNE)
+def map_layers(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAYER|MODEL",
+            help="NETWORK:LAYER, or every layer of a built-in network, ONNX file, compiled network "
+            "(.tw) or YAML table of layers.",
+        ),
+    ],
+    hardware: Annotated[
+        str,
+        typer.Option(metavar="ARCHITECTURE", help="Described accelerator: a name or a YAML file."),
+    ] = "flexible-256",
+    objective: Annotated[
+        ObjectiveName,
+        typer.Option(help="What is minimised; edp: energy times latency."),
+    ] = ObjectiveName.EDP,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|MODULE:CLASS",
+            help="exact: the best mapping, proven. Or a search within --budget: a mapper, a class "
+            "of your own, or tuner-NAME with one of `tilewright tuners`.",
+        ),
+    ] = "exact",
+    layers: LayersOption = "",
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Processor seconds per layer after which exact stops, with the gap that is left; "
+            "default: until the proof.",
+        ),
+    ] = None,
+    gap: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Let exact stop when no mapping can be better by more than this share.",
+        ),
+    ] = 0.0,
+    budget: Annotated[
+        int,
+        typer.Option(metavar="SAMPLES", min=1, help="Mappings that a search may try per layer."),
+    ] = 20_000,
+    seed: SeedOption = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write each layer's mapping there: our YAML, Timeloop's and ZigZag's.",
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Find the best mapping of layers onto an accelerator: tiles, loop orders, parallel loops."""
+    from tilewright.tuner.mapping.architecture import load_architecture
+    from tilewright.tuner.mapping.cost import Objective
+    from tilewright.tuner.mapping.find import finder
+
+    if output is not None and output.exists() and not output.is_dir():
+        raise UsageError(
+            "must be a folder", field="--output", value=str(output), remedy="name a new folder"
+        )
+    with fields_named(_FIELDS):
+        arch = load_architecture(hardware)
+        nests = _nests(target, layers)
+        find = finder(
+            arch,
+            Objective(objective.value),
+            method,
+            budget=budget,
+            seed=seed,
+            seconds=seconds,
+            gap=gap,
+        )
+    found: list[Found] = []
+    interrupt: KeyboardInterrupt | None = None
+    try:
+        with progress("", total=len(nests), quiet=json is not None) as steps:
+            _map(nests, find, steps, found, output)
+    except KeyboardInterrupt as error:
+        interrupt = error
+    if found:
+        _print(found, nests, arch, objective)
+        if json is not None:
+            json.write(
+                [each.to_row() for each in found],
+                {
+                    "network": target,
+                    "hardware": arch.name,
+                    "objective": objective.value,
+                    "method": method,
+                    "budget": None if method == "exact" else budget,
+                    "seed": seed,
+                },
+                summary={
+                    "certified": len(found) == len(nests) and all(one.gap == 0 for one in found),
+                    **_totals(found),
+                },
+            )
+    if interrupt is not None:
+        raise interrupt
+
+
+def _nests(target: str, layers: str) -> list[LoopNest]:
+    """The distinct loop nests of a layer or a network."""
+    from tilewright.interface.layers import load_layer
+    from tilewright.tuner.mapping.nest import nest_of, nests_of
+
+    if ":" in target and not Path(target).is_file():
+        if layers:
+            raise UsageError(
+                "takes a network; a layer was named",
+                field="--layers",
+                value=layers,
+                remedy="leave it out, or name the network alone",
+            )
+        return [nest_of(load_layer(target))]
+    nests = nests_of(read_network(target).select(split_layers(layers)))
+    if not nests:
+        raise UsageError(
+            "has no layer that multiplies", field="LAYER|MODEL", value=target, remedy="name others"
+        )
+    return nests
+
+
+def _map(
+    nests: list[LoopNest],
+    find: Finder,
+    steps: Steps,
+    found: list[Found],
+    output: Path | None,
+) -> None:
+    """Map nests one after another; what is found is kept, and written, at once."""
+    for done, nest in enumerate(nests):
+
+        def show(at: Progress, nest: LoopNest = nest, done: int = done) -> None:
+            steps.at(f"{nest.name}: gap {100 * at.gap:.2g} %", done, len(nests))
+
+        steps.at(nest.name, done, len(nests))
+        one = find(nest, show)
+        found.append(one)
+        if output is not None:
+            _write(output, one)
+        if one.stopped:
+            raise KeyboardInterrupt
+
+
+def _write(folder: Path, found: Found) -> None:
+    import yaml
+
+    from tilewright.host.common.whole_file import write_whole
+    from tilewright.tuner.mapping.exchange import timeloop_yaml, zigzag_yaml
+
+    nest, mapping = found.nest, found.mapping
+    name = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in nest.name)
+    own = yaml.safe_dump(mapping.as_dict(), sort_keys=False, default_flow_style=None)
+    write_whole(folder / f"{name}.yaml", own)
+    write_whole(folder / f"{name}.timeloop.yaml", timeloop_yaml(nest, mapping))
+    write_whole(folder / f"{name}.zigzag.yaml", zigzag_yaml(nest, mapping))
+
+
+def _print(
+    found: list[Found], nests: list[LoopNest], arch: Architecture, objective: ObjectiveName
+) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+    from tilewright.tuner.mapping.loop_text import loop_lines
+
+    console = open_console()
+    if len(nests) == 1:
+        for line in loop_lines(found[0].nest, found[0].mapping):
+            console.say(line)
+    table = plain_table("layer", "count", "cycles", "energy", "PEs", "busy", "gap", "seconds")
+    for one in found:
+        cost = one.cost
+        busy = one.nest.macs / (cost["cycles"] * arch.pes)
+        table.add_row(
+            Text(printable(one.nest.name, limit=40)),
+            str(one.nest.count),
+            f"{cost['cycles']:,.0f}",
+            f"{cost['energy']:.4g}",
+            f"{cost['pes']:,.0f}",
+            f"{100 * busy:.1f} %",
+            "not proven" if one.gap is None else f"{100 * one.gap:.2g} %",
+            f"{one.seconds:.2f}",
+        )
+    print_table(table, console)
+    totals = _totals(found)
+    shown = "" if len(found) == len(nests) else f"{len(found)} of {len(nests)} layers: "
+    console.say(
+        f"{shown}{totals['cycles']:,.0f} cycles, energy of {totals['energy']:.4g} "
+        f"multiply-accumulates on {arch.name}, "
+        f"least {objective.value} per layer"
+    )
+
+
+def _totals(found: list[Found]) -> dict[str, float]:
+    """Cycles and energy of the layers one after another, repetitions counted."""
+    return {
+        name: sum(one.nest.count * one.cost[name] for one in found) for name in ("cycles", "energy")
+    }

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright map` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e.command import arguments, environment, tilewright
+from support.json_members import wrong_in
+
+from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.cost import CostModel
+from tilewright.tuner.mapping.mapping import mapping_from
+from tilewright.tuner.mapping.nest import LoopNest
+
+
+def test_a_layer_gives_its_loops_files_and_a_proof(tmp_path: Path) -> None:
+    done = tilewright(
+        *("map", "vta-resnet18:C10", "--objective", "latency", "--output", "out"),
+        *("--json", "found.json"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "multiply and add a tile of" in done.stdout
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert wrong_in(document) == []
+    assert document["summary"]["certified"] is True
+    (row,) = document["rows"]
+    nest = LoopNest(name="C10", sizes=tuple(row["sizes"]))
+    cost = CostModel(nest, load_architecture("flexible-256")).cost(mapping_from(row["mapping"]))
+    assert row["value"] == row["bound"] == cost["cycles"]
+    own = yaml.safe_load((tmp_path / "out" / "C10.yaml").read_text())
+    assert own == row["mapping"]
+    assert yaml.safe_load((tmp_path / "out" / "C10.timeloop.yaml").read_text())["mapping"]
+    assert yaml.safe_load((tmp_path / "out" / "C10.zigzag.yaml").read_text())[0]["name"]
+
+
+def test_a_network_maps_its_distinct_layers_once(tmp_path: Path) -> None:
+    done = tilewright(
+        *("map", "transformer_encoder", "--hardware", "nvdla-like", "--json", "-"), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert len(document["rows"]) == 5
+    assert sum(row["count"] for row in document["rows"]) == 132
+    assert document["summary"]["cycles"] == sum(
+        row["count"] * row["cost"]["cycles"] for row in document["rows"]
+    )
+    assert "cycles, energy of" in done.stderr
+
+
+def test_another_method_searches_within_its_budget(tmp_path: Path) -> None:
+    done = tilewright(
+        *("map", "resnet18:C2", "--method", "random", "--budget", "200", "--json", "-"),
+        cwd=tmp_path,
+    )
+    document = json.loads(done.stdout)
+    assert document["rows"][0]["samples"] == 200
+    assert document["summary"]["certified"] is False
+    assert "not proven" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("nonet",), ("no built-in network", "nonet")),
+        (("resnet18:C22",), ("C22", "did you mean C2?")),
+        (("resnet18", "--hardware", "big"), ("--hardware", "no architecture", "flexible-256")),
+        (("resnet18", "--method", "magic"), ("no mapper", "magic")),
+        (("resnet18:C2", "--layers", "C2"), ("--layers", "leave it out")),
+        (("resnet18:C2", "--output", "file"), ("--output", "must be a folder")),
+        (("resnet18:C2", "--hardware", "tiny.yaml"), ("not even one", "tiny")),
+    ],
+)
+def test_bad_input_is_one_message(words: tuple[str, ...], parts: tuple[str, ...], tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "tiny.yaml").write_text(
+        "pes: 4\nl1_bytes: 3\nnoc_bytes_per_cycle: 1\ndram_bytes_per_cycle: 1\n"
+        "l1_energy: 1\nl2_energy: 1\ndram_energy: 1\n"
+    )
+    done = tilewright("map", *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        arguments(
+            *("map", "vgg16", "--objective", "energy", "--output", "out"), *("--json", "found.json")
+        ),
+        cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 240
+        while not list((tmp_path / "out").glob("*.zigzag.yaml")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        shown, told = process.communicate(timeout=240)
+    assert process.returncode == 130, told
+    assert told == "interrupted\n"
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert wrong_in(document) == []
+    assert document["summary"]["certified"] is False
+    assert 1 <= len(document["rows"]) < 12
+    assert f"{len(document['rows'])} of 12 layers" in shown

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mapping in the formats of Timeloop and ZigZag.
+
+Both cut a loop into factors, one per level. Timeloop's last tile may be smaller (its *residual*);
+every other tile is a product of factors, so a tile that its own tiles do not divide is rounded up.
+ZigZag knows whole factors only. Each document tells what was rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from tilewright.tuner.mapping.mapping import Mapping
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
+
+TIMELOOP_NAMES: Final = dict(zip(DIMENSIONS, "KCQPSR", strict=True))
+"""Loops of Timeloop's ``CNN_Layer``: P and R are columns, Q and S are rows."""
+
+_ZIGZAG_NAMES: Final = dict(zip(DIMENSIONS, ("K", "C", "OY", "OX", "FY", "FX"), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors:
+    """How one loop is cut, outermost first; their product is at least its size.
+
+    Attributes:
+        trips2: outer steps.
+        clusters: clusters that it is spread over.
+        trips1: inner steps within a cluster's tile.
+        pes: PEs of a cluster that it is spread over.
+        tile: iterations of a PE.
+        rounded_from: the cluster's tile, where it became larger; 0: it did not.
+    """
+
+    trips2: int
+    clusters: int
+    trips1: int
+    pes: int
+    tile: int
+    rounded_from: int = 0
+
+    @property
+    def all(self) -> tuple[int, int, int, int, int]:
+        """The factors, outermost first."""
+        return (self.trips2, self.clusters, self.trips1, self.pes, self.tile)
+
+    def residuals(self, size: int) -> tuple[int, ...]:
+        """The factors of the last iteration, outermost first: the digits of ``size - 1``, and 1."""
+        digits, rest = [], size - 1
+        for factor in reversed(self.all):
+            digits.append(rest % factor + 1)
+            rest //= factor
+        return tuple(reversed(digits))
+
+
+def factors_of(nest: LoopNest, mapping: Mapping) -> dict[str, Factors]:
+    """The factors of each loop."""
+    found = {}
+    for d, size in enumerate(nest.sizes):
+        loop, outer, tile = DIMENSIONS[d], mapping.outer.tile[d], mapping.inner.tile[d]
+        pes = mapping.cluster_size if loop == mapping.inner.parallel else 1
+        pes = min(pes, -(-outer // tile))
+        trips1 = -(-outer // (tile * pes))
+        whole = tile * pes * trips1
+        clusters = mapping.clusters if loop == mapping.outer.parallel else 1
+        clusters = min(clusters, -(-size // whole))
+        found[loop] = Factors(
+            trips2=-(-size // (whole * clusters)),
+            clusters=clusters,
+            trips1=trips1,
+            pes=pes,
+            tile=tile,
+            rounded_from=outer if whole != outer and outer < size else 0,
+        )
+    return found
+
+
+def _comment(nest: LoopNest, factors: dict[str, Factors], tool: str) -> list[str]:
+    sizes = ", ".join(f"{d} {size}" for d, size in zip(DIMENSIONS, nest.sizes, strict=True))
+    lines = [f"# {tool} mapping of {nest.name!r}: {sizes}"]
+    for loop, cut in factors.items():
+        if cut.rounded_from:
+            whole = cut.trips1 * cut.pes * cut.tile
+            lines.append(
+                f"# {loop}: a cluster's tile of {cut.rounded_from} is rounded up to {whole}"
+            )
+    return lines
+
+
+def timeloop_yaml(nest: LoopNest, mapping: Mapping) -> str:
+    """The mapping for Timeloop's ``CNN_Layer``, storage levels DRAM, L2, Cluster and L1.
+
+    ``Cluster`` stores nothing: it stands between L2 and the PEs of a cluster, so that inner loops
+    run below the clusters. In a depthwise nest C is the group, and outputs have it, too.
+    """
+    cut = factors_of(nest, mapping)
+    names = TIMELOOP_NAMES
+    lines = _comment(nest, cut, "Timeloop")
+    if nest.kind is NestKind.DEPTHWISE:
+        lines.append("# depthwise: add [C] to the Outputs of the problem's shape")
+    lines.append("mapping:")
+    plain = "".join(DIMENSIONS)
+    for target, kind, place, order in (
+        ("DRAM", "temporal", 0, mapping.outer.order),
+        ("L2", "temporal", None, plain),
+        ("L2", "spatial", 1, plain),
+        ("Cluster", "temporal", 2, mapping.inner.order),
+        ("Cluster", "spatial", 3, plain),
+        ("L1", "temporal", 4, plain),
+    ):
+        factors = []
+        for loop, size in zip(DIMENSIONS, nest.sizes, strict=True):
+            factor = residual = 1
+            if place is not None:
+                factor, residual = cut[loop].all[place], cut[loop].residuals(size)[place]
+            last = f",{residual}" if residual != factor else ""
+            factors.append(f"{names[loop]}={factor}{last}")
+        lines += [
+            f"- target: {target}",
+            f"  type: {kind}",
+            f"  factors: {' '.join(factors)} N=1",
+            f"  permutation: N{''.join(names[loop] for loop in reversed(order))}",
+        ]
+    lines += [
+        "- target: Cluster",
+        "  type: bypass",
+        "  keep: []",
+        "  bypass: [Weights, Inputs, Outputs]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def zigzag_yaml(nest: LoopNest, mapping: Mapping) -> str:
+    """The mapping for ZigZag (`zigzag-dse` 3.9), with an array of clusters (D1) times PEs (D2).
+
+    ZigZag itself decides which memory holds which loops. A loop whose factors exceed its size is
+    padded.
+    """
+    cut = factors_of(nest, mapping)
+    names = dict(_ZIGZAG_NAMES)
+    if nest.kind is NestKind.DEPTHWISE:
+        names["C"] = "G"
+    lines = _comment(nest, cut, "ZigZag")
+    for loop, size in zip(DIMENSIONS, nest.sizes, strict=True):
+        padded = prod(cut[loop].all)
+        if padded != size:
+            lines.append(f"# {names[loop]}: {size} is padded to {padded}")
+    outer, inner = mapping.outer.parallel, mapping.inner.parallel
+    temporal = [(loop, cut[loop].tile) for loop in reversed(DIMENSIONS)]
+    temporal += [(loop, cut[loop].trips1) for loop in reversed(mapping.inner.order)]
+    temporal += [(loop, cut[loop].trips2) for loop in reversed(mapping.outer.order)]
+    lines += [
+        "- name: default",
+        "  spatial_mapping:",
+        "    D1:",
+        f"    - {names[outer]}, {cut[outer].clusters}",
+        "    D2:",
+        f"    - {names[inner]}, {cut[inner].pes}",
+        "  temporal_ordering:  # innermost first",
+        *(f"  - [{names[loop]}, {factor}]" for loop, factor in temporal if factor > 1),
+        "  memory_operand_links: {O: O, W: I2, I: I1}",
+    ]
+    return "\n".join(lines) + "\n"

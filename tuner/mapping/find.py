@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One way to map a nest, whatever the method: proven, or by a mapper within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tilewright.tuner.mapping.architecture import Architecture
+from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping
+from tilewright.tuner.mapping.mapping import Mapping
+from tilewright.tuner.mapping.methods.registry import make_mapper
+from tilewright.tuner.mapping.nest import LoopNest
+
+EXACT: Final = "exact"
+"""The method that proves; any other name is a mapper's."""
+
+DEFAULT_BUDGET: Final = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A mapping of one nest.
+
+    Attributes:
+        nest: the problem.
+        mapping: the best mapping found.
+        cost: by the names of `MEASURES`.
+        value: what was minimised.
+        bound: no mapping has less; None: the method proves nothing.
+        seconds: processor time.
+        samples: mappings that a mapper was told the cost of, or nodes of the proof.
+        stopped: Ctrl-C ended the search of this nest.
+    """
+
+    nest: LoopNest
+    mapping: Mapping
+    cost: dict[str, float]
+    value: float
+    bound: float | None
+    seconds: float
+    samples: int
+    stopped: bool = False
+
+    @property
+    def gap(self) -> float | None:
+        """What a better mapping could save at most, as a share of ``value``."""
+        return None if self.bound is None else 1 - self.bound / self.value
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain values for a JSON document."""
+        nest = self.nest
+        return {
+            "layer": nest.name,
+            "count": nest.count,
+            "kind": nest.kind.value,
+            "sizes": list(nest.sizes),
+            "strides": [nest.stride_y, nest.stride_x],
+            "mapping": self.mapping.as_dict(),
+            "value": self.value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "seconds": round(self.seconds, 3),
+            "samples": self.samples,
+            "cost": self.cost,
+        }
+
+
+Finder = Callable[[LoopNest, Listener | None], Found]
+
+
+def finder(
+    arch: Architecture,
+    objective: Objective,
+    method: str = EXACT,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    seed: int = 0,
+    seconds: float | None = None,
+    gap: float = 0.0,
+) -> Finder:
+    """What maps one nest after another; ``method`` is looked up here, before any work.
+
+    Args:
+        arch: the hardware.
+        objective: what is minimised.
+        method: `EXACT`, or a mapper's name (`make_mapper`).
+        budget: samples of a mapper, per nest.
+        seed: entropy of a mapper's generator.
+        seconds: limit of a proof, per nest; see `best_mapping`.
+        gap: at which a proof may end; see `best_mapping`.
+
+    Raises:
+        MapperError, TunerError: there is no such method.
+    """
+    if method == EXACT:
+
+        def prove(nest: LoopNest, listener: Listener | None = None) -> Found:
+            proof = best_mapping(nest, arch, objective, seconds=seconds, gap=gap, listener=listener)
+            return _found(nest, proof)
+
+        return prove
+    mapper = make_mapper(method)
+
+    def search(nest: LoopNest, listener: Listener | None = None) -> Found:
+        del listener
+        model = CostModel(nest, arch)
+        started = time.process_time()
+        trace = mapper.run(model, objective, budget, seed)
+        return Found(
+            nest=nest,
+            mapping=trace.mapping,
+            cost=model.cost(trace.mapping),
+            value=trace.value,
+            bound=None,
+            seconds=time.process_time() - started,
+            samples=trace.samples,
+        )
+
+    return search
+
+
+def _found(nest: LoopNest, proof: Certified) -> Found:
+    return Found(
+        nest=nest,
+        mapping=proof.mapping,
+        cost=proof.cost,
+        value=proof.value,
+        bound=proof.bound,
+        seconds=proof.seconds,
+        samples=proof.nodes,
+        stopped=proof.stopped,
+    )
