@@ -17,10 +17,14 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.file_records import build_record
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.tuner.mapping.nest import DIMENSIONS
 
 ARCHITECTURE_DIR: Final = CONSTRAINTS_DIR / "architectures"
 DEFAULT_ARCHITECTURE: Final = "flexible-256"
+OWN_PREFIX: Final = "tilewright-"
+"""Before the name of a configuration: Tilewright's accelerator as an architecture."""
 
 MAX_PES: Final = 1 << 20
 
@@ -134,18 +138,28 @@ class Architecture:
 
 
 def named_architectures() -> tuple[str, ...]:
-    """Names of the architectures that ship with Tilewright."""
-    return tuple(sorted(path.stem for path in ARCHITECTURE_DIR.glob("*.yaml")))
+    """Names of the architectures that ship with Tilewright, its own configurations among them."""
+    own = (OWN_PREFIX + name for name in named_configs() if load_hwconfig(name).batch == 1)
+    return tuple(sorted([*(path.stem for path in ARCHITECTURE_DIR.glob("*.yaml")), *own]))
 
 
 def load_architecture(name_or_path: str | Path | Architecture) -> Architecture:
     """Load a named architecture or a YAML file; one that is loaded stays as it is.
+
+    ``tilewright-CONFIGURATION`` is Tilewright's accelerator behind DRAM that a bus word per cycle
+    never waits for.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values.
     """
     if isinstance(name_or_path, Architecture):
         return name_or_path
+    own = str(name_or_path)
+    if own.startswith(OWN_PREFIX) and own in named_architectures():
+        from tilewright.tuner.mapping.accelerator import accelerator_architecture  # noqa: PLC0415
+
+        hw = load_hwconfig(own.removeprefix(OWN_PREFIX))
+        return accelerator_architecture(hw, load_memory("ideal"))
     path = named_file(
         name_or_path, ARCHITECTURE_DIR, "architecture", "hardware", named_architectures()
     )

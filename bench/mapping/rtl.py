@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cost model against the accelerator: whole schedule spaces, predicted and measured.
+
+Every legal schedule of a layer runs on the twin, whose cycles are those of the RTL. Each is written
+as a mapping, too, and predicted. `ASSUMPTIONS` are what models of this family assume; each is
+dropped or added alone, to see what it is worth.
+
+    python -m tilewright.bench.mapping.rtl [CONFIGURATION] [MEMORY] [KIND] [LAYER ...]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.mapping.accelerator import accelerator_architecture, mapping_of_schedule
+from tilewright.tuner.mapping.cost import CostModel, Costs
+from tilewright.tuner.mapping.mapping import batch_of
+from tilewright.tuner.mapping.nest import nest_of
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """What the model says of a layer's legal schedules, each of shape ``[n]``.
+
+    Attributes:
+        compute: cycles of the array.
+        dram: cycles of DRAM.
+        fill: first and last tiles.
+        threads: contexts of the schedule; with one, nothing overlaps.
+    """
+
+    compute: Numbers
+    dram: Numbers
+    fill: Numbers
+    threads: npt.NDArray[np.int64]
+
+
+def _overlapped(of: Predicted) -> Numbers:
+    return np.maximum(of.compute, of.dram) + of.fill
+
+
+def _serial(of: Predicted) -> Numbers:
+    return np.where(of.threads > 1, _overlapped(of), of.compute + of.dram)
+
+
+ASSUMPTIONS: Final[dict[str, Callable[[Predicted], Numbers]]] = {
+    "DRAM alone": lambda of: of.dram,
+    "always overlapped": _overlapped,
+    "overlapped with threads alone": _serial,
+}
+"""Predictions by what they assume. The cost model's own is *always overlapped*."""
+
+
+def predict(hw: HwConfig, memory: MemoryModel, layer: Workload, of: list[Schedule]) -> Predicted:
+    """Predictions of schedules."""
+    nest = nest_of(layer)
+    # Whether a schedule fits is the accelerator's to say.
+    arch = replace(accelerator_architecture(hw, memory), l2_bytes=0)
+    batch = batch_of(mapping_of_schedule(hw, nest, schedule) for schedule in of)
+    costs: Costs = CostModel(nest, arch).costs(batch)
+    dram = sum(costs[f"dram_{t}_bytes"] for t in ("weight", "input", "output"))
+    return Predicted(
+        compute=costs["compute_cycles"],
+        dram=np.asarray(dram) / arch.dram_bytes_per_cycle,
+        fill=costs["cycles"]
+        - np.maximum.reduce(
+            [
+                costs["compute_cycles"],
+                np.maximum(costs["noc_in_bytes"], costs["noc_out_bytes"])
+                / arch.noc_bytes_per_cycle,
+                np.asarray(dram) / arch.dram_bytes_per_cycle,
+            ]
+        ),
+        threads=np.array([s.h_threading * s.oc_threading for s in of]),
+    )
+
+
+def figures(predicted: Numbers, measured: Numbers) -> dict[str, float]:
+    """Rank correlation; ratios of prediction to measurement; what its choice costs.
+
+    ``regret_pct`` is how much slower than the optimum the schedule is that the prediction puts
+    first; of several with the same prediction, the median.
+    """
+    from scipy.stats import rankdata  # noqa: PLC0415
+
+    ratio = predicted / measured
+    ranks = np.corrcoef(rankdata(predicted), rankdata(measured))[0, 1]
+    chosen = np.median(measured[predicted == predicted.min()])
+    return {
+        "spearman": round(float(ranks), 4),
+        "least_ratio": round(float(ratio.min()), 3),
+        "median_ratio": round(float(np.median(ratio)), 3),
+        "largest_ratio": round(float(ratio.max()), 3),
+        "regret_pct": round(float(chosen / measured.min() - 1) * 100, 2),
+    }
+
+
+def layer_rows(
+    hw: HwConfig, memory: MemoryModel, layers: list[Workload], kind: str
+) -> Iterator[dict[str, Any]]:
+    """One row for each layer and assumption."""
+    for layer in layers:
+        space = ScheduleSpace(layer, hw, host_rules(), kind)
+        with tempfile.TemporaryDirectory() as folder:
+            cycles = exhaust(space, memory, Path(folder), identity="bench").cycles
+        legal = np.flatnonzero(cycles > 0)
+        shape = tuple(len(knob) for knob in space.knobs)
+        places = np.stack(np.unravel_index(legal, shape), axis=1)
+        schedules = [space.decode(tuple(int(i) for i in place)) for place in places]
+        predicted = predict(hw, memory, layer, schedules)
+        measured = cycles[legal].astype(np.float64)
+        for name, rule in ASSUMPTIONS.items():
+            yield {
+                "layer": layer.name,
+                "schedules": len(legal),
+                "assumption": name,
+                **figures(rule(predicted), measured),
+                "compute_above_measured": int((predicted.compute > measured).sum()),
+            }
+
+
+def main() -> None:
+    """Print the rows as JSON, one a line."""
+    given = dict(enumerate(sys.argv[1:]))
+    hw = load_hwconfig(given.get(0, "pynq-16x16"))
+    memory = load_memory(given.get(1, "ideal"))
+    wanted = sys.argv[4:]
+    layers = [
+        layer
+        for layer in load_network("vta-resnet18").workloads
+        if layer.kind is Kind.CONV2D and (not wanted or layer.name in wanted)
+    ]
+    for row in layer_rows(hw, memory, layers, given.get(2, "vta")):
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
