@@ -138,6 +138,11 @@ def layer_rows(
             }
 
 
+def _unfolded(hw: HwConfig, layer: Workload) -> bool:
+    """Whether the accelerator runs the layer as it is: kernel columns fold into few channels."""
+    return layer.channels_in >= hw.block_in
+
+
 def main() -> None:
     """Print the rows as JSON, one a line."""
     given = dict(enumerate(sys.argv[1:]))
@@ -147,7 +152,7 @@ def main() -> None:
     layers = [
         layer
         for layer in load_network("vta-resnet18").workloads
-        if layer.kind is Kind.CONV2D and (not wanted or layer.name in wanted)
+        if layer.kind is Kind.CONV2D and (layer.name in wanted if wanted else _unfolded(hw, layer))
     ]
     for row in layer_rows(hw, memory, layers, given.get(2, "vta")):
         print(json.dumps(row), flush=True)
