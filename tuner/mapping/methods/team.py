@@ -41,9 +41,10 @@ SETTINGS: Final = MappoSettings(
     trace=0.0,
     clip=0.2,
     epochs=4,
-    entropy=0.01,
+    entropy=1.0,
 )
-"""A proposal does not change what later ones cost: nothing is gained by looking ahead."""
+"""A proposal does not change what later ones cost: nothing is gained by looking ahead. How the rest
+was chosen, on which layers: docs/explanation/mapping-agents.md."""
 
 _SCALE: Final = 8.0
 """Observations are logarithms; divided by this they are numbers around 1."""
