@@ -25,6 +25,12 @@ MAX_PROGRAM_MEMORY: Final = 1 << 31
 """Bytes of one program: more than any board has contiguous."""
 
 MAX_STEPS: Final = 100_000
+DTYPES: Final = frozenset((
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64",
+))  # fmt: skip
+"""Element types of a network's inputs, outputs and constants."""
+
 _MAX_OFFSET: Final = 1 << 40
 _MAX_SIZE: Final = 1 << 24
 _MAX_ELEMENTS: Final = 1 << 30
@@ -34,6 +40,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or len(value) > MAX_NAME:
         raise PlainValueError(f"{str(value)[:60]!r} where a name is expected")
     return value
+
+
+def _dtype(value: Any) -> str:
+    if value not in DTYPES:
+        raise PlainValueError(f"{str(value)[:60]!r} where a type of elements is expected")
+    return str(value)
 
 
 _count = integer(0, _MAX_OFFSET)
@@ -50,7 +62,7 @@ def _plain_tree(value: Any) -> Any:
     return plain(dict)(value)
 
 
-_port = record(name=_name, shape=_shape, dtype=_name)
+_port = record(name=_name, shape=_shape, dtype=_dtype)
 _placed = record(name=_name, kind=_name, where=_name, reason=_name)
 _tensor = record(name=_name, shape=_four, scale=real, zero_point=integer(-128, 127))
 _spread = each(integer(0, _MAX_SIZE), 6)

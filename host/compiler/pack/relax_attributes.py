@@ -16,6 +16,8 @@ from tvm import ir, tirx
 from tvm.ir import Op
 from tvm_ffi import core
 
+from tilewright.host.compiler.pack.artefact_rules import DTYPES
+
 _PREFIX: Final = "relax."
 
 OPERATORS: Final = frozenset((
@@ -67,11 +69,6 @@ _LEAST: Final = {
 _MOST: Final = 1 << 24
 _MOST_NUMBERS: Final = 4096
 _WORD: Final = re.compile(r"\w{0,32}", re.ASCII)
-
-DTYPES: Final = frozenset((
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-    "float32", "float64",
-))  # fmt: skip
 
 _FORCED: Final[Mapping[str, Mapping[str, Any]]] = {"strided_slice": {"assume_inbound": False}}
 """Attributes that switch a check of TVM off."""

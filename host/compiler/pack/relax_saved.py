@@ -32,8 +32,8 @@ from tilewright.host.compiler.divide.relax_calls import (
     shape_of,
 )
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION, region_call
+from tilewright.host.compiler.pack.artefact_rules import DTYPES
 from tilewright.host.compiler.pack.relax_attributes import (
-    DTYPES,
     attributes_from_values,
     attributes_to_values,
     is_known,

@@ -147,6 +147,16 @@ def test_outputs_of_another_cpu_part_are_refused(files, tmp_path) -> None:
         open_network(renamed, ReferenceDevice(network.hw), trusted=True)
 
 
+@pytest.mark.parametrize("port", ["inputs", "outputs"])
+def test_elements_of_an_unknown_type_are_refused(files, tmp_path, port) -> None:
+    def change(manifest) -> None:
+        manifest[port][0]["dtype"] = "float32x"
+
+    (tmp_path / "net.tw").write_bytes(edited(files[0], "manifest.json", change))
+    with pytest.raises(ProgramError, match="'float32x' where a type of elements is expected"):
+        load(tmp_path / "net.tw")
+
+
 @pytest.mark.slow
 def test_many_damaged_files_end_in_one_error_or_run(files, tmp_path) -> None:
     found = fuzz(3000, files, tmp_path)
