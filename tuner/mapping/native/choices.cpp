@@ -13,7 +13,8 @@ constexpr double DimCounts::* FIELDS[] = {
 };
 static_assert(sizeof(DimCounts) == sizeof(double) * (1 + sizeof(FIELDS) / sizeof(FIELDS[0])));
 
-// `most_trips1` matters only by being one.
+// `most_trips1` matters only by being one, and follows from the others: a choice that is as good
+// has no larger chunk, so as many outer steps, and then no more inner ones.
 bool compared(double DimCounts::* field, bool timed) {
   if (field == &DimCounts::compute || field == &DimCounts::span1) return timed;
   return field != &DimCounts::most_trips1;
@@ -117,7 +118,6 @@ void Choices::list(const Box& box, std::vector<Point>& points) const {
 bool Choices::dominates(const Point& a, const Point& b) const {
   if (a.part[CLUSTERS] > b.part[CLUSTERS] || a.part[CLUSTER_SIZE] > b.part[CLUSTER_SIZE])
     return false;
-  if (a.counts.most_trips1 > 1 && b.counts.most_trips1 <= 1) return false;
   for (auto field : FIELDS)
     if (a.counts.*field > b.counts.*field && compared(field, timed_)) return false;
   return true;
@@ -128,7 +128,6 @@ bool Choices::dominates(const Point& a, const Point& b) const {
 void Choices::keep_undominated(std::vector<Point>& points) const {
   auto total = [&](const Point& point) {
     double sum = point.part[CLUSTERS] + point.part[CLUSTER_SIZE];
-    if (point.counts.most_trips1 > 1) sum += 1;
     for (auto field : FIELDS)
       if (compared(field, timed_)) sum += point.counts.*field;
     return sum;
