@@ -5,17 +5,14 @@ A row is compared when it is sound (exact multiply-accumulates, cycles at least 
 translated: the average number of PEs at work, which MAESTRO prints, is that of our mapping within
 5 %. MAESTRO's Y and X count input rows; its tiles of them count output rows.
 
-    python -m tilewright.bench.mapping.maestro FOLDER
-
-``FOLDER`` holds ``dataflows.csv`` and ``mapspace.csv``: what was given to MAESTRO, and of its
-output the columns of `PRINTED`. tests/unit/bench/mapping/maestro has them.
+Recorded rows are ``dataflows.csv`` and ``mapspace.csv`` of a folder: what was given to MAESTRO, and
+of its output the columns of `PRINTED`. tests/unit/bench/mapping/maestro has them.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
@@ -220,13 +217,3 @@ def document(folder: Path) -> dict[str, Any]:
                     for group in ("all", name, row.group):
                         found.setdefault(group, []).append(row)
     return {"fates": fates, "groups": {name: figures(rows) for name, rows in found.items()}}
-
-
-def main() -> None:
-    """Print the figures of a folder as JSON."""
-    json.dump(document(Path(sys.argv[1])), sys.stdout, indent=1)
-    print()
-
-
-if __name__ == "__main__":
-    main()

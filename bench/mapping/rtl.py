@@ -2,18 +2,13 @@
 """The cost model against the accelerator: whole schedule spaces, predicted and measured.
 
 Every legal schedule of a layer runs on the twin, whose cycles are those of the RTL. Each is written
-as a mapping, too, and predicted. `ASSUMPTIONS` are what models of this family assume; each is
-dropped or added alone, to see what it is worth.
-
-    python -m tilewright.bench.mapping.rtl [CONFIGURATION] [MEMORY] [KIND] [LAYER ...]
+as a mapping, too, and predicted. `ASSUMPTIONS` are what models of this family assume.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.machine.board import MemoryModel, load_memory
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
-from tilewright.host.network.zoo import load_network
 from tilewright.tuner.exhaustive.exhaust import exhaust
 from tilewright.tuner.mapping.accelerator import accelerator_architecture, mapping_of_schedule
 from tilewright.tuner.mapping.cost import CostModel, Costs
@@ -138,25 +133,15 @@ def layer_rows(
             }
 
 
-def _unfolded(hw: HwConfig, layer: Workload) -> bool:
-    """Whether the accelerator runs the layer as it is: kernel columns fold into few channels."""
-    return layer.channels_in >= hw.block_in
+def layers_of(hw: HwConfig, network: NetworkTable, names: Sequence[str]) -> list[Workload]:
+    """Layers of a network: those of ``names``, else convolutions that run as they are.
 
-
-def main() -> None:
-    """Print the rows as JSON, one a line."""
-    given = dict(enumerate(sys.argv[1:]))
-    hw = load_hwconfig(given.get(0, "pynq-16x16"))
-    memory = load_memory(given.get(1, "ideal"))
-    wanted = sys.argv[4:]
-    layers = [
+    Kernel columns of layers with few channels are folded: other loops run than the layer's.
+    """
+    if names:
+        return list(network.select(names))
+    return [
         layer
-        for layer in load_network("vta-resnet18").workloads
-        if layer.kind is Kind.CONV2D and (layer.name in wanted if wanted else _unfolded(hw, layer))
+        for layer in network.workloads
+        if layer.kind is Kind.CONV2D and layer.channels_in >= hw.block_in
     ]
-    for row in layer_rows(hw, memory, layers, given.get(2, "vta")):
-        print(json.dumps(row), flush=True)
-
-
-if __name__ == "__main__":
-    main()

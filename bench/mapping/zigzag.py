@@ -11,16 +11,12 @@ price outputs and halos; `explained` takes ZigZag's side in these three rules:
 - *shared halos*: PEs that work on neighbouring outputs share the inputs that both need. We send
   each PE its own tile.
 
-    python -m tilewright.bench.mapping.zigzag FILE
-
-``FILE`` is what `bench/mapping/zigzag_runs.py` printed.
+`bench/mapping/zigzag_runs.py` prints the recorded rows.
 """
 
 from __future__ import annotations
 
 import csv
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -243,13 +239,3 @@ def document(path: Path) -> dict[str, Any]:
         }
     mappings = sum(part.shape[1] for part in pairs["energy"])
     return {"mappings": mappings, "quantities": groups}
-
-
-def main() -> None:
-    """Print the figures as JSON."""
-    json.dump(document(Path(sys.argv[1])), sys.stdout, indent=1)
-    print()
-
-
-if __name__ == "__main__":
-    main()

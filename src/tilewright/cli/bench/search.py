@@ -16,6 +16,7 @@ from tilewright.cli.arguments import (
     BoardOption,
     HwOption,
     MemoryOption,
+    NetworkOption,
     QuickOption,
     SpaceName,
     SpaceOption,
@@ -356,3 +357,40 @@ def allocate_tables(
             remedy="run 'tilewright bench allocate --json FILE' first",
         )
     typer.echo(tables(document))
+
+
+@bench_app.command("mapping-models", rich_help_panel=SEARCH)
+def mapping_models(
+    maestro: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Rows of MAESTRO: dataflows.csv and mapspace.csv."),
+    ] = None,
+    zigzag: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Rows that bench/mapping/zigzag_runs.py printed."),
+    ] = None,
+    network: NetworkOption = "vta-resnet18",
+    layers: Annotated[
+        str, typer.Option(metavar="LAYER,...", help="Layers; default: all that are not folded.")
+    ] = "",
+    hw: HwOption = "pynq-16x16",
+    memory: MemoryOption = "ideal",
+    space: SpaceOption = SpaceName.VTA,
+    json: JsonOption = None,
+) -> None:
+    """The cost model of mappings against MAESTRO, ZigZag, and the RTL over whole spaces."""
+    from tilewright.bench.mapping.models import run
+
+    for path, field in ((maestro, "--maestro"), (zigzag, "--zigzag")):
+        if path is not None:
+            require_readable(path, field)
+    result = run(
+        maestro_folder=maestro,
+        zigzag_file=zigzag,
+        hw=hw,
+        memory=memory,
+        network=network,
+        layers=names(layers, "--layers"),
+        kind=space.value,
+    )
+    finish(result, json)

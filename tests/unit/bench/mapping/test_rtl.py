@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
-from tilewright.bench.mapping.rtl import figures, layer_rows
+import numpy as np
+import pytest
+
+from tilewright.bench.mapping.models import run
+from tilewright.bench.mapping.rtl import figures, layer_rows, layers_of
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
+from tilewright.host.network.zoo import load_network
 
 
 def test_ranks_of_a_whole_space_agree_and_no_measurement_is_below_the_array():
@@ -30,3 +36,46 @@ def test_figures_tell_what_the_choice_costs():
         "largest_ratio": 1.0,
         "regret_pct": 50.0,
     }
+
+
+def test_folded_layers_are_left_out_unless_they_are_named():
+    hw, network = load_hwconfig("pynq-16x16"), load_network("vta-resnet18")
+    found = [layer.name for layer in layers_of(hw, network, [])]
+    assert "C2" in found
+    assert "C1" not in found
+    assert [layer.name for layer in layers_of(hw, network, ["C1"])] == ["C1"]
+
+
+def test_the_benchmark_sums_up_all_three(capsys):
+    here = Path(__file__).parent
+    result = run(
+        maestro_folder=here / "maestro",
+        zigzag_file=here / "zigzag-3.9.1.csv",
+        hw="pynq-16x16",
+        memory="ideal",
+        network="vta-resnet18",
+        layers=["C11"],
+        kind="vta",
+    )
+    assert result.passed
+    assert result.summary["maestro_spearman"] > 0.97
+    assert result.summary["zigzag_spearman"] > 0.99
+    assert result.summary["rtl_spearman"]["overlapped with threads alone"]["C11"] > 0.99
+    assert capsys.readouterr().out.count("against") == len(result.rows)
+
+
+@pytest.mark.parametrize("which", ["maestro_folder", "zigzag_file"])
+@pytest.mark.parametrize("place", ["empty.csv", "none.csv", "."])
+def test_what_holds_no_recorded_rows_is_refused(tmp_path, which, place):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "dataflows.csv").write_text("layer,type\nC1,CONV\n")
+    given = {"maestro_folder": None, "zigzag_file": None, which: tmp_path / place}
+    with pytest.raises(ConfigError, match="recorded rows"):
+        run(
+            **given,
+            hw="pynq-16x16",
+            memory="ideal",
+            network="vta-resnet18",
+            layers=["C11"],
+            kind="vta",
+        )
