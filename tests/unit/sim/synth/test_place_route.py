@@ -163,7 +163,7 @@ def test_the_report_of_the_clock_is_read_and_not_that_of_the_pins(placed):
     assert found.path.total_ns == 8.0
     assert (found.used, found.available) == ({"TRELLIS_FF": 250}, {"TRELLIS_FF": 1000})
     text = describe([found])
-    assert "median 125.0 MHz of 1 seeds" in text
+    assert "median 125.0 MHz of 1 seed," in text
     assert "to   u_mac.sum_q (tw_mac)" in text
     assert "8.00 ns: 6.12 in cells, 1.88 on wires" in text
 
