@@ -24,8 +24,8 @@ from tilewright.host.network.workload import Kind, Workload
 from tilewright.tuner.exhaustive.exhaust import exhaust
 from tilewright.tuner.mapping.accelerator import accelerator_architecture, mapping_of_schedule
 from tilewright.tuner.mapping.cost import CostModel, Costs
-from tilewright.tuner.mapping.mapping import batch_of
-from tilewright.tuner.mapping.nest import nest_of
+from tilewright.tuner.mapping.mapping import COLUMNS, Batch, batch_of
+from tilewright.tuner.mapping.nest import LoopNest, nest_of
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 
@@ -40,12 +40,14 @@ class Predicted:
         compute: cycles of the array.
         dram: cycles of DRAM.
         fill: first and last tiles.
+        waits: latency of DRAM, once for each outer step.
         threads: contexts of the schedule; with one, nothing overlaps.
     """
 
     compute: Numbers
     dram: Numbers
     fill: Numbers
+    waits: Numbers
     threads: npt.NDArray[np.int64]
 
 
@@ -57,10 +59,15 @@ def _serial(of: Predicted) -> Numbers:
     return np.where(of.threads > 1, _overlapped(of), of.compute + of.dram)
 
 
+def _waiting(of: Predicted) -> Numbers:
+    return _serial(replace(of, dram=of.dram + of.waits))
+
+
 ASSUMPTIONS: Final[dict[str, Callable[[Predicted], Numbers]]] = {
     "DRAM alone": lambda of: of.dram,
     "always overlapped": _overlapped,
     "overlapped with threads alone": _serial,
+    "the same, and each step waits for DRAM": _waiting,
 }
 """Predictions by what they assume. The cost model's own is *always overlapped*."""
 
@@ -73,6 +80,7 @@ def predict(hw: HwConfig, memory: MemoryModel, layer: Workload, of: list[Schedul
     batch = batch_of(mapping_of_schedule(hw, nest, schedule) for schedule in of)
     costs: Costs = CostModel(nest, arch).costs(batch)
     dram = sum(costs[f"dram_{t}_bytes"] for t in ("weight", "input", "output"))
+    steps = outer_steps(nest, batch)
     return Predicted(
         compute=costs["compute_cycles"],
         dram=np.asarray(dram) / arch.dram_bytes_per_cycle,
@@ -85,8 +93,20 @@ def predict(hw: HwConfig, memory: MemoryModel, layer: Workload, of: list[Schedul
                 np.asarray(dram) / arch.dram_bytes_per_cycle,
             ]
         ),
+        waits=steps * (memory.read_latency + memory.write_latency),
         threads=np.array([s.h_threading * s.oc_threading for s in of]),
     )
+
+
+def outer_steps(nest: LoopNest, batch: Batch) -> Numbers:
+    """Steps of the outer level of mappings, shape ``[n]``."""
+    loops = np.arange(len(nest.sizes))
+    parallel = batch[:, COLUMNS.index("outer_parallel")]
+    clusters = batch[:, COLUMNS.index("clusters")]
+    units = np.where(loops == parallel[:, None], clusters[:, None], 1)
+    trips = np.ceil(np.array(nest.sizes) / (batch[:, loops] * units))
+    steps: Numbers = trips.prod(axis=1)
+    return steps
 
 
 def figures(predicted: Numbers, measured: Numbers) -> dict[str, float]:
