@@ -66,7 +66,7 @@ def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
             ticks=tuple(float(place) for place in range(len(knobs))),
             text=lambda place: knobs[order[int(place)]],
         ),
-        series=series,
+        series=sorted(series, key=lambda each: each.name),  # the legend's order
         height=60 + 20 * len(knobs),
     )
 
