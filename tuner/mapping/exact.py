@@ -32,7 +32,7 @@ from tilewright.tuner.mapping.nest import LoopNest
 NODES_PER_STEP: Final = 200_000
 """Bounds computed before Python looks at the clock: some 50 ms."""
 
-LISTED: Final = 2048
+LISTED: Final = 4096
 """Sets of at most so many choices for a loop are listed and compared; larger ones are split. It
 changes the time of a search and nothing else."""
 

@@ -8,7 +8,7 @@ namespace tw::mapping {
 namespace {
 
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
-constexpr size_t HEAP_LIMIT = 2'000'000;
+constexpr size_t HEAP_LIMIT = 20'000;     // small enough to stay in a cache
 constexpr int64_t FIRST_NODES = 2'000;    // to find a first mapping of a pair of parallel loops
 constexpr int64_t IMPROVE_NODES = 4'000;  // to improve a mapping in two loops
 constexpr int64_t DIVE_EVERY = 256, DIVE_NODES = 1'000;
