@@ -394,3 +394,83 @@ def mapping_models(
         kind=space.value,
     )
     finish(result, json)
+
+
+@bench_app.command("mapping", rich_help_panel=SEARCH)
+def mapping(
+    quick: QuickOption = False,
+    networks: Annotated[
+        str,
+        typer.Option(metavar="NETWORK,...", help="Networks, separated by commas; default: five."),
+    ] = "",
+    objectives: Annotated[
+        str,
+        typer.Option(
+            metavar="OBJECTIVE,...",
+            help="latency, energy, edp or area, separated by commas; "
+            "default: latency, edp and area, quick: edp.",
+        ),
+    ] = "",
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="MAPPER,...",
+            help="Mappers, separated by commas, each with its options, as in marl:agents=3; "
+            "default: all.",
+        ),
+    ] = "",
+    agents: Annotated[
+        bool, typer.Option("--agents", help="Sweep the number of agents instead of the mappers.")
+    ] = False,
+    hardware: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Described accelerator.")
+    ] = "flexible-256",
+    per_network: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Layers per network; 0: all; default: 3, quick: 1."),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Samples per run; default: 20000, quick: 2000."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Runs per mapper and task; default: 10, quick: 2."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes side by side.")] = 1,
+    html: HtmlOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Every mapper at equal budgets of samples, against the certified optimum of each layer.
+
+    The file of --json is written after each task and seed; the same command goes on with it.
+    """
+    from tilewright.bench.mapping import study as bench
+    from tilewright.bench.mapping.study_page import markdown, page
+    from tilewright.host.common.whole_file import write_whole
+    from tilewright.tuner.mapping.cost import Objective
+
+    chosen = names(objectives, "--objectives", list(Objective))
+    options = bench.Options(
+        networks=names(networks, "--networks") or bench.NETWORKS,
+        objectives=chosen or (("edp",) if quick else bench.OBJECTIVES),
+        methods=bench.contestants(names(methods, "--methods") or bench.METHODS, agents),
+        hardware=hardware,
+        per_network=(1 if quick else 3) if per_network is None else per_network,
+        budget=budget or (2000 if quick else 20_000),
+        seeds=seeds or (2 if quick else 10),
+        jobs=jobs,
+    )
+    study = bench.Study(options, known_rows(json))
+    try:
+        study.run(keeper(json))
+    except KeyboardInterrupt:
+        typer.echo("with --json FILE the same command goes on", err=True)
+        raise
+    result = study.result()
+    typer.echo(markdown(result.summary))
+    if html is not None:
+        shown = {"rows": result.rows, "summary": result.summary, "conditions": result.conditions}
+        with replacing(html):
+            write_whole(html, page(shown))
+    finish(result, json)

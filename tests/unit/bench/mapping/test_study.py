@@ -1,0 +1,130 @@
+"""The study of mappers: certified tasks, resumable rows, and figures that follow from them."""
+
+import json
+
+import pytest
+
+from tilewright.bench.mapping.study import Options, Study, contestants, mapper_of, tasks_of
+from tilewright.bench.mapping.study_page import markdown, page
+from tilewright.bench.mapping.study_summary import (
+    geometric_mean,
+    samples_to,
+    summarise,
+    value_at,
+)
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.mapping.methods.mapper import MapperError
+
+OPTIONS = Options(
+    networks=("transformer_encoder",),
+    objectives=("latency", "edp"),
+    methods=("random", "structured"),
+    per_network=1,
+    budget=60,
+    seeds=2,
+)
+
+
+def run_row(method, seed, improvements, **more):
+    value = improvements[-1][1]
+    row = {"what": "run", "network": "n", "layer": "l", "objective": "edp", "method": method}
+    row |= {"seed": seed, "value": value, "samples": 100, "setup_samples": 0, "core_seconds": 1.0}
+    return row | {"improvements": improvements} | more
+
+
+OPTIMUM = {
+    "what": "optimum", "network": "n", "layer": "l", "objective": "edp", "value": 10.0,
+    "bound": 10.0, "certified": True, "core_seconds": 2.0,
+}  # fmt: skip
+ROWS = [
+    OPTIMUM,
+    run_row("ppo", 0, [[1, 80.0], [50, 20.0]]),
+    run_row("marl", 0, [[1, 40.0], [5, 20.0]], setup_samples=20),
+    run_row("structured", 0, [[2, 10.0]]),
+]
+
+
+def test_a_study_certifies_runs_and_goes_on_where_it_was_stopped():
+    study = Study(OPTIONS)
+    documents = []
+    study.run(documents.append)
+    rows = study.result().rows
+    assert [r["what"] for r in rows].count("optimum") == 2
+    assert [r["what"] for r in rows].count("run") == 2 * 2 * 2
+    assert study.result().passed
+    first = json.loads(
+        json.dumps({"rows": documents[0].rows[:4], "conditions": documents[0].conditions})
+    )
+    again = Study(OPTIONS, first)
+    again.run()
+
+    def plain(row):
+        return {k: v for k, v in row.items() if k != "core_seconds"}
+
+    names = ("what", "objective", "layer", "method", "seed")
+    in_order = [
+        sorted(json.dumps([plain(r).get(n) for n in names] + [r["value"]]) for r in each)
+        for each in (rows, again.result().rows)
+    ]
+    assert in_order[0] == in_order[1]
+    assert "structured" in markdown(study.result().summary)
+    shown = study.result()
+    assert page({"rows": rows, "summary": shown.summary, "conditions": shown.conditions})
+
+
+def test_a_file_of_other_conditions_is_refused():
+    known = {"rows": [], "conditions": Study(OPTIONS).conditions | {"budget": 61}}
+    with pytest.raises(ConfigError, match="other conditions"):
+        Study(OPTIONS, known)
+
+
+def test_layers_are_drawn_evenly_and_shared_ones_count_once():
+    all_layers = tasks_of(Options(per_network=0, objectives=("edp",)))
+    assert len({(t.nest.kind, t.nest.sizes, t.nest.stride_y) for t in all_layers}) == len(
+        all_layers
+    )
+    few = tasks_of(Options(per_network=3, objectives=("edp", "area")))
+    assert len(few) == 5 * 3 * 2
+
+
+def test_contestants_carry_options():
+    mapper_of("marl:agents=3")
+    with pytest.raises(ConfigError, match="option=value"):
+        mapper_of("marl:agents")
+    with pytest.raises(MapperError, match="no mapper"):
+        Study(Options(methods=("simulated",)))
+    assert "marl:agents=10" in contestants((), sweep=True)
+
+
+def test_figures_follow_from_rows():
+    summary = summarise(ROWS)
+    assert summary["bound_violations"] == 0
+    assert summary["certified_layers"] == 1
+    assert summary["regret_pct"]["edp"]["structured"]["value"] == 0
+    assert summary["regret_pct"]["edp"]["ppo"]["value"] == 100
+    assert summary["regret_pct_at_tenth"]["edp"]["ppo"]["value"] == 700
+    assert summary["ratio_to_marl"]["edp"]["structured"]["value"] == 0.5
+    efficiency = summary["sample_efficiency_over_ppo"]
+    assert efficiency["marl"]["ratio"]["value"] == 10
+    assert efficiency["marl"]["with_setup"]["value"] == 2
+    assert efficiency["structured"]["ratio"]["value"] == 25
+    assert summary["share_within_1_pct"] == {"ppo": 0, "marl": 0, "structured": 1}
+
+
+def test_a_cost_below_the_certified_bound_is_a_violation():
+    assert summarise([OPTIMUM, run_row("random", 0, [[1, 9.9]])])["bound_violations"] == 1
+
+
+def test_reads_runs_at_any_budget():
+    run = run_row("random", 0, [[3, 5.0], [10, 4.0]])
+    assert [value_at(run, at) for at in (2, 3, 9, 10)] == [float("inf"), 5.0, 5.0, 4.0]
+    assert (samples_to(run, 5.0), samples_to(run, 4.5), samples_to(run, 1.0)) == (3, 10, None)
+
+
+def test_geometric_means_weigh_layers_alike():
+    found = geometric_mean([[1.0], [4.0, 4.0, 4.0]])
+    assert found.value == pytest.approx(2.0)
+    assert found.low == pytest.approx(1.0)
+    assert found.high == pytest.approx(4.0)
+    with pytest.raises(ValueError, match="clusters"):
+        geometric_mean([[]])
