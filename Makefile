@@ -123,6 +123,9 @@ bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours
 bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--quick: minutes)
 	@$(TW) bench allocate --json build/bench/allocate.json --html build/bench/allocate.html $(ARGS)
 
+bench-mapping: $(DEV_READY) ## every mapper against certified optima (hours; ARGS=--quick: minutes)
+	@$(TW) bench mapping --json build/bench/mapping.json --html build/bench/mapping.html $(ARGS)
+
 bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
 	@$(TW) bench networks --json build/bench/networks.json $(ARGS)
 
@@ -178,4 +181,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean
