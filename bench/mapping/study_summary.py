@@ -22,9 +22,6 @@ NEAR_PCT: Final = 1.0
 TENTH: Final = 10
 """Part of the budget that our own mapper is judged at."""
 
-OUTSIDE: Final = ("maestro_spearman", "zigzag_spearman", "rtl_spearman")
-"""Figures of `bench.mapping.maestro`, `.zigzag` and `.rtl`, which read data of their own."""
-
 
 def geometric_mean(clusters: Sequence[Sequence[float]], *, seed: int = 0) -> Interval:
     """Geometric mean over clusters of the geometric mean of each, with a bootstrap over clusters.
@@ -70,7 +67,6 @@ def summarise(rows: Sequence[Row]) -> Row:
         "certified_layers": len(certified),
         "tasks": len(optima),
         "certify_seconds_max": max((row["core_seconds"] for row in certified), default=None),
-        **dict.fromkeys(OUTSIDE),
     }
     if not runs:
         return found
