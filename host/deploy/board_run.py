@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import shlex
 import signal
@@ -14,7 +15,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightError
+from tilewright.host.common.errors import (
+    ConfigError,
+    ProgramError,
+    TilewrightError,
+    fields_named,
+)
 from tilewright.host.common.printable import printable
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.common.whole_file import write_whole
@@ -31,6 +37,8 @@ from tilewright.host.runtime.pynq_device import PynqDevice
 BITSTREAMS: Final = "bitstreams"
 """Folder beside bundles; each bitstream has a folder in it that is named by `bitstream_key`."""
 NOISE_INPUTS: Final = 16
+MAX_INPUTS: Final = 256
+"""All inputs of a run lie in memory at once."""
 _LOOK_SECONDS: Final = 0.2
 
 Say = Callable[[str], None]
@@ -115,7 +123,7 @@ def runner_of(network: CompiledNetwork, device: Device) -> NetworkRunner:
 
 
 def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> list[Inputs]:
-    """Inputs from images or arrays; without a path: noise.
+    """At most `MAX_INPUTS` + 1 inputs from images or arrays; without a path: noise.
 
     Raises:
         WorkloadError: they are missing, unreadable, or do not fit the network.
@@ -126,6 +134,7 @@ def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> 
         random_samples=NOISE_INPUTS if path is None else None,
         mean=bundle.mean,
         std=bundle.std,
+        limit=MAX_INPUTS + 1,  # one more shows that there are more
     )
     return list(source.batches(network.inputs))
 
@@ -139,6 +148,11 @@ def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: P
     """
     inputs = read_inputs(bundle, network, path)
     titles = [file.name for file in image_files(path)] if path is not None else []
+    if len(inputs) > MAX_INPUTS:
+        say(f"{path}: has more than {MAX_INPUTS} inputs; only the first {MAX_INPUTS} are run")
+        del inputs[MAX_INPUTS:]
+        if titles and network.inputs[0].shape[0] == 1:
+            titles = titles[:MAX_INPUTS]
     if len(titles) != len(inputs):
         titles = [f"input {index}" for index in range(len(inputs))]
     report = BundleReport(
@@ -170,12 +184,30 @@ def new_images(folder: Path) -> Iterator[Path]:
     """Images as they come into a folder, each once; ends never.
 
     A file counts when its size has stayed the same between two looks.
+
+    Raises:
+        ConfigError: there is no such folder, or it cannot be read (any more).
     """
     sizes: dict[Path, int] = {}
     told: set[Path] = set()
     while True:
-        for path in image_files(folder):
-            size = path.stat().st_size
+        try:
+            if not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "no such folder")
+            found = image_files(folder)
+        except OSError as error:
+            raise ConfigError(
+                f"must be a folder that can be read ({error.strerror})",
+                field="--watch",
+                value=str(folder),
+                remedy="make it, or check the path",
+            ) from error
+        for path in found:
+            try:
+                size = path.stat().st_size
+            except OSError:  # who put it there took it away
+                sizes.pop(path, None)
+                continue
             if path not in told and sizes.get(path) == size:
                 told.add(path)
                 yield path
@@ -229,7 +261,8 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
             if options.watch is not None:
                 watch(bundle, network, device, options.watch, say)
             else:
-                report = run_bundle(bundle, network, device, options.images, say)
+                with fields_named({"calibration": "--images"}):
+                    report = run_bundle(bundle, network, device, options.images, say)
                 if options.json is not None:
                     held = conditions(bundle, options.images, "board")
                     command = shlex.join(["run", *(sys.argv[1:] if words is None else words)])

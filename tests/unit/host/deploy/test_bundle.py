@@ -80,6 +80,47 @@ def test_it_says_outputs_latency_and_throughput(unpacked, tmp_path):
     assert wrong_in(json.loads(text)) == []
 
 
+def test_of_too_many_inputs_the_first_are_run_and_it_says_so(unpacked, tmp_path, monkeypatch):
+    monkeypatch.setattr(board_run, "MAX_INPUTS", 2)
+    network = board_run.open_network(unpacked)
+    np.save(tmp_path / "x.npy", np.zeros((3, *network.inputs[0].shape[1:]), np.float32))
+    monkeypatch.setattr(board_run, "image_files", lambda _: [tmp_path / f"{n}.png" for n in "abc"])
+    said = []
+    with closing(ReferenceDevice(network.hw)) as device:
+        report = board_run.run_bundle(unpacked, network, device, tmp_path / "x.npy", said.append)
+    assert "only the first 2 are run" in said[0]
+    assert list(report.titles) == ["a.png", "b.png"]
+
+
+def test_a_watched_image_that_goes_away_ends_nothing(tmp_path, monkeypatch):
+    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere")  # listed, but without a size
+    (tmp_path / "here.png").write_bytes(b"x")
+    monkeypatch.setattr(board_run, "_LOOK_SECONDS", 0)
+    assert next(board_run.new_images(tmp_path)) == tmp_path / "here.png"
+
+
+def test_a_watched_folder_that_is_missing_is_refused(tmp_path, monkeypatch):
+    def no_wait(_):
+        raise AssertionError("it waits for a folder that is not there")
+
+    monkeypatch.setattr(time, "sleep", no_wait)
+    with pytest.raises(ConfigError, match="must be a folder that can be read") as refused:
+        next(board_run.new_images(tmp_path / "inbix"))
+    assert refused.value.field == "--watch"
+
+
+def test_the_runner_names_the_option_of_inputs_that_do_not_fit(
+    unpacked, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(
+        board_run, "open_device", lambda _, network, __: ReferenceDevice(network.hw)
+    )
+    np.save(tmp_path / "x.npy", np.zeros((1, 1, 1, 1), np.float32))
+    assert board_run.main(unpacked.folder, ["--images", str(tmp_path / "x.npy")]) == 2
+    assert "--images" in (said := capsys.readouterr().err)
+    assert "calibration" not in said
+
+
 def test_a_device_of_another_configuration_is_refused(unpacked):
     network = board_run.open_network(unpacked)
     with (
