@@ -156,7 +156,9 @@ def load_architecture(name_or_path: str | Path | Architecture) -> Architecture:
         return name_or_path
     own = str(name_or_path)
     if own.startswith(OWN_PREFIX) and own in named_architectures():
-        from tilewright.tuner.mapping.accelerator import accelerator_architecture  # noqa: PLC0415
+        from tilewright.tuner.mapping.accelerator import (  # noqa: PLC0415  (it imports this)
+            accelerator_architecture,
+        )
 
         hw = load_hwconfig(own.removeprefix(OWN_PREFIX))
         return accelerator_architecture(hw, load_memory("ideal"))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.cluster.hierarchy import leaves_list
-
 from tilewright.tuner.report.drawing.heat_map import HeatMap
 from tilewright.tuner.report.drawing.palette import series_colour
 from tilewright.tuner.report.drawing.scales import Axis
@@ -75,5 +73,7 @@ def _leaves(clustering: Mapping[str, Any]) -> list[int]:
     """Numbers of the knobs in the order in which no branches of the tree cross."""
     if len(clustering["knobs"]) < 2:
         return list(range(len(clustering["knobs"])))
+    from scipy.cluster.hierarchy import leaves_list  # noqa: PLC0415  (an optional package)
+
     found: list[int] = leaves_list(clustering["tree"]).tolist()
     return found

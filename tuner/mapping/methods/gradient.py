@@ -72,7 +72,8 @@ def _descend(probe: Probe, starts: Batch, classes: Batch) -> None:
         probe.charge(len(starts))
         optimiser.zero_grad()
         cost, over = relaxed_log_cost(model, objective, _relaxed(logs, sizes, fixed))
-        (cost + OVERFLOW * over).sum().backward()  # type: ignore[no-untyped-call]
+        loss = (cost + OVERFLOW * over).sum()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         optimiser.step()
         if step % ROUND == 0:
             probe.values(_rounded(probe.space, starts, logs.detach(), sizes))
