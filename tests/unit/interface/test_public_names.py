@@ -89,6 +89,17 @@ def test_a_name_loads_what_it_needs_and_no_more():
     assert not {"numpy", "onnx", "sqlalchemy", "tilewright.tuner"} & loaded
 
 
+PUBLIC_MODULES = {
+    "tilewright.testing",
+    "tilewright.environments",
+    # For designs around the core: nobody needs them who has a board of Tilewright's own.
+    "tilewright.host.runtime.serial_port",
+    "tilewright.host.runtime.shell_device",
+    "tilewright.sim.synth.litex_core",
+}
+"""What pages may import beside the public names."""
+
+
 def deeper_imports(source):
     """Modules of Tilewright that Python code imports besides the public ones."""
     found = set()
@@ -97,7 +108,7 @@ def deeper_imports(source):
             found |= {a.name for a in node.names if a.name.startswith("tilewright.")}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tilewright."):
             found.add(node.module)
-    return found - {"tilewright.testing"}
+    return found - PUBLIC_MODULES
 
 
 def shown_code(page):
