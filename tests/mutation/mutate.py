@@ -51,11 +51,14 @@ Record = dict[str, Any]
 
 
 def hardware(rtl: Path) -> dict[str, str]:
-    """Text of every file of a copy of ``rtl/`` that holds hardware of ours, by name."""
+    """Text of every file of a copy of ``rtl/`` that holds the core or the system, by name.
+
+    What stands around them on a board without a processor has benches of its own.
+    """
     return {
         path.name: path.read_text(encoding="utf-8")
-        for path in sorted(rtl.rglob("*.sv"))
-        if path.parent.name != "generated"
+        for folder in ("core", "system")
+        for path in sorted((rtl / folder).rglob("*.sv"))
     }
 
 
