@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mutation.regression import HALVES, ODD, WIDE
+from mutation.models import HALVES, ODD, WIDE
 from support.bus_faults import beats_of, decode, index_of_failure
 from support.corner_programs import DATA, loads, stores, stream
 from support.randomness import fresh_rng
