@@ -185,7 +185,7 @@ def compare(rows: Iterable[Row]) -> Iterator[tuple[str, Compared | None]]:
 
 def spearman(rows: list[Compared]) -> float:
     """Rank correlation of cycles; not a number for fewer than three rows."""
-    from scipy.stats import rankdata  # noqa: PLC0415
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
 
     if len(rows) < 3:
         return float("nan")

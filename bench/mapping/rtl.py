@@ -115,7 +115,7 @@ def figures(predicted: Numbers, measured: Numbers) -> dict[str, float]:
     ``regret_pct`` is how much slower than the optimum the schedule is that the prediction puts
     first; of several with the same prediction, the median.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
 
     ratio = predicted / measured
     ranks = np.corrcoef(rankdata(predicted), rankdata(measured))[0, 1]

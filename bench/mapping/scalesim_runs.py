@@ -58,7 +58,7 @@ UseRamulatorTrace: False
 
 def cycles_of(rows: int, columns: int, flow: str, gemms: list[tuple[int, int, int]]) -> list[int]:
     """Compute cycles of GEMMs, each M, N, K."""
-    from scalesim.scale_sim import scalesim  # noqa: PLC0415
+    from scalesim.scale_sim import scalesim  # noqa: PLC0415  (an environment of its own)
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("run.cfg").write_text(CONFIG.format(rows=rows, columns=columns, flow=flow))

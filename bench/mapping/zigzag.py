@@ -212,7 +212,7 @@ def by_nest(rows: Sequence[dict[str, str]]) -> dict[LoopNest, list[dict[str, str
 
 def document(path: Path) -> dict[str, Any]:
     """Per quantity: share of mappings that are equal, and explained; ratios; rank correlation."""
-    from scipy.stats import rankdata  # noqa: PLC0415
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
 
     pairs: dict[str, list[Numbers]] = {}
     for nest, rows in by_nest(read_rows(path)).items():

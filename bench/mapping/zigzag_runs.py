@@ -89,8 +89,8 @@ def columns_of(mapping: dict[str, Any]) -> list[int]:
 
 def accelerator(clusters: int, cluster_size: int, *, by_the_byte: bool) -> Any:
     """Three memories; ``by_the_byte``: accesses are bytes, else words of the bandwidth."""
-    from zigzag.parser.accelerator_factory import AcceleratorFactory  # noqa: PLC0415
-    from zigzag.parser.accelerator_validator import AcceleratorValidator  # noqa: PLC0415
+    from zigzag.parser.accelerator_factory import AcceleratorFactory  # noqa: PLC0415  (an environment of its own)
+    from zigzag.parser.accelerator_validator import AcceleratorValidator  # noqa: PLC0415  (an environment of its own)
 
     def memory(level: str, width: int, served: list[str]) -> dict[str, Any]:
         # L1 serves its tensors at the same time; L2 and DRAM one after the other.
@@ -142,8 +142,8 @@ def accelerator(clusters: int, cluster_size: int, *, by_the_byte: bool) -> Any:
 
 def layer_of(nest: tuple[Any, ...]) -> Any:
     """A layer as ZigZag has it."""
-    from zigzag.parser.workload_factory import LayerNodeFactory  # noqa: PLC0415
-    from zigzag.parser.workload_validator import WorkloadValidator  # noqa: PLC0415
+    from zigzag.parser.workload_factory import LayerNodeFactory  # noqa: PLC0415  (an environment of its own)
+    from zigzag.parser.workload_validator import WorkloadValidator  # noqa: PLC0415  (an environment of its own)
 
     kind, *sizes, stride = nest
     outputs = "O[k][c][oy][ox]" if kind == "depthwise" else "O[k][oy][ox]"
@@ -167,11 +167,11 @@ def layer_of(nest: tuple[Any, ...]) -> Any:
 
 def priced(nest: tuple[Any, ...], mapping: dict[str, Any]) -> dict[str, float]:
     """Bytes of each memory, tensor and direction; energy; cycles."""
-    from zigzag.cost_model.cost_model import CostModelEvaluation  # noqa: PLC0415
-    from zigzag.datatypes import LayerDim, LayerOperand  # noqa: PLC0415
-    from zigzag.hardware.architecture.memory_port import DataDirection  # noqa: PLC0415
-    from zigzag.mapping.spatial_mapping_internal import SpatialMappingInternal  # noqa: PLC0415
-    from zigzag.mapping.temporal_mapping import (  # noqa: PLC0415
+    from zigzag.cost_model.cost_model import CostModelEvaluation  # noqa: PLC0415  (an environment of its own)
+    from zigzag.datatypes import LayerDim, LayerOperand  # noqa: PLC0415  (an environment of its own)
+    from zigzag.hardware.architecture.memory_port import DataDirection  # noqa: PLC0415  (an environment of its own)
+    from zigzag.mapping.spatial_mapping_internal import SpatialMappingInternal  # noqa: PLC0415  (an environment of its own)
+    from zigzag.mapping.temporal_mapping import (  # noqa: PLC0415  (an environment of its own)
         TemporalMapping,
         TemporalMappingType,
     )

@@ -295,7 +295,7 @@ def tune(
         if progress:
             from rich.console import Console  # noqa: PLC0415  (only for a display)
 
-            from tilewright.tuner.report.progress import ProgressDisplay  # noqa: PLC0415
+            from tilewright.tuner.report.progress import ProgressDisplay  # noqa: PLC0415  (slow to import)
 
             listener = stack.enter_context(ProgressDisplay(settings, Console()))
         found = conduct(
