@@ -4,9 +4,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+
+def prepare_place(path: Path) -> None:
+    """Make the folder of a file that will be written when long work has ended.
+
+    Raises:
+        OSError: the file cannot be written there.
+    """
+    folder = path.absolute().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def write_whole(path: Path, data: str | bytes) -> None:

@@ -23,7 +23,7 @@ from tilewright.host.common.errors import (
 )
 from tilewright.host.common.printable import printable
 from tilewright.host.common.result_document import result_document, to_json
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import prepare_place, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.read.calibration import Calibration, image_files
 from tilewright.host.compiler.run.network_runner import NetworkRunner
@@ -252,8 +252,12 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
     def say(text: str) -> None:
         print(printable(text), flush=True)  # noqa: T201  (output)
 
+    if options.watch is not None and (options.images or options.json):
+        parser.error("--watch goes without --images and --json")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the device is closed
     try:
+        if options.json is not None:
+            prepare_place(options.json)  # before anything runs for it
         bundle = read_bundle(folder)
         network = open_network(bundle)
         NumpyHost(network.host)

@@ -51,6 +51,27 @@ mv {part} {key}
 """
 
 
+def check_destination(host: str, folder: str) -> None:
+    """Refuse what a shell on the board might read as something else.
+
+    Args:
+        host: as ssh takes it; empty: none.
+        folder: on the board, absolute.
+
+    Raises:
+        ConfigError: a host or folder with other characters.
+    """
+    given = [("--host", host, _HOST)] if host else []
+    for field, value, pattern in (*given, ("--to", folder, _FOLDER)):
+        if not pattern.fullmatch(value) or "/.." in value:
+            raise ConfigError(
+                "must be plain letters, digits and . _ - @ /",
+                field=field,
+                value=value,
+                remedy="give --host user@board, --to an absolute folder",
+            )
+
+
 def send(
     archive: bytes,
     name: str,
@@ -75,14 +96,7 @@ def send(
         ConfigError: a host or folder with other characters.
         DeviceError: a copy failed or arrived damaged; what was there before still works.
     """
-    for field, value, pattern in (("--host", host, _HOST), ("--to", folder, _FOLDER)):
-        if not pattern.fullmatch(value) or "/.." in value:
-            raise ConfigError(
-                "must be plain letters, digits and . _ - @ /",
-                field=field,
-                value=value,
-                remedy="give --host user@board, --to an absolute folder",
-            )
+    check_destination(host, folder)
     _ssh(host, f"mkdir -p {folder}/{BITSTREAMS}")
     if bitstream is not None:
         _send_bitstream(bitstream, host, folder)

@@ -7,6 +7,7 @@ It lies beside the bitstream and has its name (``tilewright.bit``, ``tilewright.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,6 @@ def _mapping(data: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
 
 def _number(data: Mapping[str, Any], key: str, path: Path) -> float:
     value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError("must be a number", field=f"{path}: {key}", value=value)
     return value

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.yaml_files import read_yaml_mapping
-from tilewright.host.runtime.agent.address import split_address
+from tilewright.host.runtime.agent.address import same_agent, split_address
 from tilewright.host.runtime.agent.authentication import read_client, read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.limits import MAX_WAIT_SECONDS
@@ -83,8 +83,11 @@ def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
     for number, entry in enumerate(entries, start=1):
         board = _entry(entry, f"{path}: board {number}", path.parent)
         for other in found:
-            for what in ("name", "agent"):
-                if getattr(board, what) == getattr(other, what):
+            for what, same in (
+                ("name", board.name == other.name),
+                ("agent", same_agent(board.agent, other.agent)),
+            ):
+                if same:
                     raise ConfigError(
                         "must be another one for each board",
                         field=f"{path}: board {number}: {what}",

@@ -99,9 +99,15 @@ def build_ecp5(
         say: takes the name of each step as it begins.
 
     Raises:
-        BuildError: a tool refuses, or timing is not met.
+        BuildError: it cannot fit, a tool refuses, or timing is not met.
         ToolError: a tool is missing.
     """
+    if problems := board.shortfalls(hw):
+        raise BuildError(
+            f"does not fit {board.part}: {', '.join(problems)}",
+            field=hw.name,
+            remedy="take a smaller configuration, such as tiny-4x4",
+        )
     tools = f"{yosys_version()}, {nextpnr_version()}"
     script = write_ecp5_project(hw, board, folder)
     inputs = [script, folder / FILE, folder / board.lpf.name, *sorted(folder.glob("rtl/*"))]

@@ -12,12 +12,16 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.places import CONSTRAINTS_DIR, RTL_DIR
 from tilewright.host.common.whole_file import write_whole
 from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.machine.area import estimate, scratchpads
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.place_route import Conditions
+from tilewright.sim.synth.synthesis import ECP5_DEVICES
 from tilewright.sim.verilator.rtl_variant import read_manifest
 
 FOLDER: Final = CONSTRAINTS_DIR / "ecp5"
 SCRIPT: Final = "build.sh"
+DP16KD_BITS: Final = 18_432
+"""Bits of a block RAM, parity bits included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,30 @@ class OpenBoard:
     def lpf(self) -> Path:
         """Pins and clock."""
         return FOLDER / self.constraints
+
+    def shortfalls(self, hw: HwConfig) -> list[str]:
+        """What a configuration surely needs and the device has not; empty: it may fit.
+
+        Multipliers are those of 7-series (synthesis gives as many on both). Block RAM counts bits,
+        and an ECP5 needs more LUTs than a 7-series, so what passes may still be too large.
+        """
+        device, area = ECP5_DEVICES[self.device], estimate(hw)
+        bits = sum(
+            memory.banks * memory.width * memory.depth
+            for memory in scratchpads(hw)
+            if not memory.cost.lutram
+        )
+        blocks = -(-bits // DP16KD_BITS) + -(-8 * self.memory_bytes // DP16KD_BITS)
+        needed = (
+            ("LUT4", area.lut, device.lut),
+            ("DP16KD", blocks, device.dp16kd),
+            ("MULT18X18D", area.dsp, device.mult18),
+        )
+        return [
+            f"at least {used:,} of {limit:,} ({name})"
+            for name, used, limit in needed
+            if used > limit
+        ]
 
     def rtl(self) -> list[Path]:
         """What stands around the accelerator, in dependency order."""

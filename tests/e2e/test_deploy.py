@@ -111,6 +111,7 @@ def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
         (("deploy", "small-pynq-z2.zip"), "must have format 2"),
         (("deploy", "small.tw", "--bitstream", "x.yaml"), "x.yaml"),
         (("deploy", "small.tw", "--host", "-x"), "--host: must be plain letters"),
+        (("deploy", "small.tw", "-o", "small.tw/x.zip"), "--output: cannot be written ("),
     ],
 )
 def test_wrong_arguments_are_one_line(folder, words, message):

@@ -43,6 +43,23 @@ def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
     return chosen[0], chosen[4]
 
 
+def same_agent(one: str, other: str) -> bool:
+    """Whether two addresses are of one agent, as far as their text and this machine tell.
+
+    Names are compared as they are, but ``localhost`` is 127.0.0.1: nothing is looked up.
+    """
+
+    def plain(address: str) -> tuple[str, int]:
+        host, port = split_address(address, field="agent")
+        try:
+            host = str(ipaddress.ip_address(host))
+        except ValueError:
+            host = host.lower().rstrip(".")
+        return "127.0.0.1" if host in {"localhost", "::1"} else host, port
+
+    return plain(one) == plain(other)
+
+
 def check_plain(address: Any, *, field: str, value: str) -> None:
     """Refuse a socket address that other machines reach, for traffic without TLS.
 

@@ -286,6 +286,11 @@ def status(
     if bool(hosts) == (pool is not None):
         raise UsageError("give agents, or --boards alone", field="HOST:PORT, --boards")
     if pool is not None:
+        for given, option in ((token_file is not None, "--token-file"), (plain, "--plain")):
+            if given:
+                raise UsageError(
+                    "goes without --boards: each entry of a pool has its own", field=option
+                )
         addresses = load_board_pool(pool)
     elif token_file is None:
         raise UsageError("must be given with HOST:PORT", field="--token-file")

@@ -182,6 +182,25 @@ def require_readable(path: Path, field: str) -> None:
         )
 
 
+def require_writable(path: Path, field: str) -> None:
+    """Make the folder of a file that a command will write, before anything long is run for it.
+
+    Raises:
+        UsageError: the file cannot be written there.
+    """
+    from tilewright.host.common.whole_file import prepare_place
+
+    try:
+        prepare_place(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written ({error.strerror or error})",
+            field=field,
+            value=str(path),
+            remedy="name a place that may be written",
+        ) from error
+
+
 def read_network(name: str) -> NetworkTable:
     """See `host.compiler.tasks.load_network`."""
     from tilewright.host.compiler.tasks import load_network

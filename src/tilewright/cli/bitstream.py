@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.application import BOARDS, UsageError, app
-from tilewright.cli.arguments import BoardOption, HwArgument, read_board
+from tilewright.cli.arguments import BoardOption, HwArgument, read_board, require_writable
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.progress import progress
 
@@ -50,11 +50,17 @@ def bitstream(
     if board == openxc7.NAME:
         _write_recipe(hw, clock, out, dry_run, json)
         return
+    from tilewright.host.common.names import choices
     from tilewright.host.machine.area import fits
-    from tilewright.host.machine.board import load_vivado_target
+    from tilewright.host.machine.board import load_vivado_target, named_boards
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.sim.synth.bitstream import build_bitstream, find_vivado, write_project
 
+    if board not in named_boards() and not Path(board).exists():
+        known = (*named_boards(), *named_open_boards(), openxc7.NAME)
+        raise UsageError(
+            "no such board", field="--board", value=board, remedy=choices(board, known)
+        )
     config, plan = load_hwconfig(hw), read_board(board)
     target = load_vivado_target(board)
     if clock is not None:
@@ -62,6 +68,7 @@ def bitstream(
     vivado = None if dry_run else find_vivado()
     folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
     named = board if plan.name == board else str(Path(board).resolve())
+    require_writable(folder / "build.tcl", "--out")
     entry = write_project(config, plan, target, folder, board_name=named)
     typer.echo(f"{fits(config, plan).text} (estimated)")
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
@@ -106,8 +113,11 @@ def _build_openly(
     _refuse_clock(clock, f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz")
     folder = out or Path("build/bitstream") / f"{config.name}-{name}"
     conditions = {"hw": config.name, "board": name, "clock_mhz": board.clock_mhz}
+    require_writable(folder / "build.sh", "--out")
     if dry_run:
         script = write_ecp5_project(config, board, folder)
+        if problems := board.shortfalls(config):
+            typer.echo(f"{config.name} does not fit {name}: {', '.join(problems)}")
         typer.echo(f"wrote {folder}; where Yosys, nextpnr-ecp5 and ecppack are: {script}")
         _write_files(folder, conditions, json)
         return
@@ -149,6 +159,7 @@ def _write_recipe(
         )
     config = load_hwconfig(hw)
     folder = out or Path("build/bitstream") / f"{config.name}-{openxc7.NAME}"
+    require_writable(folder / "build.sh", "--out")
     script = openxc7.write_openxc7_project(config, folder)
     typer.echo(f"wrote {folder}; where openXC7 is: {script} (nobody has tried it)")
     _write_files(folder, {"hw": config.name, "board": openxc7.NAME}, json)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.application import BOARDS, app
-from tilewright.cli.arguments import read_board, replacing, require_readable
+from tilewright.cli.arguments import read_board, replacing, require_readable, require_writable
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, read_numbers
 
@@ -53,16 +53,19 @@ def deploy(
 ) -> None:
     """Make a bundle that a board runs with its own Python, numpy and pynq, and copy it there."""
     require_readable(network, "NETWORK")
+    if output is not None:
+        require_writable(output, "--output")
     import hashlib
 
     from tilewright.host.common.whole_file import write_whole
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.pack.target import target_board
     from tilewright.host.deploy.bundle_parts import make_bundle
-    from tilewright.host.deploy.send import send
+    from tilewright.host.deploy.send import check_destination, send
     from tilewright.host.machine.bitstream import read_bitstream_manifest
     from tilewright.host.machine.board import board_with_bitstream
 
+    check_destination(host, to)
     manifest = None if bitstream is None else read_bitstream_manifest(bitstream)
     target = read_board(board) if board else target_board(load(network))
     target = board_with_bitstream(target, bitstream)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from tilewright.cli.application import WORDS, UsageError
-from tilewright.cli.arguments import tell_replaced
+from tilewright.cli.arguments import require_writable, tell_replaced
 from tilewright.host.common.result_document import Row, result_document, rows_of, to_json
 
 STDOUT: Final = "-"
@@ -103,14 +103,7 @@ def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | Non
     if target.path is None:
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
     else:  # before anything long is run for it
-        if target.path.is_dir():
-            raise UsageError(
-                "must be a file",
-                field="--json",
-                value=target.name,
-                remedy="name a file in that folder",
-            )
-        target.path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        require_writable(target.path, "--json")
     there = target.path is not None and target.path.is_file()
     return JsonTarget(target.name, command, stdout, replaces=there)
 

@@ -51,6 +51,7 @@ def test_status_asks_every_agent_and_one_that_is_gone_is_an_exit_code(tmp_path):
 def test_wrong_arguments_are_one_line(tmp_path):
     for words, message in (
         (("agent", "status"), "give agents, or --boards alone"),
+        (("agent", "status", "--boards", "p", "--plain"), "--plain: goes without --boards"),
         (("agent", "status", "a:1"), "--token-file: must be given with HOST:PORT"),
         (("agent", "serv"), "no such command"),
         (("agent", "--device", "reference"), "give one of --home and --token-file"),

@@ -117,7 +117,7 @@ def test_a_file_leaves_standard_output_as_it_is(tmp_path):
 def test_a_folder_is_refused_before_anything_runs(tmp_path):
     result = call("configs", "--json", str(tmp_path))
     assert result.exit_code == 2
-    assert "--json: must be a file" in result.stderr
+    assert "--json: cannot be written (Is a directory)" in result.stderr
     assert "pynq-16x16" not in result.stdout
 
 

@@ -50,6 +50,7 @@ def test_synth_writes_a_row_for_each_resource(monkeypatch):
         (["synth", "pynq-16x16", "--board", "pynk-z2"], "pynq-z2"),
         (["synth", "pynq-16x16", "--family", "xc8"], "xc7"),
         (["pnr", "tiny-4x4", "--device", "86k"], "85k"),
+        (["bitstream", "tiny-4x4", "--board", "ulx3"], "ulx3s"),
         (["pnr", "tiny-4x4", "--router", "ruter2"], "router2"),
         (["pnr", "tiny-4x4", "--set", "mac_pipelin=2"], "mac_pipeline"),
         (["synth-record", "recrd"], "record"),
@@ -155,3 +156,23 @@ def test_openxc7_is_a_recipe_alone():
     done = call("bitstream", "tiny-4x4", "--board", "openxc7-z7020")
     assert done.exit_code == 2
     assert "--dry-run" in done.stderr
+
+
+def test_a_configuration_that_cannot_fit_an_open_board_is_refused_before_any_tool(tmp_path):
+    words = ["bitstream", "pynq-16x16", "--board", "ulx3s", "--out", str(tmp_path)]
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert "of 156 (MULT18X18D)" in refused.stderr
+    assert "such as tiny-4x4" in refused.stderr
+    assert "pynq-16x16 does not fit ulx3s" in call(*words, "--dry-run").stdout
+
+
+@pytest.mark.parametrize("board", ["pynq-z2", "ulx3s", "openxc7-z7020"])
+def test_a_folder_that_cannot_be_written_names_its_option(tmp_path, board):
+    file = tmp_path / "file"
+    file.write_text("")
+    words = ["bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(file)]
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert "--out: cannot be written (" in refused.stderr
+    assert refused.stderr.count("\n") == 1

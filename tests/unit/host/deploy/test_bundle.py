@@ -121,6 +121,25 @@ def test_the_runner_names_the_option_of_inputs_that_do_not_fit(
     assert "calibration" not in said
 
 
+def test_the_runner_refuses_a_file_that_it_could_not_write_before_it_runs(
+    unpacked, tmp_path, monkeypatch, capsys
+):
+    def no_device(*_):
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(board_run, "open_device", no_device)
+    assert board_run.main(unpacked.folder, ["--json", str(tmp_path)]) == 2
+    assert "error: --json: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", ["--images", "--json"])
+def test_the_runner_watches_or_measures(unpacked, capsys, other):
+    with pytest.raises(SystemExit) as ended:
+        board_run.main(unpacked.folder, ["--watch", "inbox", other, "x"])
+    assert ended.value.code == 2
+    assert "--watch goes without --images and --json" in capsys.readouterr().err
+
+
 def test_a_device_of_another_configuration_is_refused(unpacked):
     network = board_run.open_network(unpacked)
     with (

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 import pytest
 from support.bitstreams import write_manifest
@@ -64,6 +65,7 @@ def test_the_manifest_beside_a_bitstream_gives_the_clock(tmp_path):
         ({"clock_mhz": "fast"}, "must be a number"),
         ({"clock_mhz": 0}, "from 1 to 2000"),
         ({"timing": {"setup_slack_ns": -0.1, "limit_mhz": 90}}, "must meet timing"),
+        ({"timing": {"setup_slack_ns": math.nan, "limit_mhz": 90}}, "must be a number"),
         ({"timing": {"setup_slack_ns": 0.1}}, "limit_mhz: must be a number"),
         ({"utilisation": {}}, "must be a number"),
         ({"board": "pynq-z9"}, "pynq-z9"),

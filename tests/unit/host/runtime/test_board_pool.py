@@ -39,6 +39,7 @@ def test_a_pool_names_boards_their_agents_and_tokens(tmp_path):
         ("name: desk", "nam: desk", r"board 1: nam: unknown key.*name"),
         ("name: desk", "name: 7", r"board 1: name: must be printable text, not 7"),
         ("name: desk", "name: lab", r"board 2: name: must be another one for each board"),
+        ("[::1]:7426", "LOCALHOST:7425", r"board 2: agent: must be another one"),
         ("[::1]:7426", "127.0.0.1:7425", r"board 2: agent: must be another one"),
         ("127.0.0.1:7425", "127.0.0.1", r"board 1: agent: must look like HOST:PORT"),
         ("127.0.0.1:7425", "desk:99999", r"board 1: agent: must look like HOST:PORT"),
