@@ -102,9 +102,9 @@ GUIDES: Final = {
 def guide(board: str) -> str:
     """The guide of a board, as Markdown."""
     # heavy: only when the site is built
-    from tilewright.host.machine.area import fits  # noqa: PLC0415
-    from tilewright.host.machine.board import load_board, load_vivado_target  # noqa: PLC0415
-    from tilewright.host.machine.hwconfig import load_hwconfig  # noqa: PLC0415
+    from tilewright.host.machine.area import fits  # noqa: PLC0415  (slow to import)
+    from tilewright.host.machine.board import load_board, load_vivado_target  # noqa: PLC0415  (slow to import)
+    from tilewright.host.machine.hwconfig import load_hwconfig  # noqa: PLC0415  (slow to import)
 
     own, plan, target = GUIDES[board], load_board(board), load_vivado_target(board)
     small = fits(load_hwconfig(SMALL), plan).text

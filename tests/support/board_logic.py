@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(folder / "socket"))
         server.listen()
-        print("ready", flush=True)  # noqa: T201
+        print("ready", flush=True)  # noqa: T201  (the parent reads it)
         connection, _ = server.accept()
         with connection, connection.makefile("rw") as stream:
             for line in stream:

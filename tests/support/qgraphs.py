@@ -165,7 +165,7 @@ def draw_cnn(rng, block, *, zero_points=False):
     """A small network with every kind of operator that images use."""
     size = int(rng.integers(7, 15))
     maker = GraphMaker(rng, (1, int(rng.integers(1, 5)), size, size), zero_points=zero_points)
-    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731
+    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731  (drawn each time)
     x = maker.conv("x0", int(rng.integers(3, 2 * block + 3)), int(rng.choice([3, 5, 7])),
                    stride=int(rng.integers(1, 3)), pad=int(rng.integers(0, 3)),
                    bounds=act())  # fmt: skip

@@ -18,8 +18,8 @@ import pytest
 for _suite in ("tuner_contract", "allocator_contract", "device_contract"):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 
-from tilewright.testing.allocator_contract import AllocatorContract  # noqa: E402
-from tilewright.testing.device_contract import DeviceContract, RtlContract  # noqa: E402
-from tilewright.testing.tuner_contract import TunerContract  # noqa: E402
+from tilewright.testing.allocator_contract import AllocatorContract  # noqa: E402  (after their rewriting)
+from tilewright.testing.device_contract import DeviceContract, RtlContract  # noqa: E402  (after their rewriting)
+from tilewright.testing.tuner_contract import TunerContract  # noqa: E402  (after their rewriting)
 
 __all__ = ["AllocatorContract", "DeviceContract", "RtlContract", "TunerContract"]

@@ -36,9 +36,9 @@ def test_without_litex_the_error_says_what_to_install(monkeypatch):
 def test_verilator_elaborates_it_in_a_system(tmp_path, bits):
     reason = "LiteX is not installed: pip install litex==2024.12 migen==0.10.0"
     pytest.importorskip("litex", reason=reason)
-    from litex.soc.interconnect import axi  # noqa: PLC0415
-    from migen import ClockDomain, Module  # noqa: PLC0415
-    from migen.fhdl.verilog import convert  # noqa: PLC0415
+    from litex.soc.interconnect import axi  # noqa: PLC0415  (optional)
+    from migen import ClockDomain, Module  # noqa: PLC0415  (optional)
+    from migen.fhdl.verilog import convert  # noqa: PLC0415  (optional)
 
     hw = TINY.with_(name=f"bus-{bits}", axi_data_bits=bits)
     platform = Platform()

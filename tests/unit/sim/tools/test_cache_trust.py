@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from tilewright.host.common.errors import BuildError
+from tilewright.host.common.places import ROOT
 from tilewright.sim.tools import build_cache, cache_trust
 from tilewright.sim.tools.build_cache import (
     LIBRARY_NAME,
@@ -170,8 +171,6 @@ def test_a_damaged_object_is_compiled_again(cache):
 
 
 def test_every_library_of_the_cache_is_loaded_through_the_check():
-    from tilewright.host.common.places import ROOT  # noqa: PLC0415
-
     users = {
         path.relative_to(ROOT).as_posix()
         for layer in ("host", "sim", "tuner")

@@ -44,7 +44,7 @@ def test_a_fifo_gives_back_what_was_pushed(fifo):
 
 def test_refuses_a_pin_that_does_not_exist_an_output_and_a_value_too_wide(fifo):
     with pytest.raises(AttributeError, match="no pin 'x'; the module has clk_i"):
-        fifo.io.x  # noqa: B018
+        fifo.io.x  # noqa: B018  (the access raises)
     with pytest.raises(AttributeError, match="no pin"):
         fifo.io.x = 1
     with pytest.raises(ConfigError, match="only inputs"):

@@ -315,7 +315,7 @@ def test_random_stalls_keep_data_and_order_and_repeat(library, percent, seed, bu
     memory = timing(stall_percent=percent, stall_seed=seed)
     writes = [(BASE + 4096 + 64 * k, [(bytes([k] * 8), 255)] * 4) for k in range(4)]
     slave = Slave(library, memory)
-    picky = lambda cycle: cycle * 2654435761 % 7 < 4  # noqa: E731
+    picky = lambda cycle: cycle * 2654435761 % 7 < 4  # noqa: E731  (a formula)
     log = play(slave, bursts, writes, ready=picky)
     data = b"".join(e[2] for e in log.r)
     assert data == b"".join(bytes(slave.bytes[a - BASE :][: 8 * n]) for a, n in bursts)

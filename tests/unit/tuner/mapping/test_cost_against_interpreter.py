@@ -12,7 +12,7 @@ from support.mappings import PRICED, cases
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.nest import LoopNest, Tensor
 
-W, I, O = Tensor.WEIGHTS, Tensor.INPUTS, Tensor.OUTPUTS  # noqa: E741
+W, I, O = Tensor.WEIGHTS, Tensor.INPUTS, Tensor.OUTPUTS  # noqa: E741  (as on the page)
 
 MOVED = (
     "compute_cycles", "noc_in_bytes", "noc_out_bytes", "dram_weight_bytes", "dram_input_bytes",

@@ -33,7 +33,7 @@ class Trap:
         return Path.touch, (self.marker,)
 
 
-class Block(torch.nn.Module):  # type: ignore[misc]
+class Block(torch.nn.Module):  # type: ignore[misc]  (untyped base)
     """As ResNet's: two convolutions with batch normalisation and a residual."""
 
     def __init__(self, channels: int) -> None:
@@ -64,7 +64,7 @@ def residual_network() -> Any:
     )  # fmt: skip
 
 
-class Tokens(torch.nn.Module):  # type: ignore[misc]
+class Tokens(torch.nn.Module):  # type: ignore[misc]  (untyped base)
     """Attention, a part without gradients, results in a dictionary and a tuple."""
 
     def __init__(self) -> None:
@@ -274,7 +274,7 @@ def test_the_attacks_are_real(archive, tmp_path, monkeypatch, name) -> None:
     try:
         export_file(path, trusted=True)
     except Exception as error:  # whatever PyTorch says after it ran the code
-        print(error)  # noqa: T201
+        print(error)  # noqa: T201  (output)
     assert (tmp_path / "marker").exists()
 
 

@@ -294,7 +294,7 @@ class Encoder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        block = lambda: nn.ModuleDict(  # noqa: E731
+        block = lambda: nn.ModuleDict(  # noqa: E731  (as in the paper's listing)
             {n: nn.Linear(512, 512) for n in "qkvo"}
             | {"inner": nn.Linear(512, 2048), "outer": nn.Linear(2048, 512)}
         )
@@ -311,7 +311,7 @@ class Encoder(nn.Module):
         return a @ b
 
     def forward(self, x):
-        heads = lambda t: t.unflatten(-1, (8, 64)).transpose(0, 1)  # noqa: E731
+        heads = lambda t: t.unflatten(-1, (8, 64)).transpose(0, 1)  # noqa: E731  (as in the paper's listing)
         for b in self.blocks:
             q, k, v = (heads(self.linear(b[n], x)) for n in "qkv")
             weights = (self.matmul(q, k.transpose(1, 2)) / 8).softmax(-1)

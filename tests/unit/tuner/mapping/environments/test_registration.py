@@ -20,10 +20,10 @@ from tilewright.tuner.mapping.environments.registration import (
 
 gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-from pettingzoo.test import parallel_api_test  # noqa: E402
+from gymnasium.utils.env_checker import check_env  # noqa: E402  (after importorskip)
+from pettingzoo.test import parallel_api_test  # noqa: E402  (after importorskip)
 
-import tilewright.environments  # noqa: E402
+import tilewright.environments  # noqa: E402  (after importorskip)
 
 LAYER = "resnet18:C11"
 
