@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import os
 import secrets
@@ -84,7 +85,11 @@ FreshSeedOption = Annotated[
 ]
 LayersOption = Annotated[
     str,
-    typer.Option("--layers", metavar="LAYER,...", help="Only these layers, separated by commas."),
+    typer.Option(
+        "--layers",
+        metavar="LAYER,...",
+        help="Only these layers; a name that has a comma goes in double quotes.",
+    ),
 ]
 SpaceOption = Annotated[
     SpaceName, typer.Option("--space", help="full: any tile sizes; vta: VTA's divisor tiles.")
@@ -242,5 +247,5 @@ def tell_replaced(path: Path) -> None:
 
 
 def split_layers(layers: str) -> tuple[str, ...]:
-    """The names of ``--layers``, which commas separate."""
-    return tuple(layers.split(",")) if layers else ()
+    """The names of ``--layers``: a row of CSV, so that quotes hold a name with a comma."""
+    return tuple(next(csv.reader([layers]))) if layers else ()

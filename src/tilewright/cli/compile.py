@@ -66,7 +66,7 @@ def compile_command(
     mean: MeanOption = "0",
     std: StdOption = "1",
     asymmetric: Annotated[
-        bool, typer.Option(help="Quantise activations to uint8 with a zero point.")
+        bool, typer.Option("--asymmetric", help="Quantise activations to uint8 with a zero point.")
     ] = False,
     calibration_method: Annotated[
         CalibrationMethod,
@@ -107,10 +107,17 @@ def compile_command(
         ),
     ] = 16,
     keep_rounding: Annotated[
-        bool, typer.Option(help="Keep every quantisation of the model, also inside fused layers.")
+        bool,
+        typer.Option(
+            "--keep-rounding",
+            help="Keep every quantisation of the model, also inside fused layers.",
+        ),
     ] = False,
     offload_all: Annotated[
-        bool, typer.Option(help="Run on the accelerator whatever can run there, at any cost.")
+        bool,
+        typer.Option(
+            "--offload-all", help="Run on the accelerator whatever can run there, at any cost."
+        ),
     ] = False,
     trust_model: TrustModelOption = False,
     json: JsonOption = None,

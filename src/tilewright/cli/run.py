@@ -84,7 +84,7 @@ def run_command(
         bool, typer.Option(help="Compare every output with the reference, bit by bit.")
     ] = True,
     cycles_only: Annotated[
-        bool, typer.Option(help="Count cycles without data, as --device twin does.")
+        bool, typer.Option("--cycles-only", help="Count cycles without data: --device twin.")
     ] = False,
     output: Annotated[
         Path | None,

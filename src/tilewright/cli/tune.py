@@ -170,8 +170,9 @@ def tune(
     compiled: Annotated[
         bool,
         typer.Option(
+            "--compiled",
             help="Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
-            "'network')."
+            "'network').",
         ),
     ] = False,
     trust_model: TrustModelOption = False,

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, get_args
 
+import pytest
 from typer.main import get_command
 
+from tilewright.cli.arguments import split_layers
 from tilewright.cli.commands import app
 
 
@@ -41,3 +43,18 @@ def test_every_option_says_in_a_word_what_it_takes() -> None:
 
 def test_the_help_of_every_option_is_a_sentence() -> None:
     assert [name for name, each in EVERY.items() if not (each.help or "").endswith(".")] == []
+
+
+def test_a_switch_that_is_off_has_no_second_form() -> None:
+    def offers_both(parameter: Any) -> bool:
+        return parameter.default is False and bool(parameter.secondary_opts)
+
+    assert [name for name, each in EVERY.items() if offers_both(each)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("", ()), ("C1", ("C1",)), ("C1,C2", ("C1", "C2")), ('"a,b",c', ("a,b", "c"))],
+)
+def test_names_of_layers_may_have_commas(text: str, names: tuple[str, ...]) -> None:
+    assert split_layers(text) == names
