@@ -305,7 +305,7 @@ class DeviceContract:
             "shape": memory.reshape(1, -1),
         }[change]
         with pytest.raises(ProgramError):
-            tiny.run(program, wrong)  # type: ignore[arg-type]  (wrong on purpose)
+            tiny.run(program, wrong)  # type: ignore[arg-type]  # wrong on purpose
         self.assert_works(tiny, 6)
 
     @pytest.mark.parametrize("case", sorted(ERRORS))

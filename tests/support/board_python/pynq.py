@@ -50,7 +50,7 @@ class MMIO:
         _ask("write", offset, value)
 
 
-class _Buffer(np.ndarray):  # type: ignore[type-arg]  (as pynq has it)
+class _Buffer(np.ndarray):  # type: ignore[type-arg]  # as pynq has it
     @property
     def device_address(self) -> int:
         return BASE + self.ctypes.data - _start

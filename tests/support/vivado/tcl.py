@@ -87,13 +87,13 @@ def _run_in_python(
     interpreter: object, script: str, folder: Path, names: Iterable[str], answer: Answer
 ) -> str:
     tcl = interpreter
-    tcl.createcommand("ask", lambda *words: _ask(answer, [str(word) for word in words]))  # type: ignore[attr-defined]  (tkinter's stub lacks it)
-    tcl.setvar("names", tuple(names))  # type: ignore[attr-defined]  (tkinter's stub lacks it)
+    tcl.createcommand("ask", lambda *words: _ask(answer, [str(word) for word in words]))  # type: ignore[attr-defined]  # tkinter's stub lacks it
+    tcl.setvar("names", tuple(names))  # type: ignore[attr-defined]  # tkinter's stub lacks it
     before = Path.cwd()
     os.chdir(folder)
     try:
-        tcl.eval(_PRELUDE)  # type: ignore[attr-defined]  (tkinter's stub lacks it)
-        return str(tcl.eval(script))  # type: ignore[attr-defined]  (tkinter's stub lacks it)
+        tcl.eval(_PRELUDE)  # type: ignore[attr-defined]  # tkinter's stub lacks it
+        return str(tcl.eval(script))  # type: ignore[attr-defined]  # tkinter's stub lacks it
     except Exception as error:
         if type(error).__name__ != "TclError":
             raise

@@ -42,7 +42,7 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def run(folder: Path, **conditions: object) -> Vivado:
-    vivado = Vivado(folder, **conditions)  # type: ignore[arg-type]  (any mapping)
+    vivado = Vivado(folder, **conditions)  # type: ignore[arg-type]  # any mapping
     vivado.run()
     return vivado
 

@@ -33,7 +33,7 @@ class Trap:
         return Path.touch, (self.marker,)
 
 
-class Block(torch.nn.Module):  # type: ignore[misc]  (untyped base)
+class Block(torch.nn.Module):  # type: ignore[misc]  # untyped base
     """As ResNet's: two convolutions with batch normalisation and a residual."""
 
     def __init__(self, channels: int) -> None:
@@ -64,7 +64,7 @@ def residual_network() -> Any:
     )  # fmt: skip
 
 
-class Tokens(torch.nn.Module):  # type: ignore[misc]  (untyped base)
+class Tokens(torch.nn.Module):  # type: ignore[misc]  # untyped base
     """Attention, a part without gradients, results in a dictionary and a tuple."""
 
     def __init__(self) -> None:
