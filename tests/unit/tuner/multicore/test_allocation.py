@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bandwidth allocator: recorded makespans, an exact plain model, and what physics allows."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import allocation_model
+from support.randomness import fresh_rng, where
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.multicore.allocation import Policy, Regulation, makespans, timeline
+from tilewright.tuner.multicore.job_table import JobTable
+
+RECORDED = Path(__file__).with_name("magma")
+
+
+def recorded(name, kind):
+    with (RECORDED / f"{name}-{kind}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", ["s2-conv", "s3-mix"])
+def test_reproduces_every_recorded_makespan(name):
+    table = JobTable.from_csv(RECORDED / f"{name}-jobs.csv")
+    mappings = recorded(name, "mappings")
+    core = np.array([[int(digit) for digit in row["cores"]] for row in mappings])
+    order = np.array([[int(job) for job in row["order"].split()] for row in mappings])
+    priority = np.argsort(order, axis=1).astype(float)
+    runs = recorded(name, "makespans")
+    assert len(runs) == {"s2-conv": 60, "s3-mix": 40}[name]
+    found = {
+        bandwidth: makespans(table, float(bandwidth), core, priority)
+        for bandwidth in {run["bandwidth"] for run in runs}
+    }
+    for run in runs:
+        value = found[run["bandwidth"]][int(run["mapping"])]
+        assert value == pytest.approx(float(run["makespan"]), rel=1e-9, abs=0)
+
+
+def random_group(rng):
+    """A small table of whole numbers, a bandwidth below and above what is needed, a mapping."""
+    jobs, cores = int(rng.integers(1, 12)), int(rng.integers(1, 6))
+    latency = rng.integers(1, 40, (jobs, cores))
+    need = rng.integers(1, 10, (jobs, cores))
+    limit = Fraction(int(rng.integers(1, 12 * cores)), int(rng.integers(1, 4)))
+    core = rng.integers(0, cores, jobs)
+    priority = rng.integers(0, 5, jobs).astype(float)  # many equal ones
+    return latency, need, limit, core, priority
+
+
+def random_regulation(rng, cores):
+    window = Fraction(int(rng.integers(1, 20)))
+    budgets = tuple(Fraction(int(v), 2) for v in rng.integers(1, 60, cores))
+    exact = {"window": window, "budgets": budgets}
+    native = Regulation(window=float(window), budgets=tuple(float(b) for b in budgets))
+    return exact, native
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_equals_the_plain_model(policy):
+    rng = fresh_rng()
+    for case in range(150):
+        latency, need, limit, core, priority = random_group(rng)
+        exact, native = {}, None
+        if policy is Policy.REGULATED:
+            exact, native = random_regulation(rng, latency.shape[1])
+        expected = allocation_model.makespan(
+            latency.tolist(),
+            need.tolist(),
+            limit,
+            core.tolist(),
+            priority.tolist(),
+            policy,
+            **exact,
+        )
+        table = JobTable(latency, need)
+        found = makespans(table, float(limit), [core], [priority], policy, native)[0]
+        assert found == pytest.approx(float(expected), rel=1e-9), where(case=case)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_a_timeline_keeps_to_the_bandwidth_and_moves_every_byte(policy):
+    rng = fresh_rng()
+    for case in range(60):
+        latency, need, limit, core, priority = random_group(rng)
+        table = JobTable(latency, need)
+        native = None
+        if policy is Policy.REGULATED:
+            _, native = random_regulation(rng, table.cores)
+        told = timeline(table, float(limit), core, priority, policy, native)
+        note = where(case=case)
+        cycles = np.diff(told.times)
+        assert (cycles > 0).all(), note
+        mine = need[np.arange(table.jobs), core]
+        assert (told.granted.sum(axis=1) <= float(limit) * (1 + 1e-9)).all(), note
+        moved = np.zeros(table.jobs)
+        for c in range(table.cores):
+            for segment, job in enumerate(told.running[:, c]):
+                if job < 0:
+                    assert told.granted[segment, c] == 0, note
+                    continue
+                assert core[job] == c, note
+                assert told.granted[segment, c] <= mine[job] * (1 + 1e-9), note
+                assert told.start[job] <= told.times[segment], note
+                assert told.times[segment + 1] <= told.end[job] * (1 + 1e-9), note
+                moved[job] += told.granted[segment, c] * cycles[segment]
+        work = latency[np.arange(table.jobs), core] * mine
+        assert moved == pytest.approx(work.astype(float), rel=1e-9), note
+        assert (told.end - told.start >= work / mine * (1 - 1e-9)).all(), note
+        assert told.makespan == pytest.approx(told.end.max(), rel=1e-12), note
+        assert told.makespan == makespans(
+            table, float(limit), [core], [priority], policy, native
+        ), note
+        order = np.lexsort((np.arange(table.jobs), priority))
+        for c in range(table.cores):
+            queue = [job for job in order if core[job] == c]
+            for first, second in itertools.pairwise(queue):
+                assert told.start[second] == told.end[first], note
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_no_makespan_is_below_its_busiest_core_nor_its_bytes(policy):
+    rng = fresh_rng()
+    table = JobTable(np.exp(rng.normal(8, 2, (50, 4))), np.exp(rng.normal(0, 1.5, (50, 4))))
+    core = rng.integers(0, 4, (200, 50))
+    priority = rng.random((200, 50))
+    rows = np.arange(50)
+    busiest = max_per_row(core, table.latency[rows, core], 4)
+    for bandwidth in (0.3, 2.0, 40.0):
+        found = makespans(table, bandwidth, core, priority, policy)
+        transfer = table.bytes[rows, core].sum(axis=1) / bandwidth
+        assert (found >= np.maximum(busiest, transfer) * (1 - 1e-9)).all()
+        if policy is not Policy.REGULATED:
+            assert (found <= (busiest_sum(table, core) + transfer) * (1 + 1e-9)).all()
+
+
+def max_per_row(core, latency, cores):
+    return np.max([np.where(core == c, latency, 0).sum(axis=1) for c in range(cores)], axis=0)
+
+
+def busiest_sum(table, core):
+    return table.latency[np.arange(table.jobs), core].sum(axis=1)
+
+
+def test_a_regulated_core_gets_its_budget_and_nothing_of_the_others():
+    table = JobTable([[1000.0, 1000.0]], [[8.0, 8.0]])
+    rules = Regulation(window=100, budgets=(200, 600))
+    for core, expected in ((0, 3925.0), (1, 1325.0)):
+        # 8000 bytes: whole windows of the budget, then the rest at 8 bytes per cycle.
+        found = makespans(table, 8, [[core]], [[0]], "regulated", rules)[0]
+        assert found == pytest.approx(expected)
+
+
+def test_a_regulated_memory_of_a_million_windows_is_as_exact():
+    table = JobTable([[1e9], [1e9]], [[3.0], [7.0]])
+    rules = Regulation(window=1000, budgets=(1000,))
+    told = timeline(table, 8, [0, 0], [0, 1], "regulated", rules)
+    # Job 0: 3e9 bytes, 1000 of them per window. Job 1: 7e9. The last window ends with its work.
+    assert told.end == pytest.approx([3e9 - 1000 + 1000 / 3, 1e10 - 1000 + 1000 / 7], rel=1e-9)
+    assert len(told.granted) < 20
+
+
+def test_an_urgent_job_gets_more_under_the_priority_policy():
+    table = JobTable([[100.0] * 2] * 2, [[8.0] * 2] * 2)
+    even = timeline(table, 8, [0, 1], [0, 1], "equal")
+    urgent = timeline(table, 8, [0, 1], [0, 1], "priority")
+    assert even.end.tolist() == [200, 200]
+    assert urgent.end == pytest.approx([150, 200])
+    assert urgent.granted[0] == pytest.approx([16 / 3, 8 / 3])
+
+
+def test_equal_shares_hand_on_what_is_not_needed():
+    table = JobTable([[10.0] * 3] * 3, [[1.0] * 3, [9.0] * 3, [9.0] * 3])
+    told = timeline(table, 9, [0, 1, 2], [0, 0, 0], "equal")
+    assert told.granted[0].tolist() == [1, 4, 4]
+
+
+def test_a_job_on_a_core_that_cannot_run_it_never_ends():
+    table = JobTable([[10, np.inf], [10, 10]], np.ones((2, 2)))
+    found = makespans(table, 1, [[0, 1], [1, 0]], np.zeros((2, 2)))
+    assert found.tolist() == [20, np.inf]
+    with pytest.raises(ConfigError, match=r"core\[0\]: must be a core that can run J0, not 1"):
+        timeline(table, 1, [1, 0], [0, 0])
+
+
+TABLE = JobTable(np.full((3, 2), 5.0), np.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bandwidth": 0}, "bandwidth: must be a finite number above 0, not 0"),
+        ({"bandwidth": float("nan")}, "bandwidth: must be a finite number"),
+        ({"policy": "propotional"}, "policy: no policy of that name, .*did you mean.*proportional"),
+        ({"core": [[0, 1]]}, r"core: core and priority must have one shape, \[population, 3\]"),
+        ({"core": [[0, 1, 2]]}, "core: must be integers from 0 to 1, not 'int64 from 0 to 2'"),
+        ({"core": [[0, -1, 1]]}, "core: must be integers from 0 to 1"),
+        ({"core": [[0, 0.5, 1]]}, "core: must be integers from 0 to 1"),
+        ({"priority": [[0, 1, 2]] * 2}, "priority: core and priority must have one shape"),
+        ({"priority": [[0, 1, float("nan")]]}, "priority: must be numbers, not nan"),
+        ({"regulation": Regulation.even(1, 2)}, "regulation: only the policy regulated has"),
+        (
+            {"policy": "regulated", "regulation": Regulation.even(1, 3)},
+            "budgets: must be 2 budgets, one per core, not 3",
+        ),
+    ],
+)
+def test_refuses_what_is_no_mapping_nor_policy(changed, message):
+    asked = {"bandwidth": 1, "core": [[0, 1, 1]], "priority": [[0, 1, 2]]}
+    with pytest.raises(ConfigError, match=message):
+        makespans(TABLE, **(asked | changed))
+
+
+def test_refuses_a_budget_that_never_lets_a_core_work():
+    with pytest.raises(ConfigError, match=r"budgets\[1\]: must be a finite number above 0, not 0"):
+        Regulation(window=10, budgets=(1, 0))
+
+
+def test_an_empty_population_has_no_makespans():
+    assert makespans(TABLE, 1, np.empty((0, 3), int), np.empty((0, 3))).shape == (0,)

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mappings of jobs onto cores cost when the cores share the bandwidth of one memory.
+
+`native/allocation.h` computes it; docs/explanation/multicore-model.md derives it. A mapping names
+for each job a core and a priority. Each core runs its jobs in the order of their priorities, one
+at a time; a job that gets less bandwidth than it needs is slower in that proportion.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import choices
+from tilewright.host.common.places import ROOT
+from tilewright.host.common.str_enum import StrEnum
+from tilewright.sim.tools.build_cache import bind_library
+from tilewright.sim.tools.native_build import build_native
+from tilewright.tuner.multicore.job_table import JobTable, Numbers
+
+NATIVE_DIR: Final = ROOT / "tuner" / "multicore" / "native"
+
+DEFAULT_WINDOW: Final = 1024.0
+"""Cycles of a regulation window."""
+
+_VERSION: Final = 1
+
+Indices = npt.NDArray[np.int32]
+
+
+class Policy(StrEnum):
+    """How running jobs share the bandwidth; the order of `Policy` in native/allocation.h.
+
+    No job ever gets more than it needs. Under the first three, nothing is left over while a job
+    that could use it waits.
+    """
+
+    PROPORTIONAL = "proportional"
+    """In proportion to what each needs: all slow down by the same factor."""
+    PRIORITY = "priority"
+    """By weight, which is the number of the group's jobs that do not come before it in the order of
+    priorities."""
+    EQUAL = "equal"
+    """The same for all; what one does not need goes to the others."""
+    REGULATED = "regulated"
+    """A token bucket per core: a core that has used its budget waits for the next window. Cores
+    that have tokens share as `EQUAL`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regulation:
+    """Settings of the token buckets of `Policy.REGULATED`.
+
+    Attributes:
+        window: cycles after which every bucket is full again.
+        budgets: bytes of a window, per core; reads and writes together.
+
+    Raises:
+        ConfigError: a value that is not a positive number.
+    """
+
+    window: float
+    budgets: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        _require_positive("window", self.window)
+        for core, budget in enumerate(self.budgets):
+            _require_positive(f"budgets[{core}]", budget)
+
+    @classmethod
+    def even(cls, bandwidth: float, cores: int, window: float = DEFAULT_WINDOW) -> Regulation:
+        """The same budget for each core; together what the memory can move."""
+        return cls(window=window, budgets=(bandwidth * window / cores,) * cores)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Timeline:
+    """What happens when a mapping runs.
+
+    Attributes:
+        core: of each job, int32 ``[jobs]``.
+        start, end: cycles, of each job, float64 ``[jobs]``.
+        times: cycles at which segments begin, and the makespan, float64 ``[segments + 1]``.
+        running: job of each core in a segment, -1 for none, int32 ``[segments, cores]``.
+        granted: bytes per cycle of each core in a segment, float64 ``[segments, cores]``. Many
+            equal windows of `Policy.REGULATED` are one segment; it has their mean.
+    """
+
+    core: Indices
+    start: Numbers
+    end: Numbers
+    times: Numbers
+    running: Indices
+    granted: Numbers
+
+    @property
+    def makespan(self) -> float:
+        """Cycles until the last job ends."""
+        return float(self.times[-1])
+
+
+class _CProblem(ctypes.Structure):
+    """`Problem` of native/allocation.h."""
+
+    _fields_ = (
+        ("latency", ctypes.c_void_p),
+        ("bandwidth", ctypes.c_void_p),
+        ("budgets", ctypes.c_void_p),
+        ("limit", ctypes.c_double),
+        ("window", ctypes.c_double),
+        ("jobs", ctypes.c_int32),
+        ("cores", ctypes.c_int32),
+        ("policy", ctypes.c_int32),
+    )
+
+
+@functools.cache
+def multicore_library() -> ctypes.CDLL:
+    """The native allocator, built when the cache does not hold it.
+
+    Raises:
+        BuildError: the compiler refuses, or the cache is not to be trusted.
+        ToolError: the compiler is missing.
+    """
+    inputs = sorted(path for path in NATIVE_DIR.iterdir() if path.suffix in (".cpp", ".h"))
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    signatures: dict[str, tuple[list[Any], Any]] = {
+        "tw_multicore_makespans": ([pointer, pointer, pointer, i64, pointer], None),
+        "tw_multicore_timeline": (
+            [pointer, pointer, pointer, pointer, pointer, i64, pointer, pointer, pointer],
+            i64,
+        ),
+    }
+    path = build_native("multicore", inputs)
+    return bind_library(path, {"tw_multicore_version": _VERSION}, signatures)
+
+
+class _Problem:
+    """A table with its bandwidth and policy, as the native allocator takes it."""
+
+    def __init__(
+        self, table: JobTable, bandwidth: float, policy: str, regulation: Regulation | None
+    ) -> None:
+        _require_positive("bandwidth", bandwidth)
+        policies = tuple(Policy)
+        if policy not in policies:
+            raise ConfigError(
+                "no policy of that name",
+                field="policy",
+                value=policy,
+                remedy=choices(str(policy), policies),
+            )
+        if policy == Policy.REGULATED:
+            regulation = regulation or Regulation.even(bandwidth, table.cores)
+            if len(regulation.budgets) != table.cores:
+                raise ConfigError(
+                    f"must be {table.cores} budgets, one per core",
+                    field="budgets",
+                    value=len(regulation.budgets),
+                )
+        elif regulation is not None:
+            raise ConfigError(
+                f"only the policy {Policy.REGULATED} has a regulation",
+                field="regulation",
+                value=regulation,
+                remedy=f"leave it out, or take the policy {Policy.REGULATED}",
+            )
+        self.table: Final = table
+        budgets = regulation.budgets if regulation else (math.inf,) * table.cores
+        self._budgets: Final = np.array(budgets, dtype=np.float64)
+        self._native: Final = _CProblem(
+            table.latency.ctypes.data,
+            table.bandwidth.ctypes.data,
+            self._budgets.ctypes.data,
+            bandwidth,
+            regulation.window if regulation else math.inf,
+            table.jobs,
+            table.cores,
+            policies.index(Policy(policy)),
+        )
+
+    def reference(self) -> Any:
+        """For a native call."""
+        return ctypes.byref(self._native)
+
+
+def makespans(
+    table: JobTable,
+    bandwidth: float,
+    core: npt.ArrayLike,
+    priority: npt.ArrayLike,
+    policy: str = Policy.PROPORTIONAL,
+    regulation: Regulation | None = None,
+) -> Numbers:
+    """Cycles until the last job ends, for a population of mappings.
+
+    Args:
+        table: what the jobs take.
+        bandwidth: bytes per cycle that all cores have together.
+        core: of each job, int32 ``[population, jobs]``.
+        priority: of each job, float64 ``[population, jobs]``; lower runs first on its core, equal
+            ones in the order of the table.
+        policy: one of `Policy`.
+        regulation: of `Policy.REGULATED`; by default equal budgets that sum to the bandwidth, in
+            windows of `DEFAULT_WINDOW`.
+
+    Returns:
+        float64 ``[population]``; infinite where a job is on a core that cannot run it.
+
+    Raises:
+        ConfigError: a bandwidth, policy, regulation or mapping that cannot be.
+
+    Example:
+        Two jobs that need 8 bytes per cycle each share 8: both take twice their time.
+
+        >>> table = JobTable([[10, 10], [10, 10]], [[8, 8], [8, 8]])
+        >>> makespans(table, 8, [[0, 1], [0, 0]], [[0, 0], [0, 1]]).tolist()
+        [20.0, 20.0]
+    """
+    problem = _Problem(table, bandwidth, policy, regulation)
+    cores, priorities = _population(table, core, priority)
+    found = np.empty(len(cores), dtype=np.float64)
+    multicore_library().tw_multicore_makespans(
+        problem.reference(),
+        cores.ctypes.data,
+        priorities.ctypes.data,
+        len(cores),
+        found.ctypes.data,
+    )
+    return found
+
+
+def timeline(
+    table: JobTable,
+    bandwidth: float,
+    core: npt.ArrayLike,
+    priority: npt.ArrayLike,
+    policy: str = Policy.PROPORTIONAL,
+    regulation: Regulation | None = None,
+) -> Timeline:
+    """When one mapping's jobs run, and the bandwidth that each core has meanwhile.
+
+    Args:
+        table: what the jobs take.
+        bandwidth: bytes per cycle that all cores have together.
+        core: of each job, int32 ``[jobs]``.
+        priority: of each job, float64 ``[jobs]``.
+        policy: as of `makespans`.
+        regulation: as of `makespans`.
+
+    Raises:
+        ConfigError: as `makespans`; or a job is on a core that cannot run it.
+    """
+    problem = _Problem(table, bandwidth, policy, regulation)
+    cores, priorities = _population(table, np.asarray(core)[None], np.asarray(priority)[None])
+    impossible = np.flatnonzero(np.isinf(table.latency[np.arange(table.jobs), cores[0]]))
+    if impossible.size:
+        job = int(impossible[0])
+        raise ConfigError(
+            f"must be a core that can run {table.names[job]}",
+            field=f"core[{job}]",
+            value=int(cores[0, job]),
+        )
+    start, end = np.empty(table.jobs), np.empty(table.jobs)
+    room = 4 * table.jobs
+    while True:
+        cycles = np.empty(room)
+        running = np.empty((room, table.cores), dtype=np.int32)
+        granted = np.empty((room, table.cores))
+        arrays = (start, end, cycles, running, granted)
+        at = [each.ctypes.data for each in arrays]
+        count = multicore_library().tw_multicore_timeline(
+            problem.reference(), cores.ctypes.data, priorities.ctypes.data, *at[:2], room, *at[2:]
+        )
+        if count <= room:
+            break
+        room = count
+    return Timeline(
+        core=cores[0],
+        start=start,
+        end=end,
+        times=np.concatenate(([0.0], np.cumsum(cycles[:count]))),
+        running=running[:count],
+        granted=granted[:count],
+    )
+
+
+def _population(
+    table: JobTable, core: npt.ArrayLike, priority: npt.ArrayLike
+) -> tuple[Indices, Numbers]:
+    """Contiguous arrays of a checked population."""
+    wanted = np.asarray(core)
+    priorities = np.ascontiguousarray(priority, dtype=np.float64)
+    for field, array in (("core", wanted), ("priority", priorities)):
+        if array.ndim != 2 or array.shape[1] != table.jobs or len(array) != len(wanted):
+            raise ConfigError(
+                f"core and priority must have one shape, [population, {table.jobs}]",
+                field=field,
+                value=array.shape,
+            )
+    if wanted.size and not (
+        np.issubdtype(wanted.dtype, np.integer) and wanted.min() >= 0 and wanted.max() < table.cores
+    ):
+        raise ConfigError(
+            f"must be integers from 0 to {table.cores - 1}",
+            field="core",
+            value=f"{wanted.dtype} from {wanted.min()} to {wanted.max()}",
+        )
+    if np.isnan(priorities).any():
+        raise ConfigError("must be numbers", field="priority", value=math.nan)
+    return np.ascontiguousarray(wanted, dtype=np.int32), priorities
+
+
+def _require_positive(field: str, value: float) -> None:
+    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        raise ConfigError("must be a finite number above 0", field=field, value=value)
