@@ -2,8 +2,8 @@
 """Built-in layer tables: one module for each family of networks, one registry.
 
 The tables of image networks describe inference on one 224 x 224 RGB image (`n` = 1), classifier
-included, in the variant that torchvision ships; the Transformer's encoder takes one sequence of
-128 tokens. Each module names the paper.
+included, in the variant that torchvision ships; Transformers take one sequence of 128 tokens,
+recommenders one request. Each module names the papers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.zoo import (
     alexnet,
     mobilenet,
+    recommendation,
     resnet,
     squeezenet,
     transformer,
@@ -28,7 +29,12 @@ __all__ = ["NetworkTable", "collect", "load_network", "network_names"]
 
 _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
     "alexnet": alexnet.alexnet,
+    "bert_base": transformer.bert_base,
+    "bert_tiny": transformer.bert_tiny,
+    "dlrm": recommendation.dlrm,
+    "gpt2": transformer.gpt2,
     "mobilenet_v2": mobilenet.mobilenet_v2,
+    "ncf": recommendation.ncf,
     "resnet18": resnet.resnet18,
     "resnet34": resnet.resnet34,
     "squeezenet1_0": squeezenet.squeezenet1_0,
@@ -39,9 +45,12 @@ _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
     "vgg16": vgg.vgg16,
     "vgg19": vgg.vgg19,
     "vta-resnet18": vta.vta_resnet18,
+    "wide_and_deep": recommendation.wide_and_deep,
 }
 
 _ALIASES: Final[Mapping[str, str]] = {
+    "bert": "bert_base",
+    "neumf": "ncf",
     "squeezenet": "squeezenet1_1",
     "transformer": "transformer_encoder",
 }

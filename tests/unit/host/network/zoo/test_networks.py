@@ -337,7 +337,8 @@ def test_transformer_encoder_equals_the_traced_definition():
 
 
 def test_every_network_but_the_benchmark_has_a_definition():
-    defined = {*DEFINITIONS, "vta-resnet18", "transformer_encoder"}
+    of_products = {"bert_base", "bert_tiny", "gpt2", "dlrm", "ncf", "wide_and_deep"}
+    defined = {*DEFINITIONS, *of_products, "vta-resnet18", "transformer_encoder"}
     assert set(network_names()) == defined
 
 

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Platform`: cores that share the bandwidth of one memory, read from a YAML file.
+
+::
+
+    clock_mhz: 1000
+    bandwidths: [1, 4, 16]
+    cores:
+      - {architecture: nvdla-like, name: hb, count: 3, l2_bytes: 149504}
+      - {hwconfig: pynq-16x16, flexible: true}
+
+A core is an architecture of the mapping model, with its own values for some fields, or a
+configuration of Tilewright's accelerator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import ConfigError, errors_in
+from tilewright.host.common.file_records import build_record
+from tilewright.host.common.names import choices
+from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.tuner.mapping.architecture import Architecture, load_architecture
+
+PLATFORM_DIR: Final = CONSTRAINTS_DIR / "platforms"
+
+MAX_CORES: Final = 64
+
+_KINDS: Final = ("architecture", "hwconfig")
+_OWN_KEYS: Final = ("name", "count", "flexible")
+_VALUES: Final = tuple(f.name for f in fields(Architecture) if f.name not in ("name", "sources"))
+"""Keys of a core that replace a value of its architecture."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """A core of a platform.
+
+    Attributes:
+        name: label; cores of one kind share it.
+        hardware: what it is.
+        flexible: the number of its PEs is fixed, the shape of the array follows the job.
+    """
+
+    name: str
+    hardware: Architecture | HwConfig
+    flexible: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """Cores that share one memory.
+
+    Attributes:
+        name: label.
+        cores: in the order of the columns of a job table.
+        clock_mhz: of all cores.
+        bandwidths: of the memory, in GB/s (10^9 bytes per second), ascending; a study sweeps them.
+        sources: where figures come from.
+
+    Raises:
+        ConfigError: no core or too many, or a clock or bandwidth that cannot be.
+    """
+
+    name: str
+    cores: tuple[Core, ...]
+    clock_mhz: float
+    bandwidths: tuple[float, ...]
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not 1 <= len(self.cores) <= MAX_CORES:
+            raise ConfigError(
+                f"must be from 1 to {MAX_CORES} cores", field="cores", value=len(self.cores)
+            )
+        _require_number("clock_mhz", self.clock_mhz)
+        values = self.bandwidths
+        if not isinstance(values, list | tuple) or not values:
+            raise ConfigError(
+                "must be a list of bandwidths in GB/s",
+                field="bandwidths",
+                value=values,
+                remedy="write, for example, [1, 4, 16]",
+            )
+        for index, value in enumerate(values):
+            _require_number(f"bandwidths[{index}]", value)
+        if any(b <= a for a, b in itertools.pairwise(values)):
+            raise ConfigError("must be ascending", field="bandwidths", value=list(values))
+        object.__setattr__(self, "bandwidths", tuple(float(value) for value in values))
+
+    def bytes_per_cycle(self, bandwidth: float) -> float:
+        """A bandwidth in GB/s in the unit of job tables and allocators.
+
+        Raises:
+            ConfigError: it is not a positive number.
+        """
+        _require_number("bandwidth", bandwidth)
+        return bandwidth * 1000 / self.clock_mhz
+
+
+def named_platforms() -> tuple[str, ...]:
+    """Names of the platforms that ship with Tilewright."""
+    return tuple(sorted(path.stem for path in PLATFORM_DIR.glob("*.yaml")))
+
+
+def load_platform(name_or_path: str | Path | Platform) -> Platform:
+    """Load a named platform or a YAML file; one that is loaded stays as it is.
+
+    Raises:
+        ConfigError: unknown name, unreadable file, or bad values; the field names the place.
+
+    Example:
+        >>> platform = load_platform("S2")
+        >>> [core.name for core in platform.cores], platform.bytes_per_cycle(16)
+        (['hb-32x64', 'hb-32x64', 'hb-32x64', 'lb-32x64'], 16.0)
+    """
+    if isinstance(name_or_path, Platform):
+        return name_or_path
+    path = named_file(name_or_path, PLATFORM_DIR, "platform", "platform", named_platforms())
+    values = read_yaml_mapping(path, "a platform")
+    values.setdefault("name", path.stem)
+    listed = values.get("cores", ())
+    if not isinstance(listed, list | tuple):
+        raise ConfigError(
+            "must be a list of cores",
+            field=f"{path}: cores",
+            value=listed,
+            remedy="write 'cores:' and below it one mapping per kind of core",
+        )
+    if "cores" in values:
+        values["cores"] = tuple(
+            core
+            for index, each in enumerate(listed)
+            for core in _cores(f"{path}: cores[{index}]", each)
+        )
+    with errors_in(str(path)):
+        found: Platform = build_record(Platform, values, "platform")
+    return found
+
+
+def _cores(place: str, values: Any) -> Iterator[Core]:
+    """The cores of one entry of a file."""
+    if not isinstance(values, dict):
+        raise ConfigError(
+            "must be a mapping of a core's fields",
+            field=place,
+            value=values,
+            remedy="write, for example, {hwconfig: pynq-16x16, count: 2}",
+        )
+    kinds = [kind for kind in _KINDS if kind in values]
+    if len(kinds) != 1:
+        raise ConfigError(
+            "must have either an architecture or a hwconfig", field=place, value=list(values)
+        )
+    known = (*_KINDS, *_OWN_KEYS, *(_VALUES if kinds == ["architecture"] else ()))
+    for key in values:
+        if key not in known:
+            raise ConfigError(
+                "unknown key", field=f"{place}: {key}", remedy=choices(key, known, "known keys")
+            )
+    with errors_in(place):
+        hardware: Architecture | HwConfig
+        if kinds == ["hwconfig"]:
+            hardware = load_hwconfig(values["hwconfig"])
+        else:
+            changed = {key: value for key, value in values.items() if key in _VALUES}
+            hardware = replace(load_architecture(values["architecture"]), **changed)
+        count, flexible = values.get("count", 1), values.get("flexible", False)
+        if type(count) is not int or not 1 <= count <= MAX_CORES:
+            raise ConfigError(
+                f"must be an integer from 1 to {MAX_CORES}", field="count", value=count
+            )
+        if type(flexible) is not bool:
+            raise ConfigError("must be true or false", field="flexible", value=flexible)
+        name = values.get("name", hardware.name)
+        if not isinstance(name, str) or not name:
+            raise ConfigError("must be text", field="name", value=name, remedy="quote the name")
+    core = Core(name=name, hardware=hardware, flexible=flexible)
+    return iter((core,) * count)
+
+
+def _require_number(name: str, value: Any) -> None:
+    if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+        raise ConfigError("must be a finite number above 0", field=name, value=value)
