@@ -34,6 +34,7 @@ from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.exact import best_mapping
+from tilewright.tuner.mapping.mapping import mapping_of
 from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import LoopNest, nests_of
 from tilewright.tuner.mapping.space import MappingSpace
@@ -169,6 +170,8 @@ def run_one(task: Task, contestant: str, seed: int, budget: int, hardware: str) 
     trace = mapper.run(model, Objective(task.objective), budget, seed)
     seconds = time.process_time() - started
     notes = {k: v for k, v in trace.notes.items() if seed == 0 or k in ("agents", "cap")}
+    if seed == 0:
+        notes["course"] = [mapping_of(row).as_dict() for row in trace.rows]
     return {
         "what": "run",
         **task.key,

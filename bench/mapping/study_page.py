@@ -14,6 +14,7 @@ from tilewright.tuner.report.drawing.page import (
     HALF,
     bullets,
     document,
+    figure,
     heading,
     panels,
     paragraph,
@@ -22,6 +23,7 @@ from tilewright.tuner.report.drawing.page import (
 from tilewright.tuner.report.drawing.palette import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.mapping_roles import correlation_map, dendrogram, trajectories
 
 POINTS: Final = 30
 """Sample counts that a curve is drawn at."""
@@ -94,6 +96,7 @@ def page(result: Mapping[str, Any]) -> str:
             panels(_courses(result["rows"]), "courses", width=HALF),
         ),
         *(section(table.title, table.html()) for table in tables(result["summary"])),
+        *_roles(result["rows"]),
         section("Conditions", bullets((f"{k}: {v}" for k, v in result["conditions"].items()))),
     )
 
@@ -131,6 +134,29 @@ def _courses(rows: Sequence[Row]) -> list[tuple[str, XYChart]]:
         )
         charts.append((objective, chart))
     return charts
+
+
+def _roles(rows: Sequence[Row]) -> list[str]:
+    """How the clustered agents came to be and what they did, of the first run that tells it."""
+    told = [r for r in rows if r["what"] == "run" and "clustering" in r.get("notes", {})]
+    if not told:
+        return []
+    run, notes = told[0], told[0]["notes"]
+    about = f"{run['network']} {run['layer']}, {run['objective']}, {run['method']}, seed 0."
+    moves = trajectories([s for s, _ in run["improvements"]], notes["course"], run["samples"])
+    return [
+        section(
+            "Roles of the clustered agents",
+            paragraph(f"{about} Correlation over the best 15 % of its data set.", "note"),
+            figure(correlation_map(notes["clustering"]), "correlation"),
+            figure(dendrogram(notes["clustering"], notes["roles"]), "tree"),
+        ),
+        section(
+            "The best mapping by samples",
+            paragraph(about, "note"),
+            panels(moves, "course", width=HALF),
+        ),
+    ]
 
 
 def _task(row: Row) -> tuple[Any, ...]:

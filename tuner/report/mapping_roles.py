@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of how the clustered mapper found its roles: correlation of knobs, and their tree.
+"""Pictures of a learning mapper: correlation of knobs, their tree, and how the mapping changed.
 
-Both take what the mapper leaves in ``Trace.notes["clustering"]``.
+The first two take what the clustered mapper leaves in ``Trace.notes["clustering"]``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.tuner.report.drawing.heat_map import HeatMap
-from tilewright.tuner.report.drawing.palette import series_colour
-from tilewright.tuner.report.drawing.scales import Axis
+from tilewright.tuner.report.drawing.palette import series_colour, series_dash
+from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
 
@@ -67,6 +67,49 @@ def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
         series=sorted(series, key=lambda each: each.name),  # the legend's order
         height=60 + 20 * len(knobs),
     )
+
+
+def trajectories(
+    samples: Sequence[int], mappings: Sequence[Mapping[str, Any]], budget: int
+) -> list[tuple[str, XYChart]]:
+    """Tiles and PEs of the best mapping so far, by samples: a panel per level, and one for PEs.
+
+    Args:
+        samples: of each improvement, counted from 1.
+        mappings: what was found there, in the form of `Mapping.as_dict`.
+        budget: samples of the run.
+    """
+    along = [*samples, budget]
+    panels = []
+    for title, numbers in (
+        ("cluster tiles", [dict(m["outer"]["tile"]) for m in mappings]),
+        ("PE tiles", [dict(m["inner"]["tile"]) for m in mappings]),
+        (
+            "clusters and PEs",
+            [{"clusters": m["clusters"], "PEs of a cluster": m["cluster_size"]} for m in mappings],
+        ),
+    ):
+        series = [
+            Series(
+                name=name,
+                x=along,
+                y=[*(float(each[name]) for each in numbers), float(numbers[-1][name])],
+                colour=series_colour(number),
+                dash=series_dash(number),
+                step=True,
+            )
+            for number, name in enumerate(numbers[0])
+        ]
+        chart = XYChart(
+            alt=f"{title} of the best mapping by samples",
+            x=spanning("samples", along, log=True),
+            y=spanning("iterations" if "tile" in title else "number",
+                       [y for each in series for y in each.y if y is not None], log=True),
+            series=series,
+            height=260,
+        )  # fmt: skip
+        panels.append((title, chart))
+    return panels
 
 
 def _leaves(clustering: Mapping[str, Any]) -> list[int]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tilewright.tuner.report.drawing.page import figure
-from tilewright.tuner.report.mapping_roles import correlation_map, dendrogram
+from tilewright.tuner.report.mapping_roles import correlation_map, dendrogram, trajectories
 
 CLUSTERING = {
     "knobs": ["tile_K", "order", "tile_C"],
@@ -45,3 +45,15 @@ def test_a_single_knob_has_no_tree():
     lone = {"knobs": ["order"], "idle": [], "correlation": [[1.0]], "tree": []}
     assert correlation_map(lone).names == ["order"]
     assert dendrogram(lone, {"agent 1": ["order"]}).series == []
+
+
+def test_a_trajectory_keeps_its_last_value_to_the_end_of_the_budget():
+    def mapping(tile, clusters):
+        level = {"tile": {"K": tile, "C": 1}, "order": "KC", "parallel": "K"}
+        return {"outer": level, "inner": level, "clusters": clusters, "cluster_size": 2}
+
+    moves = dict(trajectories([1, 40], [mapping(8, 4), mapping(2, 16)], 100))
+    assert list(moves) == ["cluster tiles", "PE tiles", "clusters and PEs"]
+    first = moves["cluster tiles"].series[0]
+    assert (first.name, first.x, first.y) == ("K", [1, 40, 100], [8.0, 2.0, 2.0])
+    assert moves["clusters and PEs"].series[0].y == [4.0, 16.0, 16.0]
