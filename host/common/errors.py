@@ -97,7 +97,7 @@ def errors_in(place: str) -> Iterator[None]:
     """Errors inside name the file, or the part of one, that holds their fields.
 
     Args:
-        place: of the fields.
+        place: of the fields; empty: nothing is added.
 
     Raises:
         TilewrightError: the error from inside, of the same class.
@@ -105,7 +105,7 @@ def errors_in(place: str) -> Iterator[None]:
     try:
         yield
     except TilewrightError as error:
-        field = f"{place}: {error.field}" if error.field else place
+        field = ": ".join(part for part in (place, error.field) if part)
         raise type(error)(
             error.rule, field=field, value=error.value, remedy=error.remedy
         ) from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.names import choices
 
 
@@ -20,7 +20,7 @@ def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
         origin: what the message names, such as the path.
 
     Raises:
-        ConfigError: an unknown or a missing key; and what ``cls`` raises.
+        ConfigError: an unknown or a missing key, or a value that ``cls`` refuses.
     """
     known = {f.name for f in fields(cls)}
     for key in values:
@@ -37,4 +37,5 @@ def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
     ]
     if missing:
         raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
-    return cls(**values)
+    with errors_in(origin):
+        return cls(**values)

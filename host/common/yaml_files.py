@@ -117,7 +117,7 @@ def named_file(
     """
     if not isinstance(name_or_path, str | Path):
         raise ConfigError(
-            f"must be the name of a {what} or the path of a YAML file",
+            f"must be the name of the {what} or the path of its YAML file",
             field=field,
             value=name_or_path,
             remedy=choices("", names),
@@ -130,12 +130,12 @@ def named_file(
         return found
     rule, remedy = f"no {what} of that name", ""
     if path.is_dir() and str(name_or_path):
-        rule, remedy = f"a {what} is a YAML file, no folder", ""
+        rule, remedy = f"the {what} must be a YAML file, no folder", ""
         inside = sorted(each.name for suffix in SUFFIXES for each in path.glob(f"*{suffix}"))
         if inside:
             remedy = choices("", [str(path / each) for each in inside])
     elif path.is_file():
-        rule, remedy = f"a {what} is a file that ends in {' or '.join(SUFFIXES)}", "rename it"
+        rule, remedy = f"the file of the {what} must end in {' or '.join(SUFFIXES)}", "rename it"
     if not remedy:
         remedy = f"{choices(name_or_path, names)}, or the path of a YAML file"
     raise ConfigError(

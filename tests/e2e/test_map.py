@@ -76,14 +76,19 @@ def test_another_method_searches_within_its_budget(tmp_path: Path) -> None:
         (("resnet18:C2", "--layers", "C2"), ("--layers", "leave it out")),
         (("resnet18:C2", "--output", "file"), ("--output", "must be a folder")),
         (("resnet18:C2", "--hardware", "tiny.yaml"), ("not even one", "tiny")),
+        (("resnet18:C2", "--hardware", "none.yaml"), ("none.yaml: pes: must be an integer",)),
+        (("resnet18:C2", "--budget", "9"), ("--budget: belongs to methods that sample",)),
+        (("resnet18:C2", "--method", "random", "--gap", "0.1"), ("--gap: belongs to",)),
     ],
 )
 def test_bad_input_is_one_message(words: tuple[str, ...], parts: tuple[str, ...], tmp_path) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "tiny.yaml").write_text(
+    described = (
         "pes: 4\nl1_bytes: 3\nnoc_bytes_per_cycle: 1\ndram_bytes_per_cycle: 1\n"
         "l1_energy: 1\nl2_energy: 1\ndram_energy: 1\n"
     )
+    (tmp_path / "tiny.yaml").write_text(described)
+    (tmp_path / "none.yaml").write_text(described.replace("pes: 4", "pes: 0"))
     done = tilewright("map", *words, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr

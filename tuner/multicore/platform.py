@@ -142,8 +142,7 @@ def load_platform(name_or_path: str | Path | Platform) -> Platform:
             for index, each in enumerate(listed)
             for core in _cores(f"{path}: cores[{index}]", each)
         )
-    with errors_in(str(path)):
-        found: Platform = build_record(Platform, values, "platform")
+    found: Platform = build_record(Platform, values, str(path))
     return found
 
 

@@ -39,6 +39,10 @@ _FIELDS: Final = {
 }
 
 
+_EXACT: Final = "exact"
+_BUDGET: Final = 20_000
+
+
 class ObjectiveName(StrEnum):
     """What `map` minimises."""
 
@@ -73,7 +77,7 @@ def map_layers(
             help="exact: the best mapping, proven. Or a search within --budget: a mapper, a class "
             "of your own, or tuner-NAME with one of `tilewright tuners`.",
         ),
-    ] = "exact",
+    ] = _EXACT,
     layers: LayersOption = "",
     seconds: Annotated[
         float | None,
@@ -85,18 +89,22 @@ def map_layers(
         ),
     ] = None,
     gap: Annotated[
-        float,
+        float | None,
         typer.Option(
             metavar="SHARE",
             min=0,
             max=1,
-            help="Let exact stop when no mapping can be better by more than this share.",
+            help="Let exact stop when none can be better by more than this share; default: 0.",
         ),
-    ] = 0.0,
+    ] = None,
     budget: Annotated[
-        int,
-        typer.Option(metavar="SAMPLES", min=1, help="Mappings that a search may try per layer."),
-    ] = 20_000,
+        int | None,
+        typer.Option(
+            metavar="SAMPLES",
+            min=1,
+            help=f"Mappings that a search may try per layer; default: {_BUDGET}.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     output: Annotated[
         Path | None,
@@ -116,6 +124,19 @@ def map_layers(
         raise UsageError(
             "must be a folder", field="--output", value=str(output), remedy="name a new folder"
         )
+    for option, given, exact in (
+        ("--seconds", seconds, True),
+        ("--gap", gap, True),
+        ("--budget", budget, False),
+    ):
+        if given is not None and exact != (method == _EXACT):
+            raise UsageError(
+                "belongs to --method exact" if exact else "belongs to methods that sample",
+                field=option,
+                value=given,
+                remedy="leave it out, or choose another --method",
+            )
+    budget = budget or _BUDGET
     with fields_named(_FIELDS):
         arch = load_architecture(hardware)
         nests = _nests(target, layers)
@@ -126,7 +147,7 @@ def map_layers(
             budget=budget,
             seed=seed,
             seconds=seconds,
-            gap=gap,
+            gap=gap or 0.0,
         )
     found: list[Found] = []
     interrupt: KeyboardInterrupt | None = None
@@ -145,7 +166,7 @@ def map_layers(
                     "hardware": arch.name,
                     "objective": objective.value,
                     "method": method,
-                    "budget": None if method == "exact" else budget,
+                    "budget": None if method == _EXACT else budget,
                     "seed": seed,
                 },
                 summary={

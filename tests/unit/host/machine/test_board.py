@@ -107,9 +107,10 @@ def test_an_unknown_key_is_named_with_the_known_ones(tmp_path):
 @pytest.mark.parametrize("key", ["lut", "ff", "bram36", "dsp", "axi_data_bits", "axi_burst_beats"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, None])
 def test_resources_are_positive_integers(tmp_path, key, value):
+    path = write(tmp_path, GOOD | {key: value})
     with pytest.raises(ConfigError, match="positive integer") as caught:
-        load_board(write(tmp_path, GOOD | {key: value}))
-    assert caught.value.field == key
+        load_board(path)
+    assert caught.value.field == f"{path}: {key}"
 
 
 @pytest.mark.parametrize("value", [0, 2001, "fast", True, float("nan")])

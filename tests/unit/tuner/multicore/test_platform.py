@@ -77,7 +77,7 @@ def test_reads_a_file(tmp_path):
     [
         ("clock_mhz: 100", "clock_mhz: 0", "clock_mhz: must be a finite number above 0, not 0"),
         ("clock_mhz: 100", "clock_mhz: fast", "clock_mhz: must be a finite number above 0"),
-        ("clock_mhz: 100\n", "", "platform: a key is missing; add clock_mhz"),
+        ("clock_mhz: 100\n", "", "mine.yaml: a key is missing; add clock_mhz"),
         (
             "clock_mhz: 100",
             "clock_mhz: 100\nclok: 1",
