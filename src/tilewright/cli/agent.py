@@ -21,7 +21,7 @@ from tilewright.cli.application import (
 )
 from tilewright.cli.arguments import HwOption, read_board, read_memory
 from tilewright.cli.json_output import JsonOption
-from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 
@@ -214,17 +214,18 @@ def agent(
             served = open_bitstreams(bitstreams, config, lambda each: opened(each.hw))
     cycles = int(max_seconds * _REFERENCE_TILES_PER_SECOND)
     try:
-        serve_device(
-            served,
-            listen=listen,
-            belongings=belongings,
-            limits=limits,
-            max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
-            board=target.name,
-            digest=digest,
-            grace_seconds=grace_seconds,
-            log=log.value,
-        )
+        with fields_named({"listen": "--listen"}):
+            serve_device(
+                served,
+                listen=listen,
+                belongings=belongings,
+                limits=limits,
+                max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
+                board=target.name,
+                digest=digest,
+                grace_seconds=grace_seconds,
+                log=log.value,
+            )
     finally:
         served.close()
 
@@ -252,7 +253,9 @@ def init(
     from tilewright.host.runtime.agent.home import make_home
 
     console = open_console()
-    for line in make_home(folder, address=address).lines():
+    with fields_named({"address": "--address"}):
+        home = make_home(folder, address=address)
+    for line in home.lines():
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 

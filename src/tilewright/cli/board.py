@@ -170,17 +170,18 @@ def calibrate(
         console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
     words = context.find_root().meta[WORDS]
-    found = fit_board(
-        addresses,
-        target,
-        load_hwconfig(hw),
-        workloads,
-        rules=host_rules(),
-        command=shlex.join(["tilewright", *words]),
-        schedules=schedules,
-        seed=seed,
-        tell=say,
-    )
+    with fields_named({"layers": "--layers"}):
+        found = fit_board(
+            addresses,
+            target,
+            load_hwconfig(hw),
+            workloads,
+            rules=host_rules(),
+            command=shlex.join(["tilewright", *words]),
+            schedules=schedules,
+            seed=seed,
+            tell=say,
+        )
     print_table(_layers(found), console)
     before, after = target.memory, found.fit.memory
     for name, half in found.fit.errors.items():

@@ -214,7 +214,8 @@ def tune(
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
     from tilewright.tuner.study.prepare import prepare_settings
 
-    with fields_named({**MODEL_FIELDS, "configs": "--configs", "bitstreams": "--bitstreams"}):
+    named = {name: f"--{name}" for name in ("configs", "bitstreams", "hw", "base", "without")}
+    with fields_named({**MODEL_FIELDS, **named}):
         settings = prepare_settings(
             model,
             board=board,
@@ -239,19 +240,20 @@ def tune(
             without=without or (),
         )
     del rtl  # its callback has put it in place of ours; the settings name it by its content
-    run_tune(
-        settings,
-        name,
-        runs,
-        store_location(store, runs),
-        warm_start=warm_start,
-        seconds=seconds,
-        fidelity=fidelity.value,
-        ray=ray,
-        boards=boards,
-        workers=workers,
-        json=json,
-    )
+    with fields_named({"boards": "--boards"}):
+        run_tune(
+            settings,
+            name,
+            runs,
+            store_location(store, runs),
+            warm_start=warm_start,
+            seconds=seconds,
+            fidelity=fidelity.value,
+            ray=ray,
+            boards=boards,
+            workers=workers,
+            json=json,
+        )
 
 
 def run_tune(

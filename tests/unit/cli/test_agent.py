@@ -54,6 +54,7 @@ def test_wrong_arguments_are_one_line(tmp_path):
         (("agent", "status", "--boards", "p", "--plain"), "--plain: goes without --boards"),
         (("agent", "status", "a:1"), "--token-file: must be given with HOST:PORT"),
         (("agent", "serv"), "no such command"),
+        (("agent", "init", str(tmp_path / "h"), "--address", "x"), "--address: must look like"),
         (("agent", "--device", "reference"), "give one of --home and --token-file"),
     ):
         done = call(*words)
