@@ -22,6 +22,7 @@ from tilewright.host.common.errors import ConfigError, TilewrightError
 from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.space import MappingSpace
+from tilewright.tuner.search.best_so_far import BestSoFar
 
 Values = npt.NDArray[np.float64]
 """Costs of a batch, shape ``[n]``; infinite for what is not legal."""
@@ -92,7 +93,6 @@ class Probe:
 
     Attributes:
         space: the mappings.
-        left: samples that remain.
         setup_samples, notes: see `Trace`; a mapper may set them.
     """
 
@@ -101,13 +101,15 @@ class Probe:
         self.model: Final = self.space.model
         self.objective: Final = objective
         self.budget: Final = budget
-        self.left = budget
         self.setup_samples = 0
         self.notes: dict[str, Any] = {}
-        self._best = np.full(budget, np.inf)
-        self._lowest = np.inf
-        self._steps: list[int] = []
+        self._best: Final = BestSoFar(budget)
         self._rows: list[Batch] = []
+
+    @property
+    def left(self) -> int:
+        """Samples that remain."""
+        return self._best.left
 
     def values(self, batch: Batch) -> Values:
         """What is minimised of mappings, one sample each, in order; infinite: not legal.
@@ -126,17 +128,8 @@ class Probe:
         """
         batch = batch[: self.left]
         costs = self.model.costs(batch)
-        values = costs.of(self.objective)
-        start = self.budget - self.left
-        best = np.minimum(np.minimum.accumulate(values), self._lowest)
-        before = np.concatenate([[self._lowest], best[:-1]])
-        for step in np.flatnonzero(best < before):
-            self._steps.append(start + int(step))
+        for step in self._best.add(costs.of(self.objective)):
             self._rows.append(batch[step].copy())
-        self._best[start : start + len(batch)] = best
-        self.left -= len(batch)
-        if len(batch):
-            self._lowest = float(best[-1])
         if not self.left:
             raise BudgetSpentError
         return costs
@@ -147,21 +140,17 @@ class Probe:
         Raises:
             BudgetSpentError: the budget is used up.
         """
-        start = self.budget - self.left
-        self.left -= min(samples, self.left)
-        self._best[start : self.budget - self.left] = self._lowest
+        self._best.charge(samples)
         if not self.left:
             raise BudgetSpentError
 
     def trace(self, seconds: float) -> Trace:
         """What was found; after an early end, the best stays what it was."""
-        used = self.budget - self.left
-        self._best[used:] = self._lowest
         return Trace(
-            best=self._best,
-            steps=np.array(self._steps, dtype=np.int64),
+            best=self._best.curve(),
+            steps=np.array(self._best.steps, dtype=np.int64),
             rows=np.array(self._rows, dtype=np.int32).reshape(-1, len(COLUMNS)),
-            samples=used,
+            samples=self.budget - self.left,
             setup_samples=self.setup_samples,
             seconds=seconds,
             notes=self.notes,

@@ -1,0 +1,88 @@
+"""No mapping is below the bound, and on instances that can be reasoned about the bound is exact."""
+
+import itertools
+
+import numpy as np
+import pytest
+from support.multicore import random_instance
+from support.randomness import fresh_rng, where
+
+from tilewright.tuner.multicore.allocation import Policy
+from tilewright.tuner.multicore.bounds import integer_bound, loads_of, lower_bound
+from tilewright.tuner.multicore.encoding import Population, random_population
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import JobTable
+
+
+def every_mapping(jobs, cores):
+    """All placements with all orders; a queue's order is that of the whole."""
+    found = [
+        (core, order)
+        for core in itertools.product(range(cores), repeat=jobs)
+        for order in itertools.permutations(range(jobs))
+    ]
+    return Population(
+        core=np.array([core for core, _ in found], dtype=np.int32),
+        priority=np.array([order for _, order in found], dtype=np.float64),
+    )
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_no_mapping_of_a_small_group_is_below_the_bounds(policy):
+    rng = fresh_rng()
+    mappings = every_mapping(4, 2)
+    for case in range(12):
+        instance = random_instance(
+            rng, 4, 2, float(np.exp(rng.normal(0, 1))), policy, unable=0.2 * (case % 2)
+        )
+        least = instance.makespans(mappings).min()
+        linear, whole = lower_bound(instance), integer_bound(instance, seconds=60.0)
+        about = where(case=case)
+        assert linear.makespan <= whole.makespan * (1 + 1e-12), about
+        assert whole.makespan <= least, about
+        closed = loads_of(instance).makespans(mappings.core)
+        assert (closed <= instance.makespans(mappings) * (1 + 1e-12)).all(), about
+
+
+def test_no_mapping_of_a_large_group_is_below_the_bound():
+    rng = fresh_rng()
+    for case, policy in enumerate(Policy):
+        instance = random_instance(rng, 60, 5, 0.6, policy)
+        mappings = random_population(instance.table, 2000, rng)
+        assert lower_bound(instance).makespan <= instance.makespans(mappings).min(), where(
+            case=case
+        )
+
+
+def test_the_bound_is_the_longest_job_where_one_dominates():
+    table = JobTable([[100, 100], [7, 7], [9, 9]], np.full((3, 2), 0.1))
+    assert lower_bound(Instance(table=table, bandwidth=1.0)).makespan == pytest.approx(100)
+
+
+def test_a_job_is_not_on_a_core_on_which_it_alone_takes_longer():
+    # Cut, the job takes 9 on the fast core and 900 on the slow one, in parts: below 10.
+    table = JobTable([[10, 1000], [1000, 2]], np.full((2, 2), 1e-3))
+    bound = lower_bound(Instance(table=table, bandwidth=1.0))
+    assert bound.makespan == pytest.approx(10)
+    assert bound.shares.argmax(axis=1).tolist() == [0, 1]
+
+
+def test_the_bound_is_the_memory_where_everything_waits_for_it():
+    table = JobTable(np.full((8, 4), 10.0), np.full((8, 4), 2.0))
+    assert lower_bound(Instance(table=table, bandwidth=4.0)).makespan == pytest.approx(40)
+    assert lower_bound(Instance(table=table, bandwidth=4.0)).gap(44.0) == pytest.approx(0.1)
+
+
+def test_what_a_job_needs_above_the_bandwidth_delays_every_core():
+    # While the long job runs on one core, the short one on the other holds it up for 10 cycles.
+    table = JobTable([[100, 100], [10, 10]], [[0.0001, 0.0001], [2.0, 2.0]])
+    shared = lower_bound(Instance(table=table, bandwidth=1.0))
+    equal = lower_bound(Instance(table=table, bandwidth=1.0, policy=Policy.EQUAL))
+    assert shared.makespan == pytest.approx(110, rel=1e-3)
+    assert equal.makespan == pytest.approx(100)
+
+
+def test_whole_jobs_give_more_than_cut_ones():
+    instance = Instance(table=JobTable([[10, 10]] * 3, [[1, 1]] * 3), bandwidth=4.0)
+    assert lower_bound(instance).makespan == pytest.approx(15)
+    assert integer_bound(instance, seconds=60.0).makespan == pytest.approx(20)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A makespan that no mapping of an instance can go below: a linear program.
+
+Jobs may be cut into parts that run on several cores at once; what is left of the problem is linear:
+
+- a core is busy for the times of its parts, at most the makespan;
+- a job takes its own time, at most the makespan: its latency, or longer where it needs more than
+  the whole bandwidth;
+- all bytes pass the memory at its bandwidth.
+
+A job that alone takes longer on a core than the makespan is not on that core. This makes the
+bound of a makespan depend on the makespan; the least that agrees with itself is the bound (Lenstra,
+Shmoys and Tardos, Mathematical Programming 46, 1990).
+
+Under `Policy.PROPORTIONAL` more is true. All jobs that run slow down by the same factor, so each
+core passes through its queue as if it were alone, on a clock that all cores share and that stands
+still a part of the time: the makespan is the longest queue, and for each moment of it what the jobs
+of the moment need above the bandwidth, as a share of the bandwidth. What jobs need together is
+above the bandwidth by at least the sum of what each needs above it. So the own excess of every
+job, on whatever core, delays every core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.tuner.multicore.allocation import Policy
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import Numbers
+
+SLACK: Final = 1e-9
+"""Relative: what a solver's rounding may lift a bound by."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bound:
+    """A lower bound of the makespan.
+
+    Attributes:
+        makespan: cycles; no mapping takes less.
+        shares: of each job on each core in the relaxation that gives it, ``[jobs, cores]``.
+    """
+
+    makespan: float
+    shares: Numbers
+
+    def gap(self, makespan: float) -> float:
+        """How far a makespan is above the bound, as a share of the bound."""
+        return makespan / self.makespan - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loads:
+    """What placing a job on a core adds, each ``[jobs, cores]``; infinite where it cannot run.
+
+    Attributes:
+        own: cycles of the job when it is alone: how long it keeps its core at least.
+        busy: cycles by which it lengthens its core's queue.
+        everywhere: cycles by which it lengthens every core's queue.
+        memory: cycles of the memory.
+    """
+
+    own: Numbers
+    busy: Numbers
+    everywhere: Numbers
+    memory: Numbers
+
+    def makespans(self, core: npt.NDArray[np.int32]) -> Numbers:
+        """A lower bound of the makespan for each placement.
+
+        Args:
+            core: of each job, ``[n, jobs]``.
+
+        Returns:
+            Shape ``[n]``.
+        """
+        jobs = np.arange(core.shape[1])
+        queues = np.stack(
+            [
+                np.where(core == c, self.busy[:, c], 0.0).sum(axis=1)
+                for c in range(self.busy.shape[1])
+            ]
+        )
+        longest = queues.max(axis=0) + self.everywhere[jobs, core].sum(axis=1)
+        found: Numbers = np.maximum(longest, self.memory[jobs, core].sum(axis=1))
+        return found
+
+
+def loads_of(instance: Instance) -> Loads:
+    """What placing the jobs of an instance adds."""
+    table, bandwidth = instance.table, instance.bandwidth
+    excess = np.maximum(table.bandwidth / bandwidth - 1, 0.0)
+    own = table.latency * (1 + excess)
+    shared = instance.policy is Policy.PROPORTIONAL
+    able = np.isfinite(table.latency)
+    latency = np.where(able, table.latency, 0.0)
+    everywhere = np.where(able, latency * excess if shared else 0.0, np.inf)
+    return Loads(
+        own=own,
+        busy=table.latency if shared else own,
+        everywhere=everywhere,
+        memory=table.bytes / bandwidth,
+    )
+
+
+def lower_bound(instance: Instance) -> Bound:
+    """The bound of the linear program; needs SciPy, of the extra ``search``.
+
+    Example:
+        Three jobs of 10 cycles on two cores: 15 cycles, as the third may be cut.
+
+        >>> from tilewright.tuner.multicore.job_table import JobTable
+        >>> table = JobTable([[10, 10]] * 3, [[1, 1]] * 3)
+        >>> round(lower_bound(Instance(table=table, bandwidth=4.0)).makespan, 6)
+        15.0
+    """
+    loads = loads_of(instance)
+    times = np.unique(loads.own[np.isfinite(loads.own)])
+    # Below the largest of the jobs' least times, some job is nowhere.
+    low, high = int(np.searchsorted(times, loads.own.min(axis=1).max())), len(times) - 1
+    found: dict[int, tuple[float, Numbers]] = {}
+
+    def agrees(step: int) -> bool:
+        found[step] = _relaxed(loads, loads.own <= times[step])
+        return step == len(times) - 1 or found[step][0] < times[step + 1]
+
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if agrees(middle) else (middle + 1, high)
+    if low not in found:
+        agrees(low)
+    value, shares = found[low]
+    return Bound(makespan=max(value * (1 - SLACK), float(times[low])), shares=shares)
+
+
+def integer_bound(instance: Instance, seconds: float) -> Bound:
+    """The bound when jobs are not cut, as far as a branch and bound gets; needs SciPy.
+
+    Args:
+        instance: what is bounded.
+        seconds: after which the search ends with the bound that it then has.
+    """
+    linear = lower_bound(instance)
+    loads = loads_of(instance)
+    value, shares = _relaxed(
+        loads, np.isfinite(loads.own), {"time_limit": seconds, "mip_rel_gap": 0.0}
+    )
+    return Bound(makespan=max(linear.makespan, value * (1 - SLACK)), shares=shares)
+
+
+def _relaxed(
+    loads: Loads, allowed: npt.NDArray[np.bool_], whole: dict[str, Any] | None = None
+) -> tuple[float, Numbers]:
+    """Least makespan, and the jobs' shares; with ``whole``, options of it, jobs are not cut."""
+    from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415  (of the extra `search`)
+    from scipy.sparse import coo_array, vstack  # noqa: PLC0415  (of the extra `search`)
+
+    jobs, cores = allowed.shape
+    job, core = np.nonzero(allowed)
+    pairs = np.arange(len(job))
+    busy, everywhere = loads.busy[job, core], loads.everywhere[job, core]
+    memory = loads.memory[job, core]
+    # Numbers around 1 are what the solver's tolerances are made for.
+    scale = max(float(loads.own.min(axis=1).max()), float(loads.own.min(axis=1).sum()) / cores)
+
+    # The variables are a share per pair, the excess of all jobs, and the makespan.
+    width = len(pairs) + 2
+
+    def rows(number: npt.NDArray[np.intp], values: Numbers, height: int, *last: float) -> Any:
+        ends = [np.full(height, value) for value in last]
+        return coo_array(
+            (
+                np.concatenate([values, *ends]),
+                (
+                    np.concatenate([number, *[np.arange(height)] * len(last)]),
+                    np.concatenate([pairs, np.repeat([width - 2, width - 1], height)]),
+                ),
+            ),
+            shape=(height, width),
+        )
+
+    first = np.zeros_like(pairs)
+    limited = vstack(
+        [
+            rows(core, busy / scale, cores, 1.0, -1.0),
+            rows(job, busy / scale, jobs, 1.0, -1.0),
+            rows(first, memory / scale, 1, 0.0, -1.0),
+        ]
+    )
+    equal = vstack(
+        [
+            rows(job, np.ones(len(pairs)), jobs, 0.0, 0.0),
+            rows(first, everywhere / scale, 1, -1.0, 0.0),
+        ]
+    )
+    solved = milp(
+        np.append(np.zeros(width - 1), 1.0),
+        integrality=np.concatenate([np.full(len(pairs), whole is not None), [False, False]]),
+        constraints=[
+            LinearConstraint(limited, -np.inf, 0.0),
+            LinearConstraint(equal, (right := np.append(np.ones(jobs), 0.0)), right),
+        ],
+        options=whole or {},
+    )
+    shares = np.zeros((jobs, cores))
+    if solved.x is not None:
+        shares[job, core] = np.clip(solved.x[:-2], 0.0, 1.0)
+    value = solved.fun if whole is None else solved.mip_dual_bound
+    return float(value) * scale, shares
