@@ -81,13 +81,13 @@ smoke: $(RUN_READY) ## two minutes: a layer bit-exact on the RTL, a small tune a
 	@test -s build/smoke/smoke.html && echo 'smoke: ok'
 
 test: $(DEV_READY) ## run the tests (a fresh random sample of the slow proofs included)
-	@$(PYTEST) -n 2 -m 'not slow' $(ARGS)
+	@$(PYTEST) -n 2 --dist worksteal -m 'not slow' $(ARGS)
 
 test-all: $(DEV_READY) ## run every test, the slow ones too
-	@$(PYTEST) -n 2 $(ARGS)
+	@$(PYTEST) -n 2 --dist worksteal $(ARGS)
 
 cocotb: $(DEV_READY) ## run the cocotb regressions of every unit and the top over the full grid
-	@$(PYTEST) -n 2 tests/rtl $(ARGS)
+	@$(PYTEST) -n 2 --dist worksteal tests/rtl $(ARGS)
 
 synth: $(DEV_READY) ## synthesise HW with Yosys and print LUT, FF, BRAM, DSP against BOARD
 	@$(TW) synth $(HW) --board $(BOARD) $(ARGS)
