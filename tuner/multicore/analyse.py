@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a group and a platform to a job table: what each job takes on each core, and why.
+
+Each distinct layer is costed once on each distinct core, and the build cache keeps the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.host.common.errors import ConfigError, WorkloadError
+from tilewright.host.common.names import choices
+from tilewright.host.common.str_enum import StrEnum
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.tools.build_cache import builder, cache_dir, digest, keep_json, source_text
+from tilewright.sim.twin.build import build_twin
+from tilewright.tuner.mapping.cost import NATIVE_DIR as MAPPING_DIR
+from tilewright.tuner.mapping.nest import nest_of
+from tilewright.tuner.multicore import core_cost, twin_cost
+from tilewright.tuner.multicore.core_cost import CoreCost, mapped_cost
+from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.jobs import Group, Job
+from tilewright.tuner.multicore.platform import Core, Platform
+
+
+class BandwidthModel(StrEnum):
+    """What the required bandwidth of a job is."""
+
+    TRAFFIC = "traffic"
+    """All that it reads from and writes to DRAM, over its latency."""
+    PAPER = "paper"
+    """One copy of the tiles in the core's shared buffer, over its latency: what M3E's code takes.
+    It is far below the traffic of most layers."""
+
+
+Listener = Callable[[int, int, str], None]
+"""Told about costs done, costs in all, and what was done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """The job table of a group on a platform, and what is behind it.
+
+    Attributes:
+        group: its jobs are the rows.
+        platform: its cores are the columns.
+        table: the job analysis table; bandwidths in bytes per cycle.
+        costs: of the piece of each job (see `Job.piece`) on each core, ``[jobs][cores]``.
+    """
+
+    group: Group
+    platform: Platform
+    table: JobTable
+    costs: tuple[tuple[CoreCost, ...], ...]
+
+    @property
+    def proven(self) -> bool:
+        """Every latency of a described core is proven to be the least."""
+        return all(
+            cost.gap == 0
+            for row in self.costs
+            for cost, core in zip(row, self.platform.cores, strict=True)
+            if not isinstance(core.hardware, HwConfig)
+        )
+
+
+def analyse(
+    group: Group,
+    platform: Platform,
+    *,
+    bandwidth: float | None = None,
+    bw_model: str = BandwidthModel.TRAFFIC,
+    link: float | None = None,
+    listener: Listener | None = None,
+) -> Analysis:
+    """What each job takes on each core.
+
+    Args:
+        group: jobs.
+        platform: cores.
+        bandwidth: of the memory, in GB/s; by default the largest of the platform's.
+        bw_model: one of `BandwidthModel`.
+        link: bytes per cycle of a core for which its mappings and schedules are made; by default
+            its share when all cores have the same. It shapes the table and is no limit of it.
+        listener: told after each cost.
+
+    Raises:
+        ConfigError: a model or link that cannot be, or the model of the paper for a core that is a
+            configuration of ours.
+        WorkloadError: a layer that no core can run, or fewer jobs than cores.
+    """
+    if bw_model not in tuple(BandwidthModel):
+        raise ConfigError(
+            "no bandwidth model of that name",
+            field="bw_model",
+            value=bw_model,
+            remedy=choices(str(bw_model), tuple(BandwidthModel)),
+        )
+    own = [core.name for core in platform.cores if isinstance(core.hardware, HwConfig)]
+    if own and bw_model == BandwidthModel.PAPER:
+        raise ConfigError(
+            f"must be {BandwidthModel.TRAFFIC} for {own[0]}: the twin counts bytes, no tiles",
+            field="bw_model",
+            value=str(bw_model),
+        )
+    if len(group.jobs) < len(platform.cores):
+        raise WorkloadError(
+            f"must have at least as many jobs as {platform.name} has cores ({len(platform.cores)})",
+            field=group.name,
+            value=len(group.jobs),
+        )
+    total = platform.bytes_per_cycle(platform.bandwidths[-1] if bandwidth is None else bandwidth)
+    link = total / len(platform.cores) if link is None else link
+    if not (math.isfinite(link) and link > 0):
+        raise ConfigError("must be a finite number above 0", field="link", value=link)
+    known = _all_costs(group, platform, link, listener)
+    costs = tuple(
+        tuple(known[_place(job, core, link)] for core in platform.cores) for job in group.jobs
+    )
+    times = [job.piece()[1] for job in group.jobs]
+    for job, row in zip(group.jobs, costs, strict=True):
+        if all(cost == core_cost.IMPOSSIBLE for cost in row):
+            raise WorkloadError(
+                f"no core of {platform.name} can run it",
+                field=job.name,
+                remedy="leave the layer out, or add a core with larger buffers",
+            )
+    table = JobTable(
+        np.array([[cost.latency * n for cost in row] for row, n in zip(costs, times, strict=True)]),
+        np.array([[_bandwidth(cost, bw_model) for cost in row] for row in costs]),
+        tuple(job.name for job in group.jobs),
+    )
+    return Analysis(group=group, platform=platform, table=table, costs=costs)
+
+
+def _bandwidth(cost: CoreCost, bw_model: str) -> float:
+    if cost == core_cost.IMPOSSIBLE:
+        return 1.0
+    moved = cost.tile_bytes if bw_model == BandwidthModel.PAPER else cost.bytes
+    return moved / cost.latency
+
+
+def _all_costs(
+    group: Group, platform: Platform, link: float, listener: Listener | None
+) -> dict[str, CoreCost]:
+    """Costs of the distinct places of jobs and cores."""
+    places: dict[str, tuple[Job, Core]] = {}
+    for job, core in itertools.product(group.jobs, platform.cores):
+        places.setdefault(_place(job, core, link), (job, core))
+    found = {}
+    for number, (place, (job, core)) in enumerate(places.items(), start=1):
+        found[place] = _cached(place, job, core, link)
+        if listener is not None:
+            listener(number, len(places), f"{job.name} on {core.name}")
+    return found
+
+
+def _place(job: Job, core: Core, link: float) -> str:
+    """What the cost of a job on a core depends on, without names."""
+    workload = job.piece()[0]
+    if isinstance(core.hardware, HwConfig):
+        parts = ["twin", workload.key, repr(core.hardware.parameters())]
+    else:
+        arch = {f.name: getattr(core.hardware, f.name) for f in fields(core.hardware)}
+        for unused in ("name", "sources", "dram_bytes_per_cycle"):
+            del arch[unused]
+        nest = asdict(replace(nest_of(workload), name="", count=1))
+        parts = ["mapped", repr(nest), repr(arch)]
+    return digest([*parts, repr(link), str(core.flexible)])
+
+
+def _cached(place: str, job: Job, core: Core, link: float) -> CoreCost:
+    key = digest([place, _sources(twin=isinstance(core.hardware, HwConfig))])
+    result = cache_dir() / "core_costs" / f"{key}.json"
+    with builder(f"core-cost-{key}") as work:
+        if (known := _read(result)) is not None:
+            return known
+        cost = _computed(job, core, link)
+        keep_json(asdict(cost), work, result)
+    return cost
+
+
+def _computed(job: Job, core: Core, link: float) -> CoreCost:
+    workload = job.piece()[0]
+    if isinstance(core.hardware, HwConfig):
+        return twin_cost.twin_cost(workload, core.hardware, link, flexible=core.flexible)
+    return mapped_cost(nest_of(workload), core.hardware, link, flexible=core.flexible)
+
+
+_SOURCES: Final = (Path(core_cost.__file__), Path(twin_cost.__file__))
+
+
+def _sources(*, twin: bool) -> str:
+    """Digest of the code that a cost comes from."""
+    if twin:
+        return digest([source_text(_SOURCES[1]), str(build_twin())])
+    native = sorted(path for path in MAPPING_DIR.iterdir() if path.suffix in (".cpp", ".h"))
+    return digest([source_text(path) for path in (_SOURCES[0], *native)])
+
+
+def _read(path: Path) -> CoreCost | None:
+    """A kept cost; None when there is no whole one."""
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return CoreCost(**{**values, "shape": tuple(values["shape"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
