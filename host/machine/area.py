@@ -370,16 +370,25 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
 
 def shortfalls(hw: HwConfig, area: Area, board: Board) -> list[str]:
     """What a configuration of an area needs beyond a board's resources and its port."""
-    problems = [
+    return resource_shortfalls(area, board) + port_shortfalls(hw, board)
+
+
+def resource_shortfalls(area: Area, board: Board) -> list[str]:
+    """What an area needs beyond a board's resources."""
+    return [
         f"{name} {value} exceeds {limit} by {value - limit}"
-        for name, value, limit in _shares(area, board)
+        for name, value, limit in resource_shares(area, board)
         if value > limit
     ]
-    for name in ("axi_data_bits", "axi_burst_beats"):
-        value, limit = getattr(hw, name), getattr(board, name)
-        if value > limit:
-            problems.append(f"{name} {value} exceeds the port's {limit}")
-    return problems
+
+
+def port_shortfalls(hw: HwConfig, board: Board) -> list[str]:
+    """What a configuration needs beyond the width and the bursts of a board's port."""
+    return [
+        f"{name} {getattr(hw, name)} exceeds the port's {getattr(board, name)}"
+        for name in ("axi_data_bits", "axi_burst_beats")
+        if getattr(hw, name) > getattr(board, name)
+    ]
 
 
 def fits(hw: HwConfig, board: Board) -> Fit:
@@ -389,12 +398,14 @@ def fits(hw: HwConfig, board: Board) -> Fit:
         return Fit(
             ok=False, text=f"{hw.name} does not fit {board.name}: {'; '.join(problems)}", area=area
         )
-    shares = ", ".join(f"{name} {value} of {limit}" for name, value, limit in _shares(area, board))
+    shares = ", ".join(
+        f"{name} {value} of {limit}" for name, value, limit in resource_shares(area, board)
+    )
     return Fit(ok=True, text=f"{hw.name} fits {board.name}: {shares}", area=area)
 
 
-def _shares(area: Area, board: Board) -> list[tuple[str, int, int]]:
-    """(resource, used, available)."""
+def resource_shares(area: Area, board: Board) -> list[tuple[str, int, int]]:
+    """(resource, used, available) of each kind."""
     return [
         (field.name.upper(), value, int(getattr(board, field.name)))
         for field, value in zip(fields(Area), astuple(area), strict=True)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.area import estimate
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.system_area import estimate_system, fits_system
+from tilewright.host.machine.system_config import (
+    SystemConfig,
+    SystemCore,
+    load_system,
+    named_systems,
+)
+
+TINY = load_hwconfig("tiny-4x4")
+CORE = SystemCore(hw=TINY)
+PAIR = SystemConfig(name="pair", cores=(CORE, CORE))
+WIDE = SystemCore(hw=TINY.with_(axi_data_bits=128))
+
+BOARDS = {
+    "dual-tiny": "pynq-z2",
+    "dual-8x8": "pynq-z2",
+    "big-little": "pynq-z2",
+    "dual-16x16": "zcu104",
+    "quad-8x8": "zcu104",
+    "quad-mixed": "zcu104",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"cores": ()}, "cores"),
+        ({"cores": (CORE,) * 9}, "cores"),
+        ({"memory_ports": 0}, "memory_ports"),
+        ({"memory_ports": 3}, "memory_ports"),
+        ({"memory_ports": True}, "memory_ports"),
+        ({"memory_ports": 2}, "memory_ports"),  # port 1 has no core
+        ({"window": 15}, "window"),
+        ({"port_reads": 0}, "port_reads"),
+        ({"port_writes": 33}, "port_writes"),
+        ({"queue_depth": 7}, "queue_depth"),
+        ({"cores": (CORE, replace(CORE, port=1))}, "cores[1].port"),
+        ({"cores": (CORE, replace(CORE, weight=0))}, "cores[1].weight"),
+        ({"cores": (CORE, replace(CORE, weight=16))}, "cores[1].weight"),
+        ({"cores": (replace(CORE, read_budget=-1), CORE)}, "cores[0].read_budget"),
+        ({"cores": (replace(CORE, write_budget=1025), CORE)}, "cores[0].write_budget"),
+        ({"cores": (CORE, WIDE)}, "cores[1].axi_data_bits"),
+    ],
+)
+def test_each_rule_refuses_its_field(changes, field):
+    with pytest.raises(ConfigError) as error:
+        replace(PAIR, **changes)
+    assert error.value.field == field
+    assert error.value.remedy
+
+
+def test_cores_of_other_widths_have_ports_of_their_own():
+    system = replace(PAIR, cores=(CORE, replace(WIDE, port=1)), memory_ports=2)
+    assert [system.cores_of(port) for port in range(2)] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("name", named_systems())
+def test_a_named_system_fits_the_board_that_it_is_for(name):
+    system = load_system(name)
+    found = fits_system(system, load_board(BOARDS[name]))
+    assert found.ok, found.text
+    assert "estimated" in found.text
+
+
+def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
+    area, alone = estimate_system(PAIR), estimate(TINY)
+    assert (area.dsp, area.bram36) == (2 * alone.dsp, 2 * alone.bram36)
+    assert area.lut > 2 * alone.lut
+    assert area.ff > 2 * alone.ff
+
+
+def test_what_does_not_fit_is_named():
+    wide = load_hwconfig("zu-32x32")
+    text = fits_system(SystemConfig(cores=(SystemCore(hw=wide),) * 2), load_board("pynq-z2")).text
+    assert "DSP 1348 exceeds 220 by 1128" in text
+    assert f"core 1: axi_data_bits {wide.axi_data_bits} exceeds the port's 64" in text
+
+
+def test_the_hash_is_of_what_is_built_and_not_of_labels():
+    same = replace(PAIR, name="other", cores=(replace(CORE, hw=TINY.with_(name="label")), CORE))
+    assert same.config_hash == PAIR.config_hash
+    for changes in (
+        {"cores": (CORE,)},
+        {"cores": (replace(CORE, weight=2), CORE)},
+        {"cores": (replace(CORE, hw=TINY.with_(read_outstanding=3)), CORE)},
+        {"window": 512},
+        {"queue_depth": 4},
+    ):
+        assert replace(PAIR, **changes).config_hash != PAIR.config_hash, changes
+
+
+def test_a_core_is_a_name_or_a_mapping_with_what_differs(tmp_path):
+    path = tmp_path / "mixed.yaml"
+    path.write_text(
+        "cores:\n  - tiny-4x4\n  - {hw: tiny-4x4, weight: 3, read_outstanding: 8}\nwindow: 256\n"
+    )
+    system = load_system(path)
+    assert (system.name, system.window) == ("mixed", 256)
+    assert system.cores[0] == SystemCore(hw=TINY)
+    assert system.cores[1].weight == 3
+    assert system.cores[1].hw.parameters() == TINY.with_(read_outstanding=8).parameters()
+    assert load_system(system) is system
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("cores: tiny-4x4\n", "cores"),
+        ("window: 100\n", "cores"),
+        ("cores: [tiny-4x4]\ncore: 3\n", "core"),
+        ("cores: [{weight: 3}]\n", "cores[0]"),
+        ("cores: [{hw: tiny-4x4, block: 3}]\n", "block"),
+        ("cores: [{hw: tiny-4x4, block_in: 3}]\n", "block_in"),
+        ("cores: [tinny]\n", "tinny"),
+    ],
+)
+def test_a_wrong_file_names_what_is_wrong(tmp_path, text, named):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=named.replace("[", r"\[")):
+        load_system(path)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ConfigError, match="dual-tiny"):
+        load_system("dual-tinny")
