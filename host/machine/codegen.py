@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final
 
 from tilewright.host.common import generated_files
 from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
-from tilewright.host.machine import geometry, hwconfig, isa, program, registers, wires
+from tilewright.host.machine import (
+    geometry,
+    hwconfig,
+    isa,
+    program,
+    registers,
+    system_config,
+    system_registers,
+    wires,
+)
 from tilewright.host.machine.fusesoc_core import fusesoc_core
 from tilewright.host.machine.reference_pages import GENERATED_NOTE as _NOTE
 from tilewright.host.machine.reference_pages import REFERENCE_PAGES
@@ -104,6 +113,47 @@ def systemverilog_package() -> str:
     for index, (name, meaning) in enumerate(registers.COUNTERS):
         lines.append(f"  localparam int unsigned Cnt{camel(name)} = {index};  // {meaning}")
     return "\n".join([*lines, "endpackage", ""])
+
+
+def systemverilog_system_package() -> str:
+    """`rtl/generated/tw_system_pkg.sv`: register map of a system of cores."""
+
+    def offsets(prefix: str, members: Iterable[registers.Register]) -> list[str]:
+        return [f"{number(prefix + camel(r.name), r.offset)}  // {r.access}" for r in members]
+
+    def number(name: str, value: int) -> str:
+        return f"  localparam logic [11:0] {name} = 12'h{value:03x};"
+
+    names = system_registers.SHARE_COUNTER_NAMES
+    lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
+        f"// {_NOTE}",
+        "// Register map of a system of cores.",
+        "package tw_system_pkg;",
+        f"  localparam logic [31:0] SystemId = 32'h{system_registers.SYSTEM_ID:08x};",
+        f"  localparam logic [31:0] SystemVersion = 32'd{system_config.SYSTEM_VERSION};",
+        number("QueueBase", system_registers.QUEUE_BASE),
+        number("CoreTable", system_registers.CORE_TABLE),
+        number("CoreTableStep", system_registers.CORE_TABLE_STEP),
+        number("ShareBase", system_registers.SHARE_BASE),
+        number("ShareStep", system_registers.SHARE_STEP),
+        number("ShareCounters", system_registers.SHARE_COUNTERS),
+        "",
+        "  // The shared page, an entry of its core table, a core's share of its memory port.",
+        *offsets("Reg", system_registers.SYSTEM_REGISTERS),
+        *offsets("Core", system_registers.CORE_ENTRY),
+        *offsets("Share", system_registers.SHARE_REGISTERS),
+        f"  localparam int unsigned NumShareCounters = {len(names)};",
+        *(
+            f"  localparam int unsigned Cnt{camel(name)} = {index};  // {meaning}"
+            for index, (name, meaning) in enumerate(names)
+        ),
+        "",
+        "  // The queue of a core, in its window.",
+        *offsets("Reg", system_registers.QUEUE_REGISTERS),
+        "endpackage",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _sv_expression(expression: str) -> str:
@@ -276,6 +326,7 @@ def cpp_timing_parameters() -> str:
 OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/generated/tw_pkg.sv": systemverilog_package,
     "rtl/generated/tw_legal.sv": systemverilog_legality,
+    "rtl/generated/tw_system_pkg.sv": systemverilog_system_package,
     "rtl/tilewright.core": fusesoc_core,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
     "sim/harness/generated/geometry.h": cpp_geometry,

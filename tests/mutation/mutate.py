@@ -35,7 +35,7 @@ from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
 from tilewright.sim.executor.job import Outcome, OutcomeStatus
 from tilewright.sim.executor.worker import WorkerPool
-from tilewright.sim.verilator.build import MANIFEST
+from tilewright.sim.verilator.build import MANIFEST, read_manifest
 
 HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = ROOT / "build" / "mutation"
@@ -51,14 +51,14 @@ Record = dict[str, Any]
 
 
 def hardware(rtl: Path) -> dict[str, str]:
-    """Text of every file of a copy of ``rtl/`` that holds the core or the system, by name.
+    """Text of every file of one accelerator in a copy of ``rtl/`` that nobody generates, by name.
 
-    What stands around them on a board without a processor has benches of its own.
+    What stands around it, on a board without a processor or in a system, has tests of its own.
     """
     return {
         path.name: path.read_text(encoding="utf-8")
-        for folder in ("core", "system")
-        for path in sorted((rtl / folder).rglob("*.sv"))
+        for path in sorted(read_manifest(rtl / "tilewright.f"))
+        if path.parent.name != "generated"
     }
 
 

@@ -43,18 +43,19 @@ def lint_rtl(
     seed: FreshSeedOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Read the RTL of every configuration with Verilator and slang; both must be silent."""
+    """Read the RTL of every configuration and system with Verilator and slang: both are silent."""
     import numpy as np
 
     from tilewright.host.machine.hwconfig import named_configs
-    from tilewright.sim.verify.rtl_lint import configurations, lint, lint_slang
+    from tilewright.host.machine.system_config import named_systems
+    from tilewright.sim.verify.rtl_lint import designs, lint, lint_slang
 
     seed = fresh_seed(seed)
     typer.echo(f"rtl lint, seed {seed}")
     rows = []
-    total = len(named_configs()) + random
+    total = len(named_configs()) + random + len(named_systems())
     with progress("lint", total=total, quiet=json is not None) as steps:
-        for hw in configurations(random, np.random.default_rng(seed)):
+        for hw in designs(random, np.random.default_rng(seed)):
             steps.say(hw.name)
             complaints = lint(hw) + lint_slang(hw)
             rows.append({"hw": hw.name, "clean": not complaints, "complaints": complaints})

@@ -13,6 +13,7 @@ from support.command_line import call, rows
 from tilewright.host.common import clone_parts
 from tilewright.host.common.errors import ToolError
 from tilewright.host.machine.hwconfig import named_configs
+from tilewright.host.machine.system_config import named_systems
 from tilewright.sim.verify import coverage, formal, netlist, netlist_build, rtl_lint
 from tilewright.sim.verify.coverage import Report
 from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share
@@ -47,7 +48,7 @@ def test_lint_exits_with_whether_all_are_clean(monkeypatch, broken, code):
     monkeypatch.setattr(rtl_lint, "lint_slang", lambda hw: "")
     result = call("verify", "lint", "--random", "1", "--seed", "3")
     assert result.exit_code == code
-    assert tuple(seen) == (*named_configs(), "random-0")
+    assert tuple(seen) == (*named_configs(), "random-0", *named_systems())
     assert result.stdout.count("clean") == len(seen) - len(broken)
     said = ("rtl edge-8x8: FAILED" in result.stdout, "%Warning-X" in result.stderr)
     assert said == (bool(broken), bool(broken))

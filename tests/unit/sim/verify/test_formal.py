@@ -31,6 +31,7 @@ FAULTS = {
         "rst_i || accept_o || soft_reset_i || state_q == Clear",
         "rst_i || state_q == Clear",
     ),
+    "grant": ("tw_grant.sv", "left_q != '0 ? left_q - 1'b1 :", "left_q != '0 ? left_q :"),
     "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
     "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr < depth"),
     "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),

@@ -9,6 +9,7 @@ from support.randomness import fresh_rng
 from tilewright.host.common.places import ROOT
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.system_config import SystemConfig, SystemCore, load_system
 from tilewright.sim.verify import rtl_lint
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.build import read_manifest
@@ -20,6 +21,25 @@ TINY = load_hwconfig("tiny-4x4")
 def test_the_smallest_named_configuration_is_clean():
     assert rtl_lint.lint(TINY) == ""
     assert rtl_lint.lint_slang(TINY) == ""
+
+
+def test_a_system_is_clean():
+    system = load_system("dual-tiny")
+    assert rtl_lint.lint(system) == ""
+    assert rtl_lint.lint_slang(system) == ""
+
+
+@pytest.mark.slow
+def test_a_system_of_any_cores_is_clean():
+    """One core alone on its port, and ports of other widths."""
+    rng = fresh_rng()
+    hw = any_hwconfig(rng)
+    cores = (SystemCore(hw=hw), SystemCore(hw=TINY, port=1), SystemCore(hw=TINY, port=1))
+    for system in (
+        SystemConfig(cores=cores, memory_ports=2),
+        SystemConfig(cores=cores[:1], queue_depth=2),
+    ):
+        assert rtl_lint.lint(system) + rtl_lint.lint_slang(system) == "", hw.parameters()
 
 
 def test_any_legal_configuration_is_clean():

@@ -44,8 +44,8 @@ def test_manifest_paths_are_relative_to_it(manifest):
     assert build.read_manifest(manifest) == [manifest.parent / "top.sv"]
 
 
-def test_the_project_manifest_lists_every_file_of_the_accelerator_once():
-    listed = build.read_manifest()
+def test_the_manifests_list_every_file_of_the_accelerator_and_of_systems_once():
+    listed = [*build.read_manifest(), *build.read_manifest(build.MANIFEST.with_name("system.f"))]
     assert len(set(listed)) == len(listed)
     files = set(build.MANIFEST.parent.rglob("*.sv"))
     around = set((build.MANIFEST.parent / "boards").rglob("*.sv"))  # what a board adds
