@@ -104,7 +104,7 @@ class Driver:
         Raises:
             ProgramError: the registers cannot say where the memory or the program lies.
         """
-        _check_places(program, base)
+        check_places(program, base)
         self._write64("INSN_BASE", program.regions["insn"].offset)
         self._write64("MEM_BASE", base)
         self._write64("MEM_SIZE", program.memory_bytes)
@@ -175,7 +175,7 @@ class Driver:
         self._write(f"{name}_HI", value >> 32)
 
 
-def _check_places(program: Program, base: int) -> None:
+def check_places(program: Program, base: int) -> None:
     """Refuse what the address registers would cut off (see their meaning in `REGISTERS`)."""
     insn = program.regions["insn"].offset
     for field, value, limit in (

@@ -180,8 +180,8 @@ def build_model(
     )
 
     def make(work: Path, output: Path) -> dict[str, Any]:
-        _verilate(recipe, work / "verilated")
-        _compile_model(recipe, work, output, jobs)
+        verilate(recipe, work / "verilated")
+        compile_model(recipe, work, output, jobs)
         return {
             "parameters": dict(recipe.parameters),
             "fidelity": fidelity.value,
@@ -216,8 +216,8 @@ def build_memory_model() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Recipe:
-    """Everything that decides what a build gives."""
+class Recipe:
+    """Everything that decides what a build gives, of an accelerator or a system of several."""
 
     key: str
     sources: Sequence[Path]
@@ -234,6 +234,11 @@ class _Recipe:
     """Further options of Verilator."""
     optimisation: str = ""
     """Of all generated code; empty: what each part of it is worth."""
+    top: str = TOP
+    simulation: Path = HARNESS_DIR / "simulation.cpp"
+    """What makes a `Simulation` of the top (simulation.h)."""
+    defines: Sequence[str] = ()
+    """Further flags of it."""
 
 
 def _recipe(
@@ -245,7 +250,7 @@ def _recipe(
     coverage: bool = False,
     checks: bool = True,
     fidelity: Fidelity = Fidelity.RTL,
-) -> _Recipe:
+) -> Recipe:
     hw = elaborated(hw, fidelity)
     manifest = rtl_manifest() if manifest is None else manifest
     values = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
@@ -276,7 +281,7 @@ def _recipe(
         find_verilator().version,
         find_compiler().version,
     ]
-    return _Recipe(
+    return Recipe(
         key=digest([json.dumps(item) for item in inputs]),
         sources=files,
         wrapper=wrapper,
@@ -306,7 +311,7 @@ def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: i
         BuildError: Verilator or the compiler refuses; the text holds their first error lines.
         ToolError: a tool is missing.
     """
-    recipe = _Recipe(
+    recipe = Recipe(
         key="",
         sources=sources,
         parameters={},
@@ -319,8 +324,8 @@ def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: i
         options=_GENERATED_FLAGS,
         optimisation=_SLOW,
     )
-    _verilate(recipe, work / "verilated")
-    _compile_model(recipe, work, output, jobs)
+    verilate(recipe, work / "verilated")
+    compile_model(recipe, work, output, jobs)
 
 
 def generated_inputs() -> list[str]:
@@ -334,7 +339,13 @@ def generated_inputs() -> list[str]:
     ]
 
 
-def _verilate(recipe: _Recipe, folder: Path) -> None:
+def verilate(recipe: Recipe, folder: Path) -> None:
+    """Let Verilator generate the model of a recipe in a new folder.
+
+    Raises:
+        BuildError: Verilator refuses; the text holds its first error lines.
+        ToolError: it is missing.
+    """
     folder.mkdir()
     wrapper = folder.parent / f"{WRAPPER}.sv"
     if recipe.wrapper:
@@ -346,9 +357,9 @@ def _verilate(recipe: _Recipe, folder: Path) -> None:
         *recipe.options,
         *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
         "--top-module",
-        WRAPPER if recipe.wrapper else TOP,
+        WRAPPER if recipe.wrapper else recipe.top,
         "--prefix",
-        f"V{TOP}",
+        f"V{recipe.top}",
         "--Mdir",
         str(folder),
         str(LINT_WAIVERS),
@@ -390,7 +401,7 @@ def wave_libraries() -> tuple[list[str], list[str]]:
     return compat, libraries
 
 
-def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None:
+def compile_model(recipe: Recipe, work: Path, output: Path, jobs: int) -> None:
     """Compile the generated code and the harness, link them with the shared objects."""
     verilated = work / "verilated"
     include = verilator_include(find_verilator())
@@ -408,22 +419,24 @@ def _compile_model(recipe: _Recipe, work: Path, output: Path, jobs: int) -> None
         unit = work / f"unit{index}.cpp"
         included = [f'#include "{path}"\n' for path in files]
         if flag == _FAST:
-            included[:0] = [f'#include "{name}"\n' for name in _before_hot_code(verilated)]
+            headers = _before_hot_code(verilated, recipe.top)
+            included[:0] = [f'#include "{name}"\n' for name in headers]
         unit.write_text("".join(included), encoding="utf-8")
         chosen = _COUNTING if recipe.coverage else recipe.optimisation or flag
         tasks.append(([chosen, "-w", *common], unit))
-    simulation = HARNESS_DIR / "simulation.cpp"
     forms = (
+        *recipe.defines,
         f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity in GENERAL)}",
         f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
         *(_edge_flags(verilated) if recipe.wrapper else ()),
     )
-    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], simulation))
+    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], recipe.simulation))
     if recipe.fidelity is Fidelity.DPI:
         data = HARNESS_DIR / "data_path.cpp"
         tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, f"-I{ROOT}", *common], data))
 
-    shared = [(["-w"], include / f"{name}.cpp") for name in runtime_units(verilated)]
+    units = runtime_units(verilated, f"V{recipe.top}")
+    shared = [(["-w"], include / f"{name}.cpp") for name in units]
     shared += [
         ([*_HARNESS_WARNINGS], HARNESS_DIR / name) for name in ("memory_model.cpp", "capi.cpp")
     ]
@@ -448,9 +461,9 @@ def _edge_flags(verilated: Path) -> list[str]:
     ]
 
 
-def _before_hot_code(verilated: Path) -> list[Path]:
+def _before_hot_code(verilated: Path, top: str) -> list[Path]:
     """The headers that generated code needs, then what changes the code behind them."""
-    return [*sorted(verilated.glob(f"V{TOP}*.h")), HARNESS_DIR / "rare_branches.h"]
+    return [*sorted(verilated.glob(f"V{top}*.h")), HARNESS_DIR / "rare_branches.h"]
 
 
 def _unity_groups(verilated: Path, jobs: int) -> list[tuple[str, list[Path]]]:

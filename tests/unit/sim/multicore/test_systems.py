@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Systems of other shapes: cores of different parameters, ports of different widths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.randomness import fresh_rng, where
+from support.rtl import IDEAL, ROUGH
+
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.system_config import SystemConfig, SystemCore
+from tilewright.host.runtime.system_device import Submission
+from tilewright.sim.multicore.device import VerilatorSystem
+from tilewright.sim.multicore.top import system_top
+from tilewright.sim.programs.randprog import random_program
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verilator.device import VerilatorDevice
+
+TINY = load_hwconfig("tiny-4x4")
+MIXED = SystemConfig(
+    name="mixed",
+    cores=(
+        SystemCore(hw=TINY, port=1, weight=2),
+        SystemCore(hw=load_hwconfig("edge-8x8")),
+        SystemCore(hw=TINY.with_(name="narrow", axi_data_bits=32, axi_burst_beats=4), port=2),
+        SystemCore(hw=TINY.with_(name="deep", block_out=8, write_outstanding=4), port=1),
+    ),
+    memory_ports=3,
+    queue_depth=2,
+)
+
+
+def test_the_top_has_every_core_and_every_port():
+    text = system_top(MIXED)
+    assert text.count("tw_core_slot #(") == 4
+    assert text.count("tw_arbiter #(") == 3
+    assert "input  logic [31:0] m_axi_2_rdata" in text
+    assert f"32'h{MIXED.config_hash:08x}" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [IDEAL, ROUGH], ids=lambda memory: memory.name)
+def test_cores_of_different_parameters_on_different_ports_give_their_results(memory):
+    rng = fresh_rng()
+    system = VerilatorSystem(MIXED, memory, initial_seed=int(rng.integers(1, 2**31)))
+    for _ in range(4):
+        cores = [0, 1, 2, 3, *rng.integers(0, 4, 6).tolist()]
+        given = [
+            Submission(core=core, program=program, memory=image, scrub=bool(rng.random() < 0.3))
+            for core in cores
+            for program, image in [random_program(MIXED.cores[core].hw, rng)]
+        ]
+        late = {core: int(rng.integers(0, 2000)) for core in range(4) if rng.random() < 0.5}
+        found = system.run(given, start_after=late)
+        for each, result in zip(given, found.results, strict=True):
+            hw = MIXED.cores[each.core].hw
+            assert result.error is None, where(late=late)
+            wanted = ReferenceDevice(hw).run(each.program, each.memory).memory
+            assert np.array_equal(result.memory, wanted), where(core=each.core, late=late)
+    system.close()
+
+
+@pytest.mark.slow
+def test_any_core_of_them_alone_takes_the_cycles_that_it_takes_without_a_system():
+    rng = fresh_rng()
+    system = VerilatorSystem(MIXED, IDEAL)
+    for core, shape in enumerate(MIXED.cores):
+        program, image = random_program(shape.hw, rng)
+        found = system.run([Submission(core=core, program=program, memory=image)])
+        alone = VerilatorDevice(shape.hw, IDEAL)
+        assert found.counters[core] == alone.run(program, image).counters
+        alone.close()
+    system.close()
