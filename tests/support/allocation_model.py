@@ -38,6 +38,7 @@ def makespan(
     policy: str,
     window: Fraction | None = None,
     budgets: Sequence[Fraction] = (),
+    weights: Sequence[Fraction] = (),
 ) -> Fraction:
     order = sorted(range(len(core)), key=lambda job: (priority[job], job))
     queues = {c: [job for job in order if core[job] == c] for c in set(core)}
@@ -56,7 +57,7 @@ def makespan(
         else:
             may = {c: need for c, need in needs.items() if tokens[c] > 0}
             granted = dict.fromkeys(needs, Fraction(0))
-            granted |= poured(limit, may, dict.fromkeys(may, Fraction(1)))
+            granted |= poured(limit, may, {c: weights[c] for c in may})
         events = [left[running[c]] * needs[c] / granted[c] for c in running if granted[c]]
         if window is not None:
             events += [tokens[c] / granted[c] for c in running if granted[c]]

@@ -30,7 +30,7 @@ NATIVE_DIR: Final = ROOT / "tuner" / "multicore" / "native"
 DEFAULT_WINDOW: Final = 1024.0
 """Cycles of a regulation window."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 Indices = npt.NDArray[np.int32]
 
@@ -51,29 +51,42 @@ class Policy(StrEnum):
     """The same for all; what one does not need goes to the others."""
     REGULATED = "regulated"
     """A token bucket per core: a core that has used its budget waits for the next window. Cores
-    that have tokens share as `EQUAL`."""
+    that have tokens share by weight, as `Regulation` has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regulation:
-    """Settings of the token buckets of `Policy.REGULATED`.
+    """Settings of `Policy.REGULATED`.
 
     Attributes:
         window: cycles after which every bucket is full again.
-        budgets: bytes of a window, per core; reads and writes together.
+        budgets: bytes of a window, per core; reads and writes together. Infinite: no limit.
+        weights: of the cores that have tokens; by default 1 each.
 
     Raises:
-        ConfigError: a value that is not a positive number.
+        ConfigError: a value that is not above 0, or not finite, or another number of weights.
     """
 
     window: float
     budgets: tuple[float, ...]
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
         _require_positive("window", self.window)
         for core, budget in enumerate(self.budgets):
-            _require_positive(f"budgets[{core}]", budget)
+            if budget != math.inf:
+                _require_positive(f"budgets[{core}]", budget)
+        for core, weight in enumerate(self.weights):
+            _require_positive(f"weights[{core}]", weight)
+        if not self.weights:
+            object.__setattr__(self, "weights", (1.0,) * len(self.budgets))
+        if len(self.weights) != len(self.budgets):
+            raise ConfigError(
+                f"must be {len(self.budgets)} weights, one per core",
+                field="weights",
+                value=len(self.weights),
+            )
 
     @classmethod
     def even(cls, bandwidth: float, cores: int, window: float = DEFAULT_WINDOW) -> Regulation:
@@ -114,6 +127,7 @@ class _CProblem(ctypes.Structure):
         ("latency", ctypes.c_void_p),
         ("bandwidth", ctypes.c_void_p),
         ("budgets", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
         ("limit", ctypes.c_double),
         ("window", ctypes.c_double),
         ("jobs", ctypes.c_int32),
@@ -174,14 +188,16 @@ class _Problem:
                 remedy=f"leave it out, or take the policy {Policy.REGULATED}",
             )
         self.table: Final = table
-        budgets = regulation.budgets if regulation else (math.inf,) * table.cores
-        self._budgets: Final = np.array(budgets, dtype=np.float64)
+        by_core = regulation or Regulation(window=1, budgets=(math.inf,) * table.cores)
+        self._budgets: Final = np.array(by_core.budgets, dtype=np.float64)
+        self._weights: Final = np.array(by_core.weights, dtype=np.float64)
         self._native: Final = _CProblem(
             table.latency.ctypes.data,
             table.bandwidth.ctypes.data,
             self._budgets.ctypes.data,
+            self._weights.ctypes.data,
             bandwidth,
-            regulation.window if regulation else math.inf,
+            by_core.window,
             table.jobs,
             table.cores,
             policies.index(Policy(policy)),

@@ -33,7 +33,7 @@ struct Recorder {
 
 }  // namespace
 
-TW_EXPORT int32_t tw_multicore_version() { return 1; }
+TW_EXPORT int32_t tw_multicore_version() { return 2; }
 
 // `core` and `priority` are [population, jobs]; `makespans` is [population].
 TW_EXPORT void tw_multicore_makespans(const Problem* problem, const int32_t* core,

@@ -18,7 +18,8 @@ enum class Policy : int32_t { PROPORTIONAL, PRIORITY, EQUAL, REGULATED };
 struct Problem {
   const double* latency;    // [jobs, cores], cycles without stalls; infinite: cannot run there
   const double* bandwidth;  // [jobs, cores], bytes per cycle that keep the job from stalling
-  const double* budgets;    // [cores], bytes per window, for REGULATED
+  const double* budgets;    // [cores], bytes per window, for REGULATED; infinite: no limit
+  const double* weights;    // [cores], for REGULATED
   double limit;             // bytes per cycle that all cores have together
   double window;            // cycles, for REGULATED
   int32_t jobs;
@@ -41,7 +42,7 @@ class Allocator {
       : p_(problem),
         order_(p_.jobs),
         queue_(p_.jobs),
-        weight_(p_.jobs, 1.0),
+        weight_(p_.jobs),
         head_(p_.cores + 1),
         end_(p_.cores),
         running_(p_.cores),
@@ -82,7 +83,7 @@ class Allocator {
   // Bytes that the core may still move in this window.
   double tokens(int32_t c) const {
     const double rest = p_.budgets[c] - moved_[c];
-    return rest > kRounding * p_.budgets[c] ? rest : 0;
+    return rest > kRounding * moved_[c] ? rest : 0;
   }
 
   // Queues of the cores, one after the other: lower priorities first, equal ones by job.
@@ -122,13 +123,19 @@ class Allocator {
     listener.begins(j, time);
   }
 
+  double weight(int32_t c) const {
+    if (p_.policy == Policy::PROPORTIONAL) return need_[c];
+    if (p_.policy == Policy::PRIORITY) return weight_[running_[c]];
+    return regulated() ? p_.weights[c] : 1;
+  }
+
   // Weighted max-min shares: by weight, no job above its need, what is left over goes round again.
   void share() {
     double weights = 0;
     for (int32_t c = 0; c < p_.cores; ++c) {
       granted_[c] = share_[c] = 0;
       if (running_[c] < 0 || (regulated() && tokens(c) <= 0)) continue;
-      share_[c] = p_.policy == Policy::PROPORTIONAL ? need_[c] : weight_[running_[c]];
+      share_[c] = weight(c);
       weights += share_[c];
     }
     double free = p_.limit;
@@ -194,7 +201,7 @@ class Allocator {
   const Problem p_;
   std::vector<std::pair<double, int32_t>> order_;
   std::vector<int32_t> queue_;
-  std::vector<double> weight_;  // per job
+  std::vector<double> weight_;  // per job, for PRIORITY
   std::vector<int32_t> head_;   // per core: its next job in `queue_`
   std::vector<int32_t> end_;
   std::vector<int32_t> running_;

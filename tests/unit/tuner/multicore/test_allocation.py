@@ -55,11 +55,18 @@ def random_group(rng):
 
 
 def random_regulation(rng, cores):
+    """The same rules for the plain model and ours; some cores have no limit."""
     window = Fraction(int(rng.integers(1, 20)))
-    budgets = tuple(Fraction(int(v), 2) for v in rng.integers(1, 60, cores))
-    exact = {"window": window, "budgets": budgets}
-    native = Regulation(window=float(window), budgets=tuple(float(b) for b in budgets))
-    return exact, native
+    budgets = [Fraction(int(v), 2) for v in rng.integers(1, 60, cores)]
+    weights = [Fraction(int(v)) for v in rng.integers(1, 5, cores)]
+    free = rng.random(cores) < 0.2
+    most = [Fraction(10**9) if f else b for f, b in zip(free, budgets, strict=True)]
+    native = Regulation(
+        window=float(window),
+        budgets=tuple(np.inf if f else float(b) for f, b in zip(free, budgets, strict=True)),
+        weights=tuple(map(float, weights)),
+    )
+    return {"window": window, "budgets": most, "weights": weights}, native
 
 
 @pytest.mark.parametrize("policy", list(Policy))
@@ -217,9 +224,28 @@ def test_refuses_what_is_no_mapping_nor_policy(changed, message):
         makespans(TABLE, **(asked | changed))
 
 
-def test_refuses_a_budget_that_never_lets_a_core_work():
-    with pytest.raises(ConfigError, match=r"budgets\[1\]: must be a finite number above 0, not 0"):
-        Regulation(window=10, budgets=(1, 0))
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"budgets": (1, 0)}, r"budgets\[1\]: must be a finite number above 0, not 0"),
+        ({"weights": (1, -1)}, r"weights\[1\]: must be a finite number above 0, not -1"),
+        ({"weights": (1,)}, "weights: must be 2 weights, one per core, not 1"),
+        ({"window": 0}, "window: must be a finite number above 0, not 0"),
+    ],
+)
+def test_refuses_a_regulation_that_never_lets_a_core_work(changed, message):
+    with pytest.raises(ConfigError, match=message):
+        Regulation(**({"window": 10, "budgets": (1, 1)} | changed))
+
+
+def test_a_core_without_a_limit_takes_what_the_others_leave():
+    table = JobTable(np.full((2, 2), 100.0), np.full((2, 2), 8.0))
+    rules = Regulation(window=10, budgets=(20, np.inf), weights=(3, 1))
+    told = timeline(table, 8, [0, 1], [0, 0], "regulated", rules)
+    # Per window core 0 takes its 20 bytes at 6 per cycle, core 1 the other 60.
+    assert told.granted[0] == pytest.approx([6, 2])
+    # Alone, from cycle 135 on, core 0 moves its 20 at 8 per cycle; the 40th window is its last.
+    assert told.end == pytest.approx([392.5, 135])
 
 
 def test_an_empty_population_has_no_makespans():
