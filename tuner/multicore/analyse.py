@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -156,10 +158,19 @@ def _all_costs(
     for job, core in itertools.product(group.jobs, platform.cores):
         places.setdefault(_place(job, core, link), (job, core))
     found = {}
-    for number, (place, (job, core)) in enumerate(places.items(), start=1):
-        found[place] = _cached(place, job, core, link)
-        if listener is not None:
-            listener(number, len(places), f"{job.name} on {core.name}")
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)  # the native searches run side by side
+    try:
+        asked = {
+            pool.submit(_cached, place, job, core, link): (place, f"{job.name} on {core.name}")
+            for place, (job, core) in places.items()
+        }
+        for number, future in enumerate(as_completed(asked), start=1):
+            place, what = asked[future]
+            found[place] = future.result()
+            if listener is not None:
+                listener(number, len(places), what)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return found
 
 
