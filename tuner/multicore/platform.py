@@ -106,6 +106,11 @@ class Platform:
         _require_number("bandwidth", bandwidth)
         return bandwidth * 1000 / self.clock_mhz
 
+    def flexible(self) -> Platform:
+        """The platform with cores of as many PEs in an array of any shape."""
+        cores = tuple(replace(core, flexible=True) for core in self.cores)
+        return replace(self, name=f"{self.name}-flexible", cores=cores)
+
 
 def named_platforms() -> tuple[str, ...]:
     """Names of the platforms that ship with Tilewright."""

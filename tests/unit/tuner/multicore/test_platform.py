@@ -45,11 +45,20 @@ def test_every_figure_of_a_platform_has_a_source(name):
 
 
 def test_cores_may_be_configurations_of_the_accelerator():
-    platform = load_platform("big-little")
-    assert [core.hardware for core in platform.cores] == [
-        load_hwconfig("pynq-16x16"), load_hwconfig("edge-8x8"), load_hwconfig("edge-8x8"),
-    ]  # fmt: skip
+    platform = load_platform("pynq-2x16x16")
+    assert [core.hardware for core in platform.cores] == [load_hwconfig("pynq-16x16")] * 2
     assert platform.bytes_per_cycle(0.8) == 8
+
+
+def test_a_flexible_platform_differs_in_that_alone():
+    fixed = load_platform("S2")
+    flexible = fixed.flexible()
+    assert flexible.name == "S2-flexible"
+    assert all(core.flexible for core in flexible.cores)
+    assert [(c.name, c.hardware) for c in flexible.cores] == [
+        (c.name, c.hardware) for c in fixed.cores
+    ]
+    assert flexible.bandwidths == fixed.bandwidths
 
 
 def test_a_loaded_platform_stays_as_it_is():
