@@ -126,6 +126,9 @@ bench-alloc: $(DEV_READY) ## every allocator on every network (hours; ARGS=--qui
 bench-mapping: $(DEV_READY) ## every mapper against certified optima (hours; ARGS=--quick: minutes)
 	@$(TW) bench mapping --json build/bench/mapping.json --html build/bench/mapping.html $(ARGS)
 
+bench-multicore: $(DEV_READY) ## every mapper of groups on many cores (hours; ARGS=--quick: minutes)
+	@$(TW) bench multicore --json build/bench/multicore.json $(ARGS)
+
 bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
 	@$(TW) bench networks --json build/bench/networks.json $(ARGS)
 
@@ -181,4 +184,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-multicore bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean

@@ -19,15 +19,14 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from typing import Any, Final
 
 import numpy as np
 
 from tilewright.bench.mapping.study_summary import Row, summarise
 from tilewright.bench.result import BenchResult
+from tilewright.bench.workers import executor
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.network.zoo import load_network
@@ -238,7 +237,7 @@ class Study:
         """Certify each task, then run every mapper, one seed of all tasks after the other."""
         options, tasks = self.options, tasks_of(self.options)
         done = {_name(row) for row in self.records}
-        with _executor(options.jobs) as executor:
+        with executor(options.jobs) as pool:
             for task in tasks:
                 if _name({"what": "optimum", **task.key}) not in done:
                     row = certify(task, options.hardware)
@@ -253,7 +252,7 @@ class Study:
                 ]
                 arguments = (options.budget, options.hardware)
                 futures = [
-                    executor.submit(run_one, task, method, seed, *arguments) for method in wanted
+                    pool.submit(run_one, task, method, seed, *arguments) for method in wanted
                 ]
                 for future in futures:
                     self.records.append(future.result())
@@ -275,26 +274,6 @@ class Study:
             },
             passed=not summary["bound_violations"],
         )
-
-
-class _Here(Executor):
-    """Runs a call when its result is asked for, in this process."""
-
-    class _Call:
-        def __init__(self, function: Callable[..., Row], arguments: tuple[Any, ...]) -> None:
-            self._function, self._arguments = function, arguments
-
-        def result(self) -> Row:
-            return self._function(*self._arguments)
-
-    def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Any:
-        return self._Call(function, arguments)
-
-
-def _executor(jobs: int) -> Executor:
-    if jobs == 1:
-        return _Here()
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
 def _name(row: Row) -> tuple[Any, ...]:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy, makespans
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
@@ -18,17 +20,27 @@ class Instance:
         table: what each job takes on each core.
         bandwidth: bytes per cycle that all cores have together.
         policy: how running jobs share it; one of `Policy`.
+
+    Raises:
+        ConfigError: a bandwidth that is no positive number.
     """
 
     table: JobTable
     bandwidth: float
     policy: Policy = Policy.PROPORTIONAL
 
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise ConfigError(
+                "must be a finite number above 0", field="bandwidth", value=self.bandwidth
+            )
+
     def makespans(self, population: Population) -> Numbers:
         """Cycles until the last job ends, for each mapping; shape ``[len(population)]``.
 
         Raises:
-            ConfigError: a bandwidth, policy or mapping that cannot be.
+            ConfigError: a mapping that cannot be.
         """
         return makespans(
             self.table, self.bandwidth, population.core, population.priority, self.policy

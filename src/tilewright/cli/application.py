@@ -47,7 +47,7 @@ VERIFY: Final = "Verify"
 MAINTAIN: Final = "Maintain"
 ORDER: Final = (
     *("sim", "exhaust", "certify", "export-table", "bench"),
-    *("tune", "map", "report", "export", "tuners", "allocators"),
+    *("tune", "map", "multicore", "report", "export", "tuners", "allocators"),
     *("networks", "compile", "run"),
     *("configs", "boards", "synth", "pnr", "bitstream", "deploy", "agent", "board"),
     *("verify", "doctor", "synth-record"),

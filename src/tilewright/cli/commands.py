@@ -17,6 +17,7 @@ from tilewright.cli import (
     export,
     listings,
     map,
+    multicore,
     report,
     run,
     sim,
@@ -25,6 +26,6 @@ from tilewright.cli import (
     verify,
 )
 from tilewright.cli.application import app
-from tilewright.cli.bench import accelerator, search, speed
+from tilewright.cli.bench import accelerator, multicore_study, search, speed
 
 __all__ = ["app"]

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of a study of group mappers say: throughput against MAGMA, gaps, defeats.
+
+Figures of a method are geometric means over cases and seeds; the runs of a task on a platform are
+one cluster of the bootstrap. Throughput is the inverse of the makespan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from tilewright.bench.arena.statistics import Interval
+from tilewright.bench.mapping.study_summary import geometric_mean
+
+Row = dict[str, Any]
+
+REFERENCE: Final = "magma"
+OURS: Final = "tilewright"
+TIE: Final = 1e-6
+"""Relative difference of makespans up to which two are equal."""
+BOUND_SLACK: Final = 1e-9
+TIGHT_PCT: Final = 3.0
+"""A bound is called tight where some method is within this many per cent of it."""
+
+
+def summarise(rows: Sequence[Row]) -> Row:
+    """The figures that the documents name."""
+    bounds = {_instance(row): row["bound"] for row in rows if row["what"] == "bound"}
+    runs = [row for row in rows if row["what"] == "run"]
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    found: Row = {
+        "instances": len(bounds),
+        "bound_violations": sum(
+            run["makespan"] < bounds[_instance(run)] * (1 - BOUND_SLACK) for run in runs
+        ),
+        "geomean_vs_magma": {},
+        "gap_to_bound_pct": {},
+        "gap_to_bound_pct_at_100": {},
+        "core_seconds_per_run": {},
+    }
+    reference = {_instance(r): r["makespan"] for r in runs if r["method"] == REFERENCE}
+    for method in methods:
+        mine = [run for run in runs if run["method"] == method]
+        ratios = [
+            (run, reference[_instance(run)] / run["makespan"])
+            for run in mine
+            if _instance(run) in reference
+        ]
+        if ratios:
+            found["geomean_vs_magma"][method] = _interval(geometric_mean(_clusters(ratios)))
+        for name, value in (("gap_to_bound_pct", _last), ("gap_to_bound_pct_at_100", _at_100)):
+            gaps = [(run, max(1.0, value(run) / bounds[_instance(run)])) for run in mine]
+            found[name][method] = _interval(geometric_mean(_clusters(gaps)), per_cent=True)
+        found["core_seconds_per_run"][method] = round(
+            sum(run["core_seconds"] for run in mine) / len(mine), 3
+        )
+    found["by_case"] = _by_case(runs, bounds, reference)
+    found.update(_defeats(runs, bounds))
+    return found
+
+
+def _instance(row: Row) -> tuple[Any, ...]:
+    return row["task"], row["platform"], row["bandwidth"], row["seed"]
+
+
+def _last(run: Row) -> float:
+    return float(run["makespan"])
+
+
+def _at_100(run: Row) -> float:
+    """The lowest makespan after 100 samples, or at the end of what is shorter."""
+    return float([value for point, value in run["curve"] if point <= 100][-1])
+
+
+def _clusters(values: Iterable[tuple[Row, float]]) -> list[list[float]]:
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for run, value in values:
+        found.setdefault((run["task"], run["platform"]), []).append(value)
+    return list(found.values())
+
+
+def _by_case(
+    runs: Sequence[Row], bounds: Mapping[Any, float], reference: Mapping[Any, float]
+) -> list[Row]:
+    """Per case and method: throughput against MAGMA and the gap, geometric means over seeds."""
+    cases: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for run in runs:
+        case = cases.setdefault(_instance(run)[:3], {})
+        case.setdefault(run["method"], []).append(run)
+    return [
+        {
+            "task": case[0],
+            "platform": case[1],
+            "bandwidth": case[2],
+            "method": method,
+            "vs_magma": _mean(
+                [
+                    reference[_instance(run)] / run["makespan"]
+                    for run in mine
+                    if _instance(run) in reference
+                ]
+            ),
+            "gap_pct": _mean(
+                [max(1.0, run["makespan"] / bounds[_instance(run)]) for run in mine], per_cent=True
+            ),
+        }
+        for case, methods in cases.items()
+        for method, mine in methods.items()
+    ]
+
+
+def _mean(values: list[float], *, per_cent: bool = False) -> float | None:
+    if not values:
+        return None
+    value = geometric_mean([values]).value
+    return round((value - 1) * 100, 4) if per_cent else round(value, 4)
+
+
+def _defeats(runs: Sequence[Row], bounds: Mapping[Any, float]) -> Row:
+    """Where our own mapper is not the best, and how far from tight bounds it is."""
+    best: dict[Any, float] = {}
+    ours: dict[Any, float] = {}
+    for run in runs:
+        instance, value = _instance(run), run["makespan"]
+        if run["method"] == OURS:
+            ours[instance] = value
+        else:
+            best[instance] = min(best.get(instance, float("inf")), value)
+    both = [instance for instance in ours if instance in best]
+    worse = [ours[i] / best[i] - 1 for i in both if ours[i] > best[i] * (1 + TIE)]
+    tight = [
+        ours[i] / bounds[i] - 1
+        for i in ours
+        if min(ours[i], best.get(i, float("inf"))) <= bounds[i] * (1 + TIGHT_PCT / 100)
+    ]
+    return {
+        "ours_compared": len(both),
+        "ours_best_or_tied": len(both) - len(worse),
+        "ours_worst_defeat_pct": round(100 * max(worse, default=0.0), 4),
+        "tight_instances": len(tight),
+        "ours_worst_gap_where_tight_pct": round(100 * max(tight, default=0.0), 4),
+    }
+
+
+def _interval(interval: Interval, *, per_cent: bool = False) -> Row:
+    numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {
+        name: round((number - 1) * 100, 4) if per_cent else round(number, 4)
+        for name, number in numbers.items()
+    }

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright multicore`: a group of jobs of many networks, mapped onto many cores."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from tilewright.cli.application import TUNE, app, open_console
+from tilewright.cli.arguments import SeedOption
+from tilewright.cli.json_output import JsonOption
+from tilewright.cli.progress import progress
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.tuner.multicore.allocation import Timeline
+    from tilewright.tuner.multicore.instance import Instance
+    from tilewright.tuner.multicore.methods.mapper import Trace
+
+_FIELDS: Final = {
+    "task": "TASK",
+    "platform": "--platform",
+    "bandwidth": "--bandwidth",
+    "budget": "--budget",
+    "size": "--size",
+    "mini_batch": "--mini-batch",
+    "seed": "--seed",
+}
+
+
+class PolicyName(StrEnum):
+    """How running jobs share the bandwidth."""
+
+    PROPORTIONAL = "proportional"
+    PRIORITY = "priority"
+    EQUAL = "equal"
+    REGULATED = "regulated"
+
+
+class ModelName(StrEnum):
+    """What the required bandwidth of a job is."""
+
+    TRAFFIC = "traffic"
+    PAPER = "paper"
+
+
+@app.command("multicore", rich_help_panel=TUNE)
+def map_group(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK|TABLE",
+            help="vision, language, recommendation or mix: a random group of their layers; or a "
+            "CSV file of latencies and bandwidths per job and core.",
+        ),
+    ],
+    platform: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE", help="Cores of a task: S1 to S6, or a YAML file."),
+    ] = "S2",
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB/S",
+            help="Of the memory; for a table in bytes per cycle. Default: the platform's largest.",
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "--optimizer",
+            metavar="NAME|MODULE:CLASS",
+            help="exact: proven, for small groups; a group mapper; ORDER-PLACEMENT, as "
+            "heft-greedy; a class of your own; or tuner-NAME with one of `tilewright tuners`.",
+        ),
+    ] = "tilewright",
+    budget: Annotated[
+        int, typer.Option(metavar="SAMPLES", min=1, help="Mappings that a search may try.")
+    ] = 10_000,
+    size: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs of the group.")] = 100,
+    mini_batch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Images, sentences or requests per job.")
+    ] = 4,
+    bw_model: Annotated[
+        ModelName,
+        typer.Option(
+            help="A job's bandwidth: its whole DRAM traffic over its latency, or the paper's, "
+            "one copy of its tiles.",
+        ),
+    ] = ModelName.TRAFFIC,
+    policy: Annotated[
+        PolicyName, typer.Option(help="How running jobs share the bandwidth.")
+    ] = PolicyName.PROPORTIONAL,
+    seed: SeedOption = 0,
+    json: JsonOption = None,
+) -> None:
+    """Map jobs of many networks onto cores that share a memory: which core, in which order.
+
+    Ctrl-C ends the search; the best mapping so far is told.
+    """
+    from tilewright.tuner.multicore.allocation import Policy, timeline
+    from tilewright.tuner.multicore.analyse import BandwidthModel
+    from tilewright.tuner.multicore.bounds import lower_bound
+    from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
+    from tilewright.tuner.multicore.solve import solver
+
+    with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
+        solve = solver(method, budget=budget, seed=seed)
+        problem = Problem(
+            target=target,
+            platform="" if is_table(target) else platform,
+            bandwidth=bandwidth,
+            seed=seed,
+            size=size,
+            mini_batch=mini_batch,
+            bw_model=BandwidthModel(bw_model.value),
+            policy=Policy(policy.value),
+        )
+        instance = instance_of(
+            problem, lambda done, total, what: steps.at(f"analyse {what}", done, total)
+        )
+        bound = lower_bound(instance).makespan
+        trace = solve(
+            instance,
+            lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, budget),
+        )
+    mapping = trace.mapping
+    told = timeline(
+        instance.table, instance.bandwidth, mapping.core[0], mapping.priority[0], instance.policy
+    )
+    _print(instance, told, trace, bound, method)
+    if json is not None:
+        json.write(
+            _rows(instance, told),
+            {
+                "task": target,
+                "platform": problem.platform,
+                "bytes_per_cycle": instance.bandwidth,
+                "policy": str(instance.policy),
+                "bw_model": bw_model.value,
+                "size": instance.table.jobs,
+                "mini_batch": mini_batch,
+                "method": method,
+                "budget": budget,
+                "seed": seed,
+            },
+            summary={
+                "makespan": trace.makespan,
+                "bound": bound,
+                "gap_pct": round(100 * (trace.makespan / bound - 1), 6),
+                "samples": trace.samples,
+                "stopped": trace.stopped,
+                "curve": [[int(s) + 1, float(trace.best[s])] for s in trace.steps],
+            },
+        )
+    if trace.stopped:
+        raise KeyboardInterrupt
+
+
+def _rows(instance: Instance, told: Timeline) -> list[dict[str, object]]:
+    """The jobs in the order in which they begin."""
+    table = instance.table
+    return [
+        {
+            "job": table.names[job],
+            "core": int(told.core[job]),
+            "start": float(told.start[job]),
+            "end": float(told.end[job]),
+            "latency": float(table.latency[job, told.core[job]]),
+            "bytes": float(table.bytes[job, told.core[job]]),
+        }
+        for job in told.start.argsort(kind="stable").tolist()
+    ]
+
+
+def _print(instance: Instance, told: Timeline, trace: Trace, bound: float, method: str) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+
+    console = open_console()
+    table = plain_table("core", "jobs", "busy", "stalled", "first", "last")
+    jobs = instance.table
+    for core in range(jobs.cores):
+        mine = [job for job in told.start.argsort(kind="stable") if told.core[job] == core]
+        busy = sum(float(jobs.latency[job, core]) for job in mine)
+        there = sum(float(told.end[job] - told.start[job]) for job in mine)
+        names = [printable(jobs.names[mine[place]], limit=30) if mine else "-" for place in (0, -1)]
+        table.add_row(
+            str(core),
+            str(len(mine)),
+            f"{100 * busy / told.makespan:.1f} %",
+            f"{100 * (there - busy) / told.makespan:.1f} %",
+            *(Text(name) for name in names),
+        )
+    print_table(table, console)
+    console.say(
+        f"{trace.makespan:,.0f} cycles by {method} after {trace.samples:,} samples; no mapping "
+        f"takes less than {bound:,.0f}: at most {100 * (1 - bound / trace.makespan):.3g} % to gain"
+    )
