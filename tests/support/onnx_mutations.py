@@ -110,7 +110,7 @@ def _change_tensor(model: onnx.ModelProto, rng: np.random.Generator) -> None:
         tensor.data_type = int(rng.integers(24))
     elif what == 2:
         tensor.raw_data = tensor.raw_data[: len(tensor.raw_data) // 2]
-    elif what == 3 and tensor.data_type == TensorProto.FLOAT and tensor.raw_data:
+    elif what == 3 and tensor.data_type == TensorProto.FLOAT and len(tensor.raw_data) >= 4:
         whole = len(tensor.raw_data) // 4 * 4  # another damage may have cut it
         values = np.frombuffer(tensor.raw_data[:whole], np.float32).copy()
         values[rng.integers(values.size)] = rng.choice(STRANGE_FLOATS)
