@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -58,6 +58,16 @@ def encode_schedules(schedules: Iterable[Schedule]) -> Points:
     if rows and int(wide.max()) >= 2**31:
         raise ProgramError("native lowering takes numbers of 31 bits", field="tile")
     return wide.astype(np.int32)
+
+
+def decode_schedule(values: Mapping[str, int]) -> Schedule:
+    """The schedule of a row of `encode_schedules`, given by the names of its columns."""
+    tiles = {name: value for name, value in values.items() if name not in ("loop_order", "fusion")}
+    return Schedule(
+        **tiles,
+        loop_order=tuple(LoopOrder)[values["loop_order"]],
+        fusion=tuple(Fusion)[values["fusion"]],
+    )
 
 
 def c_hardware(hw: HwConfig) -> CHardware:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of group mappers: many networks on many cores."""
+"""The benchmarks of many networks on many cores: group mappers, and predictions on the RTL."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -106,4 +106,57 @@ def multicore(
         raise
     result = study.result()
     typer.echo(markdown(result.summary))
+    finish(result, json)
+
+
+@bench_app.command("multicore-rtl", rich_help_panel=SEARCH)
+def multicore_rtl(
+    quick: QuickOption = False,
+    systems: Annotated[
+        str, typer.Option(metavar="SYSTEM,...", help="Hardware; default: three, quick: dual-tiny.")
+    ] = "",
+    tasks: Annotated[
+        str,
+        typer.Option(metavar="TASK,...", help="Default: three, quick: recommendation."),
+    ] = "",
+    bandwidths: Annotated[
+        str,
+        typer.Option(
+            metavar="BYTES,...",
+            help="Bytes per cycle of DRAM in each direction; default: 8,2,1, quick: 2.",
+        ),
+    ] = "",
+    methods: Annotated[
+        str, typer.Option(metavar="METHOD,...", help="Group mappers; default: seven.")
+    ] = "",
+    size: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs of a group.")] = 8,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Groups per system, task and bandwidth; default: 2, quick: 1."
+        ),
+    ] = None,
+    budget: Annotated[int, typer.Option(metavar="N", min=1, help="Samples of a mapper.")] = 2000,
+    json: JsonOption = None,
+) -> None:
+    """Makespans that models predict, against the RTL of several cores, bit-exact.
+
+    Small layers of real networks run on all cores of a system at the same time.
+    """
+    from tilewright.bench.multicore import truth
+
+    options = truth.Options(
+        systems=names(systems, "--systems") or truth.SYSTEMS[: 1 if quick else None],
+        tasks=names(tasks, "--tasks") or (truth.TASKS[1:2] if quick else truth.TASKS),
+        bandwidths=numbers(bandwidths, "--bandwidths")
+        if bandwidths
+        else ((2.0,) if quick else truth.BANDWIDTHS),
+        methods=names(methods, "--methods") or truth.METHODS,
+        size=size,
+        seeds=seeds or (1 if quick else 2),
+        budget=budget,
+    )
+    result = truth.run(options, lambda row: typer.echo(truth.line(row)))
+    for name, value in result.summary.items():
+        typer.echo(f"{name}: {value}")
     finish(result, json)

@@ -21,8 +21,12 @@ from tilewright.host.machine.isa import Instruction
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.twin.library import TOTALS
-from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.twin.library import TOTALS, CSchedule
+from tilewright.sim.twin.native_lowering import (
+    NativeLowering,
+    decode_schedule,
+    encode_schedules,
+)
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 TINY = load_hwconfig("tiny-4x4")
@@ -343,3 +347,13 @@ def test_a_closed_lowering_is_refused():
     native.close()
     with pytest.raises(DeviceError, match="closed"):
         native.lower(SCHEDULE)
+
+
+def test_a_schedule_survives_its_numbers():
+    schedule = Schedule(
+        tile_b=2, tile_h=3, tile_w=5, tile_ci=7, tile_co=1, h_threading=2,
+        loop_order=LoopOrder.INPUT_STATIONARY, fusion=Fusion.BLOCK,
+    )  # fmt: skip
+    (numbers,) = encode_schedules([schedule]).tolist()
+    named = dict(zip((name for name, _ in CSchedule._fields_), numbers, strict=True))
+    assert decode_schedule(named) == schedule

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mapped groups on the RTL of several cores: makespans that models predict, and the one that is.
+
+A group of small layers is mapped onto a system by several mappers, and each mapping runs on the
+verilated RTL: all cores at the same time, behind one DRAM, every output compared with the
+reference. `MODELS` predict the makespan before.
+
+    tilewright bench multicore-rtl --quick
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.bench.result import BenchResult
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.lowering import LoweredLayer, lower
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.system_config import SystemConfig, load_system
+from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.network_table import NetworkTable
+from tilewright.host.network.workload import Kind
+from tilewright.host.runtime.device import Bytes
+from tilewright.host.runtime.system_device import Submission, SystemDevice
+from tilewright.sim.multicore.device import VerilatorSystem
+from tilewright.sim.twin.device import Twin
+from tilewright.sim.twin.native_lowering import decode_schedule
+from tilewright.tuner.multicore.analyse import Analysis, analyse
+from tilewright.tuner.multicore.encoding import Population
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.jobs import draw_group, task_networks
+from tilewright.tuner.multicore.methods.registry import make_group_mapper
+from tilewright.tuner.multicore.system_platform import platform_of
+
+SYSTEMS: Final = ("dual-tiny", "dual-8x8", "big-little")
+TASKS: Final = ("vision", "recommendation", "mix")
+BANDWIDTHS: Final = (8.0, 2.0, 1.0)
+METHODS: Final = ("random", "fcfs-greedy", "heft-greedy", "herald", "ai-mt", "magma", "tilewright")
+MODELS: Final = ("fluid", "directions", "alone")
+"""What is predicted with.
+
+- ``fluid``: as M3E. Latencies behind a memory that never waits; a job needs all its bytes over its
+  latency; reads and writes share what both channels have together.
+- ``directions``: the same latencies; a job needs the bytes of its busier direction, and the limit
+  is that of one channel.
+- ``alone``: as ``directions``, but the latency is what the job takes alone behind this memory, and
+  `GAP_CYCLES` pass between the programs of a core.
+"""
+MENDED: Final = "alone"
+SEARCHED: Final = {"magma": MODELS, "tilewright": ("fluid", MENDED)}
+"""Models that a mapper searches with; the others use the first alone."""
+GAP_CYCLES: Final = 5
+"""Cycles from the end of a program of a queue to the start of the next."""
+JOB_CYCLES: Final = 40_000
+"""Least cycles of a job on the smallest core, at most: what keeps a run at seconds."""
+TIMING: Final = "pynq-z2"
+"""Memory whose latencies are taken."""
+
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is compared.
+
+    Attributes:
+        systems: by name.
+        tasks: by name.
+        bandwidths: bytes per cycle of DRAM, in each direction.
+        methods: group mappers.
+        size: jobs of a group.
+        seeds: groups per system, task and bandwidth.
+        budget: samples of a mapper.
+    """
+
+    systems: Sequence[str] = SYSTEMS
+    tasks: Sequence[str] = TASKS
+    bandwidths: Sequence[float] = BANDWIDTHS
+    methods: Sequence[str] = METHODS
+    size: int = 8
+    seeds: int = 2
+    budget: int = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A job on a core, ready to run.
+
+    Attributes:
+        lowered: the layer.
+        image: memory with its tensors.
+        golden: what it must give.
+        times: that it runs, one after another.
+    """
+
+    lowered: LoweredLayer
+    image: Bytes
+    golden: Any
+    times: int
+
+
+def small_networks(task: str, macs: int) -> list[NetworkTable]:
+    """The networks of a task, with their layers of at most so many multiply-accumulates."""
+    found = []
+    for network in task_networks(task):
+        layers = tuple(
+            w for w in network.workloads if w.kind is not Kind.MAXPOOL and w.macs <= macs
+        )
+        if layers:
+            found.append(NetworkTable(name=network.name, workloads=layers))
+    if not found:
+        raise WorkloadError(
+            f"has no layer of at most {macs:,} multiply-accumulates", field="task", value=task
+        )
+    return found
+
+
+def memory_of(bandwidth: float) -> MemoryModel:
+    """DRAM of so many bytes per cycle in each direction, with the latencies of `TIMING`."""
+    return replace(
+        load_memory(TIMING),
+        name=f"{bandwidth:g}-bytes",
+        read_bytes_per_cycle=bandwidth,
+        write_bytes_per_cycle=bandwidth,
+        shared_bytes_per_cycle=0.0,
+    )
+
+
+def run(options: Options, tell: Tell) -> BenchResult:
+    """Map, predict and run every group.
+
+    Args:
+        options: what is compared.
+        tell: takes each row as it is found.
+
+    Raises:
+        ConfigError: a system, task or mapper that there is not.
+        BuildError: a system cannot be built.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in options.systems:
+        system = load_system(name)
+        macs = JOB_CYCLES * min(core.hw.block_in * core.hw.block_out for core in system.cores)
+        for bandwidth in options.bandwidths:
+            device = VerilatorSystem(system, memory_of(bandwidth))
+            try:
+                for task in options.tasks:
+                    networks = small_networks(task, macs)
+                    for seed in range(options.seeds):
+                        for row in _group(options, system, device, networks, seed, bandwidth):
+                            rows.append({"system": name, "task": task, **row})
+                            tell(rows[-1])
+            finally:
+                device.close()
+    summary = summarise(rows)
+    conditions = {
+        "memory": f"latencies of {TIMING}",
+        "jobs": options.size,
+        "budget": options.budget,
+        "job_cycles": JOB_CYCLES,
+        "cpus": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+    }
+    return BenchResult(rows=rows, conditions=conditions, summary=summary, passed=summary["exact"])
+
+
+def _group(
+    options: Options,
+    system: SystemConfig,
+    device: SystemDevice,
+    networks: Sequence[NetworkTable],
+    seed: int,
+    bandwidth: float,
+) -> Iterable[dict[str, Any]]:
+    """The rows of one group: every mapper with every model that it searches with."""
+    cores = len(system.cores)
+    group = draw_group("group", networks, seed=seed, size=options.size, mini_batch=1, cores=cores)
+    platform = platform_of(system, clock_mhz=1000, bandwidths=(2 * bandwidth,))
+    analysis = analyse(group, platform)
+    pieces = pieces_of(analysis, system)
+    instances = instances_of(analysis, pieces, system, bandwidth)
+    for method in options.methods:
+        for model in SEARCHED.get(method, MODELS[:1]):
+            trace = make_group_mapper(method).run(instances[model], options.budget, seed)
+            measured, exact = measure(device, pieces, trace.mapping)
+            yield {
+                "seed": seed,
+                "bytes_per_cycle": bandwidth,
+                "method": method,
+                "searched_with": model,
+                "predicted": {
+                    name: round(float(each.makespans(trace.mapping)[0]))
+                    for name, each in instances.items()
+                },
+                "measured": measured,
+                "exact": exact,
+            }
+
+
+def pieces_of(analysis: Analysis, system: SystemConfig) -> list[list[Piece]]:
+    """Every job on every core with the schedule of the analysis, ``[jobs][cores]``."""
+    found = []
+    for number, (job, costs) in enumerate(zip(analysis.group.jobs, analysis.costs, strict=True)):
+        workload, times = job.piece()
+        tensors = random_tensors(workload, np.random.default_rng(number))
+        golden = conv2d_int8(workload, tensors)
+        row = []
+        for core, cost in zip(system.cores, costs, strict=True):
+            lowered = lower(core.hw, workload, decode_schedule(cost.how))
+            image = lowered.image(tensors)
+            row.append(Piece(lowered=lowered, image=image, golden=golden, times=times))
+        found.append(row)
+    return found
+
+
+def instances_of(
+    analysis: Analysis,
+    pieces: Sequence[Sequence[Piece]],
+    system: SystemConfig,
+    bandwidth: float,
+) -> dict[str, Instance]:
+    """The group as each of `MODELS` sees it."""
+    shape = analysis.table.latency.shape
+    busier, alone = np.empty(shape), np.empty(shape)
+    for core, entry in enumerate(system.cores):
+        twin = Twin(entry.hw, memory_of(bandwidth))
+        try:
+            for job, row in enumerate(pieces):
+                counted = twin.counters(row[core].lowered.program)
+                moved = max(counted.values["bytes_read"], counted.values["bytes_written"])
+                busier[job, core] = moved * row[core].times
+                alone[job, core] = (counted.cycles + GAP_CYCLES) * row[core].times
+        finally:
+            twin.close()
+    ideal, names = analysis.table.latency, analysis.table.names
+    return {
+        "fluid": Instance(table=analysis.table, bandwidth=2 * bandwidth),
+        "directions": Instance(table=JobTable(ideal, busier / ideal, names), bandwidth=bandwidth),
+        "alone": Instance(table=JobTable(alone, busier / alone, names), bandwidth=bandwidth),
+    }
+
+
+def measure(
+    device: SystemDevice, pieces: Sequence[Sequence[Piece]], mapping: Population
+) -> tuple[int, bool]:
+    """Cycles of a mapping on the hardware, and whether every output is that of the reference."""
+    core, priority = mapping.core[0], mapping.priority[0]
+    given = []
+    for job in np.lexsort((np.arange(len(priority)), priority)):
+        piece = pieces[job][core[job]]
+        one = Submission(core=int(core[job]), program=piece.lowered.program, memory=piece.image)
+        given += [(one, piece)] * piece.times
+    result = device.run([submission for submission, _ in given])
+    exact = all(
+        ended.error is None and np.array_equal(piece.lowered.output(ended.memory), piece.golden)
+        for ended, (_, piece) in zip(result.results, given, strict=True)
+    )
+    return result.makespan, exact
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row as a line of text."""
+    told = ", ".join(
+        f"{model} {100 * (value / row['measured'] - 1):+.1f} %"
+        for model, value in row["predicted"].items()
+    )
+    right = "bit-exact" if row["exact"] else "WRONG OUTPUT"
+    return (
+        f"{row['system']} {row['task']} {row['seed']}, {row['bytes_per_cycle']:g} B/cycle, "
+        f"{row['method']} with {row['searched_with']}: {row['measured']:,} cycles, {right}; {told}"
+    )
+
+
+def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the rows say.
+
+    ``rtl_prediction_error_pct`` is the median size of the mended model's error; ``error_pct`` has
+    median and largest size per model. ``choice_regret_pct``: how much slower than the best mapping
+    of its group the one is that a model puts first, mean over groups. ``mended_search_gain``: the
+    makespans of the mappings that `tilewright` found with the first model, over those with the
+    mended one, geometric mean.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["system"], row["task"], row["seed"], row["bytes_per_cycle"])
+        groups.setdefault(key, []).append(row)
+    errors = {
+        model: [abs(row["predicted"][model] / row["measured"] - 1) * 100 for row in rows]
+        for model in MODELS
+    }
+    regrets = {model: [_regret(each, model) for each in groups.values()] for model in MODELS}
+    return {
+        "rtl_groups": len(groups),
+        "rtl_runs": len(rows),
+        "exact": all(row["exact"] for row in rows),
+        "rtl_prediction_error_pct": round(median(errors[MENDED]), 3),
+        "error_pct": {
+            model: {"median": round(median(found), 3), "largest": round(max(found), 3)}
+            for model, found in errors.items()
+        },
+        "choice_regret_pct": {
+            model: {"mean": round(float(np.mean(found)), 3), "largest": round(max(found), 3)}
+            for model, found in regrets.items()
+        },
+        "mended_search_gain": _gain(groups.values()),
+    }
+
+
+def _regret(group: Sequence[Mapping[str, Any]], model: str) -> float:
+    """Per cent over the best mapping of the one that a model puts first."""
+    chosen = min(group, key=lambda row: row["predicted"][model])
+    return float((chosen["measured"] / min(row["measured"] for row in group) - 1) * 100)
+
+
+def _gain(groups: Iterable[Sequence[Mapping[str, Any]]]) -> float | None:
+    """See `summarise`; None: that mapper did not run with both models."""
+    ratios = []
+    for group in groups:
+        found = {r["searched_with"]: r["measured"] for r in group if r["method"] == "tilewright"}
+        if {MODELS[0], MENDED} <= set(found):
+            ratios.append(found[MODELS[0]] / found[MENDED])
+    return round(float(np.exp(np.mean(np.log(ratios)))), 4) if ratios else None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicted makespans and measured ones: what is counted, and that the hardware really runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.bench.multicore.truth import (
+    MODELS,
+    Options,
+    line,
+    memory_of,
+    run,
+    small_networks,
+    summarise,
+)
+from tilewright.host.common.errors import WorkloadError
+
+
+def row(method: str, model: str, predicted: tuple[int, int, int], measured: int) -> dict:
+    return {
+        "system": "s", "task": "t", "seed": 0, "bytes_per_cycle": 2.0, "method": method,
+        "searched_with": model, "predicted": dict(zip(MODELS, predicted, strict=True)),
+        "measured": measured, "exact": True,
+    }  # fmt: skip
+
+
+ROWS = [
+    row("random", "fluid", (50, 80, 110), 100),
+    row("tilewright", "fluid", (40, 90, 121), 120),
+    row("tilewright", "alone", (60, 70, 99), 100),
+]
+
+
+def test_errors_regrets_and_gain_follow_from_the_rows():
+    found = summarise(ROWS)
+    assert (found["rtl_groups"], found["rtl_runs"], found["exact"]) == (1, 3, True)
+    assert found["rtl_prediction_error_pct"] == 1.0
+    assert found["error_pct"]["fluid"] == {"median": 50.0, "largest": 66.667}
+    assert found["choice_regret_pct"]["fluid"] == {"mean": 20.0, "largest": 20.0}
+    assert found["choice_regret_pct"]["alone"]["mean"] == 0.0
+    assert found["mended_search_gain"] == 1.2
+    assert summarise(ROWS[:2])["mended_search_gain"] is None
+    assert "fluid -50.0 %, directions -20.0 %, alone +10.0 %" in line(ROWS[0])
+
+
+def test_both_directions_of_the_memory_have_the_bandwidth():
+    memory = memory_of(2.0)
+    assert (memory.read_bytes_per_cycle, memory.write_bytes_per_cycle) == (2.0, 2.0)
+    assert memory.shared_bytes_per_cycle == 0
+
+
+def test_a_task_without_small_layers_is_refused():
+    with pytest.raises(WorkloadError, match="no layer of at most 10 multiply-accumulates"):
+        small_networks("vision", 10)
+
+
+def test_a_group_runs_on_the_hardware_and_the_mended_model_is_nearest():
+    options = Options(
+        systems=("dual-tiny",), tasks=("recommendation",), bandwidths=(2.0,), seeds=1, size=4,
+        methods=("fcfs-greedy",),
+    )  # fmt: skip
+    told: list = []
+    result = run(options, told.append)
+    assert result.passed
+    assert result.rows == told
+    assert len(told) == 1
+    errors = result.summary["error_pct"]
+    assert errors["alone"]["largest"] < 5 < errors["fluid"]["median"]
