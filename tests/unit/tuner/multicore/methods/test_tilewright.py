@@ -76,15 +76,17 @@ def test_takes_all_that_manual_mappers_give():
 
 @pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.EQUAL])
 def test_balance_lowers_the_closed_form_and_keeps_jobs_where_they_can_run(policy):
-    rng = fresh_rng()
+    rng, lowered = fresh_rng(), 0
     for case in range(10):
         instance = random_instance(rng, 30, 4, 0.7, policy, unable=0.3 * (case % 2))
         loads = loads_of(instance)
         start = random_population(instance.table, 1, rng).core[0]
         found = balanced(loads, start, 0.0, 5, rng)
         values = loads.makespans(np.stack([start, found]))
-        assert values[1] < values[0], where(case=case)
+        assert values[1] <= values[0], where(case=case)
+        lowered += values[1] < values[0]
         assert np.isfinite(instance.table.latency[np.arange(30), found]).all()
+    assert lowered > 5  # a start may happen to be the best, where one job takes longest
 
 
 def test_balance_finds_the_even_placement():
