@@ -22,6 +22,7 @@ module tw_core_slot #(
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
+    parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
     parameter int unsigned QueueDepth       = 8,       // descriptors, and completions
     parameter logic [39:0] ScrubInsnBase    = 40'd0,   // the program that zeroes the scratchpads
     parameter logic [38:0] ScrubMemSize     = 39'd0,
@@ -172,7 +173,8 @@ module tw_core_slot #(
       .MacPipeline     (MacPipeline),
       .MacPacked       (MacPacked),
       .MacLutColumns   (MacLutColumns),
-      .MacFast         (MacFast)
+      .MacFast         (MacFast),
+      .DataPath        (DataPath)
   ) u_core (
       .clk_i,
       .rst_i,

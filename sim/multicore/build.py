@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.places import SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig
@@ -34,12 +35,23 @@ SYSTEM_CHECKS: Final = (
 each core's side of an arbiter, what an arbiter grants, the bounds of each descriptor."""
 
 
-def build_system(system: SystemConfig, *, checks: bool = True, jobs: int = 2) -> Path:
+FIDELITIES: Final = (Fidelity.RTL, Fidelity.TIMING)
+"""What a system can be simulated at."""
+
+
+def build_system(
+    system: SystemConfig,
+    *,
+    fidelity: Fidelity = Fidelity.RTL,
+    checks: bool = True,
+    jobs: int = 2,
+) -> Path:
     """The shared library that simulates a system, built when the cache does not hold it.
 
     Args:
         system: what is elaborated; its MAC arrays are those that simulate fast.
-        checks: assert what `SYSTEM_CHECKS` holds.
+        fidelity: one of `FIDELITIES`; ``timing`` leaves out arithmetic and data.
+        checks: assert what `SYSTEM_CHECKS` holds; only ``rtl`` can.
         jobs: compilers that may run at a time.
 
     Returns:
@@ -47,14 +59,25 @@ def build_system(system: SystemConfig, *, checks: bool = True, jobs: int = 2) ->
 
     Raises:
         BuildError: Verilator or the compiler refuses; the text holds their first error lines.
+        ConfigError: no system is simulated at that fidelity.
         ToolError: a tool is missing.
     """
+    if fidelity not in FIDELITIES:
+        raise ConfigError(
+            "a system must be simulated at one of these",
+            field="fidelity",
+            value=fidelity.value,
+            remedy=f"use one of {', '.join(FIDELITIES)}",
+        )
+    data = fidelity is Fidelity.RTL
+    checks = checks and data
     top = system_top(system)
     sources = [*system_sources(), *(SYSTEM_CHECKS if checks else ())]
     wrapper = registered_top([top], TOP)
     inputs = [
         top,
         wrapper,
+        fidelity.value,
         *(f"{path.name}\0{source_text(path)}" for path in (*sources, LINT_WAIVERS, SIMULATION)),
         *generated_inputs(),
     ]
@@ -65,7 +88,7 @@ def build_system(system: SystemConfig, *, checks: bool = True, jobs: int = 2) ->
         recipe = Recipe(
             key="",
             sources=[*sources, written],
-            parameters={"MacFast": "1"},
+            parameters={"MacFast": "1", "DataPath": str(int(data))},
             waves=False,
             coverage=False,
             fidelity=Fidelity.RTL,
@@ -74,10 +97,18 @@ def build_system(system: SystemConfig, *, checks: bool = True, jobs: int = 2) ->
             libraries=(),
             top=TOP,
             simulation=SIMULATION,
-            defines=(f"-DTILEWRIGHT_PORTS={system.memory_ports}", f"-I{HARNESS_DIR}"),
+            defines=(
+                f"-DTILEWRIGHT_PORTS={system.memory_ports}",
+                f"-DTILEWRIGHT_BYTES={int(data)}",
+                f"-I{HARNESS_DIR}",
+            ),
         )
         verilate(recipe, work / "verilated")
         compile_model(recipe, work, output, jobs)
-        return {"system": system.name, "config_hash": system.config_hash}
+        return {
+            "system": system.name,
+            "config_hash": system.config_hash,
+            "fidelity": fidelity.value,
+        }
 
     return cached_library("system-" + digest([json.dumps(item) for item in inputs]), make)

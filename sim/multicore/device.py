@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.program import REGION_ALIGNMENT
 from tilewright.host.machine.system_config import SystemConfig
 from tilewright.host.runtime.device import Bytes, Counters
@@ -36,6 +37,8 @@ class VerilatorSystem:
     Args:
         system: it is built when the cache does not hold it.
         memory: DRAM timing of each port.
+        fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory images
+            that it was given.
         library: simulate this library instead of building one.
         initial_seed: registers and memories hold random bits of this seed before the reset, as on
             a device; 0: zeros.
@@ -51,12 +54,14 @@ class VerilatorSystem:
         system: SystemConfig,
         memory: MemoryModel,
         *,
+        fidelity: Fidelity = Fidelity.RTL,
         library: Path | None = None,
         initial_seed: int = 0,
     ) -> None:
         self._system = system
         self._memory = memory
-        self._library = library or build_system(system)
+        self._fidelity = fidelity
+        self._library = library or build_system(system, fidelity=fidelity)
         self._initial_seed = initial_seed
         self._simulation: Simulation | None = self._create()
         try:
@@ -69,6 +74,11 @@ class VerilatorSystem:
     def system(self) -> SystemConfig:
         """The system that the device implements."""
         return self._system
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """What is simulated."""
+        return self._fidelity
 
     @property
     def memory(self) -> MemoryModel:

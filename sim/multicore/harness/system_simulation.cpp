@@ -46,7 +46,8 @@ uint8_t* PortBytes(Port& port) {
   return reinterpret_cast<uint8_t*>(&port);
 }
 
-// The pins of a memory port.
+// The pins of a memory port. Without data (TILEWRIGHT_BYTES 0) a beat without a strobe takes its
+// time and changes nothing.
 template <int Number>
 struct Pins;
 
@@ -69,7 +70,7 @@ struct Pins;
       request->aw = {top.m_axi_##N##_awaddr, top.m_axi_##N##_awlen, top.m_axi_##N##_awsize, \
                      top.m_axi_##N##_awburst, top.m_axi_##N##_awid};                        \
       request->w_last = top.m_axi_##N##_wlast;                                              \
-      request->w_strobe = top.m_axi_##N##_wstrb;                                            \
+      request->w_strobe = TILEWRIGHT_BYTES ? top.m_axi_##N##_wstrb : 0;                     \
     }                                                                                       \
     static void Drive(Top& top, const AxiResponse& response, bool read_ended) {             \
       top.m_axi_##N##_arready = response.ar_ready;                                          \

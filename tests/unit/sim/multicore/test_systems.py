@@ -8,6 +8,7 @@ import pytest
 from support.randomness import fresh_rng, where
 from support.rtl import IDEAL, ROUGH
 
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore
 from tilewright.host.runtime.system_device import Submission
@@ -15,6 +16,7 @@ from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.multicore.top import system_top
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.coverage_campaign import random_memory
 from tilewright.sim.verilator.device import VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")
@@ -59,6 +61,39 @@ def test_cores_of_different_parameters_on_different_ports_give_their_results(mem
             wanted = ReferenceDevice(hw).run(each.program, each.memory).memory
             assert np.array_equal(result.memory, wanted), where(core=each.core, late=late)
     system.close()
+
+
+@pytest.mark.slow
+def test_timing_counts_what_rtl_counts():
+    """On random memories, programs, starts and shares."""
+    rng = fresh_rng()
+    memory = random_memory(rng)
+    rtl, timing = (
+        VerilatorSystem(MIXED, memory, fidelity=fidelity)
+        for fidelity in (Fidelity.RTL, Fidelity.TIMING)
+    )
+    for _ in range(20):
+        given = [
+            Submission(core=core, program=program, memory=image, scrub=bool(rng.random() < 0.2))
+            for core in range(4)
+            for program, image in [random_program(MIXED.cores[core].hw, rng)]
+        ]
+        late = {core: int(rng.integers(0, 2000)) for core in range(4) if rng.random() < 0.5}
+        share = {
+            "weight": int(rng.integers(1, 16)),
+            "read_budget": int(rng.integers(0, 3)) * 300,
+            "write_budget": int(rng.integers(0, 3)) * 300,
+        }
+        found = []
+        for device in (rtl, timing):
+            device.set_share(0, **share)
+            device.set_limits(reads=1 + share["weight"], writes=2)
+            result = device.run(given, start_after=late)
+            runs = [(each.begin, each.cycles, each.error) for each in result.results]
+            found.append((runs, result.counters, result.shares))
+        assert found[0] == found[1], where(memory=memory, late=late, share=share)
+    rtl.close()
+    timing.close()
 
 
 @pytest.mark.slow
