@@ -96,6 +96,10 @@ PUBLIC_MODULES = {
     "tilewright.host.runtime.serial_port",
     "tilewright.host.runtime.shell_device",
     "tilewright.sim.synth.litex_core",
+    # For systems of several cores.
+    "tilewright.host.machine.system_config",
+    "tilewright.host.runtime.system_device",
+    "tilewright.sim.multicore.device",
 }
 """What pages may import beside the public names."""
 
