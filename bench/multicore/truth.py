@@ -31,19 +31,20 @@ from tilewright.host.runtime.system_device import Submission, SystemDevice
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import decode_schedule
+from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.analyse import Analysis, analyse
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.jobs import draw_group, task_networks
 from tilewright.tuner.multicore.methods.registry import make_group_mapper
-from tilewright.tuner.multicore.system_platform import platform_of
+from tilewright.tuner.multicore.system_platform import platform_of, regulation_of
 
 SYSTEMS: Final = ("dual-tiny", "dual-8x8", "big-little")
 TASKS: Final = ("vision", "recommendation", "mix")
 BANDWIDTHS: Final = (8.0, 2.0, 1.0)
 METHODS: Final = ("random", "fcfs-greedy", "heft-greedy", "herald", "ai-mt", "magma", "tilewright")
-MODELS: Final = ("fluid", "directions", "alone")
+MODELS: Final = ("fluid", "directions", "alone", "arbitrated")
 """What is predicted with.
 
 - ``fluid``: as M3E. Latencies behind a memory that never waits; a job needs all its bytes over its
@@ -52,9 +53,11 @@ MODELS: Final = ("fluid", "directions", "alone")
   is that of one channel.
 - ``alone``: as ``directions``, but the latency is what the job takes alone behind this memory, and
   `GAP_CYCLES` pass between the programs of a core.
+- ``arbitrated``: as ``alone``, but running jobs share by the weights of the arbiter, up to what
+  they need, and not in proportion to it.
 """
-MENDED: Final = "alone"
-SEARCHED: Final = {"magma": MODELS, "tilewright": ("fluid", MENDED)}
+MENDED: Final = "arbitrated"
+SEARCHED: Final = {"magma": ("fluid", MENDED), "tilewright": ("fluid", MENDED)}
 """Models that a mapper searches with; the others use the first alone."""
 GAP_CYCLES: Final = 5
 """Cycles from the end of a program of a queue to the start of the next."""
@@ -240,10 +243,17 @@ def instances_of(
         finally:
             twin.close()
     ideal, names = analysis.table.latency, analysis.table.names
+    behind = JobTable(alone, busier / alone, names)
     return {
         "fluid": Instance(table=analysis.table, bandwidth=2 * bandwidth),
         "directions": Instance(table=JobTable(ideal, busier / ideal, names), bandwidth=bandwidth),
-        "alone": Instance(table=JobTable(alone, busier / alone, names), bandwidth=bandwidth),
+        "alone": Instance(table=behind, bandwidth=bandwidth),
+        "arbitrated": Instance(
+            table=behind,
+            bandwidth=bandwidth,
+            policy=Policy.REGULATED,
+            regulation=regulation_of(system),
+        ),
     }
 
 

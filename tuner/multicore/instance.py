@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.tuner.multicore.allocation import Policy, makespans
+from tilewright.tuner.multicore.allocation import Policy, Regulation, makespans
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
 
@@ -20,6 +20,7 @@ class Instance:
         table: what each job takes on each core.
         bandwidth: bytes per cycle that all cores have together.
         policy: how running jobs share it; one of `Policy`.
+        regulation: of `Policy.REGULATED`; None: equal budgets.
 
     Raises:
         ConfigError: a bandwidth that is no positive number.
@@ -28,6 +29,7 @@ class Instance:
     table: JobTable
     bandwidth: float
     policy: Policy = Policy.PROPORTIONAL
+    regulation: Regulation | None = None
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -43,5 +45,10 @@ class Instance:
             ConfigError: a mapping that cannot be.
         """
         return makespans(
-            self.table, self.bandwidth, population.core, population.priority, self.policy
+            self.table,
+            self.bandwidth,
+            population.core,
+            population.priority,
+            self.policy,
+            self.regulation,
         )

@@ -17,7 +17,7 @@ from tilewright.bench.multicore.truth import (
 from tilewright.host.common.errors import WorkloadError
 
 
-def row(method: str, model: str, predicted: tuple[int, int, int], measured: int) -> dict:
+def row(method: str, model: str, predicted: tuple[int, ...], measured: int) -> dict:
     return {
         "system": "s", "task": "t", "seed": 0, "bytes_per_cycle": 2.0, "method": method,
         "searched_with": model, "predicted": dict(zip(MODELS, predicted, strict=True)),
@@ -26,9 +26,9 @@ def row(method: str, model: str, predicted: tuple[int, int, int], measured: int)
 
 
 ROWS = [
-    row("random", "fluid", (50, 80, 110), 100),
-    row("tilewright", "fluid", (40, 90, 121), 120),
-    row("tilewright", "alone", (60, 70, 99), 100),
+    row("random", "fluid", (50, 80, 110, 110), 100),
+    row("tilewright", "fluid", (40, 90, 121, 121), 120),
+    row("tilewright", "arbitrated", (60, 70, 99, 99), 100),
 ]
 
 
@@ -38,10 +38,10 @@ def test_errors_regrets_and_gain_follow_from_the_rows():
     assert found["rtl_prediction_error_pct"] == 1.0
     assert found["error_pct"]["fluid"] == {"median": 50.0, "largest": 66.667}
     assert found["choice_regret_pct"]["fluid"] == {"mean": 20.0, "largest": 20.0}
-    assert found["choice_regret_pct"]["alone"]["mean"] == 0.0
+    assert found["choice_regret_pct"]["arbitrated"]["mean"] == 0.0
     assert found["mended_search_gain"] == 1.2
     assert summarise(ROWS[:2])["mended_search_gain"] is None
-    assert "fluid -50.0 %, directions -20.0 %, alone +10.0 %" in line(ROWS[0])
+    assert "fluid -50.0 %, directions -20.0 %, alone +10.0 %, arbitrated +10.0 %" in line(ROWS[0])
 
 
 def test_both_directions_of_the_memory_have_the_bandwidth():
@@ -66,4 +66,4 @@ def test_a_group_runs_on_the_hardware_and_the_mended_model_is_nearest():
     assert result.rows == told
     assert len(told) == 1
     errors = result.summary["error_pct"]
-    assert errors["alone"]["largest"] < 5 < errors["fluid"]["median"]
+    assert errors["arbitrated"]["largest"] < 5 < errors["fluid"]["median"]
