@@ -136,12 +136,15 @@ def memory_of(bandwidth: float) -> MemoryModel:
     )
 
 
-def run(options: Options, tell: Tell) -> BenchResult:
+def run(
+    options: Options, tell: Tell, keep: Callable[[BenchResult], None] | None = None
+) -> BenchResult:
     """Map, predict and run every group.
 
     Args:
         options: what is compared.
         tell: takes each row as it is found.
+        keep: takes what there is after each row; None: nobody does.
 
     Raises:
         ConfigError: a system, task or mapper that there is not.
@@ -160,8 +163,14 @@ def run(options: Options, tell: Tell) -> BenchResult:
                         for row in _group(options, system, device, networks, seed, bandwidth):
                             rows.append({"system": name, "task": task, **row})
                             tell(rows[-1])
+                            if keep is not None:
+                                keep(_result(options, rows))
             finally:
                 device.close()
+    return _result(options, rows)
+
+
+def _result(options: Options, rows: Sequence[Mapping[str, Any]]) -> BenchResult:
     summary = summarise(rows)
     conditions = {
         "memory": f"latencies of {TIMING}",

@@ -22,6 +22,7 @@ from tilewright.cli.bench.application import (
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.multicore import ModelName
+from tilewright.host.common.errors import fields_named
 
 
 @bench_app.command("multicore", rich_help_panel=SEARCH)
@@ -141,7 +142,8 @@ def multicore_rtl(
 ) -> None:
     """Makespans that models predict, against the RTL of several cores, bit-exact.
 
-    Small layers of real networks run on all cores of a system at the same time.
+    Small layers of real networks run on all cores of a system at the same time. The file of --json
+    is written after each run.
     """
     from tilewright.bench.multicore import truth
 
@@ -156,7 +158,15 @@ def multicore_rtl(
         seeds=seeds or (1 if quick else 2),
         budget=budget,
     )
-    result = truth.run(options, lambda row: typer.echo(truth.line(row)))
+    named = {
+        "system": "--systems",
+        "task": "--tasks",
+        "read_bytes_per_cycle": "--bandwidths",
+        "group mapper": "--methods",
+        "size": "--size",
+    }
+    with fields_named(named):
+        result = truth.run(options, lambda row: typer.echo(truth.line(row)), keeper(json))
     for name, value in result.summary.items():
         typer.echo(f"{name}: {value}")
     finish(result, json)

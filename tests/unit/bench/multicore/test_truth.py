@@ -61,7 +61,9 @@ def test_a_group_runs_on_the_hardware_and_the_mended_model_is_nearest():
         methods=("fcfs-greedy",),
     )  # fmt: skip
     told: list = []
-    result = run(options, told.append)
+    kept: list = []
+    result = run(options, told.append, kept.append)
+    assert kept[-1].rows == told
     assert result.passed
     assert result.rows == told
     assert len(told) == 1
