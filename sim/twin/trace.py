@@ -12,23 +12,20 @@ banks were held).
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.common.chrome_trace import Event, process_name, write_events
 from tilewright.host.common.errors import DeviceError
-from tilewright.host.common.whole_file import write_whole
 from tilewright.host.machine.isa import UNIT_OF, Instruction, Memory, Opcode, Unit
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Counters
 from tilewright.sim.twin.device import Twin
-
-Event = dict[str, Any]
 
 NO_TOKEN: Final = "waits for an instruction or a bank"
 """Name of a wait that no token explains."""
@@ -59,16 +56,7 @@ def write_trace(path: Path, twin: Twin, program: Program, counters: Counters | N
             remedy="please report it with this command: the twin is to be exact",
         )
     events = list(trace_events(program, cycles))
-    document = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": dict(own.values)}
-    try:
-        write_whole(path, json.dumps(document) + "\n")
-    except OSError as error:
-        raise DeviceError(
-            f"the trace cannot be written ({error.strerror})",
-            field="trace",
-            value=str(path),
-            remedy="name a file in a folder that can be written",
-        ) from error
+    write_events(path, events, own.values)
     return sum(event["ph"] == "b" for event in events)
 
 
@@ -80,7 +68,7 @@ def trace_events(program: Program, cycles: npt.NDArray[np.uint64]) -> Iterator[E
         cycles: uint64 of shape (instructions, 2): taken, retired (`Twin.timeline`).
     """
     for unit in Unit:
-        yield {"ph": "M", "name": "process_name", "pid": int(unit), "args": {"name": unit.name}}
+        yield process_name(int(unit), unit.name)
     pushed: dict[tuple[Unit, Unit], deque[int]] = {}
     ends = dict.fromkeys(Unit, 0)
     instructions = _instructions(program)

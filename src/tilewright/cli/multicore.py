@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tilewright.cli.application import TUNE, app, open_console
 from tilewright.cli.arguments import SeedOption
+from tilewright.cli.group_files import check_places, write_group
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from tilewright.tuner.multicore.allocation import Timeline
     from tilewright.tuner.multicore.instance import Instance
     from tilewright.tuner.multicore.methods.mapper import Trace
+    from tilewright.tuner.multicore.problems import Problem
+    from tilewright.tuner.report.group_page import MappedGroup
 
 _FIELDS: Final = {
     "task": "TASK",
@@ -97,6 +101,21 @@ def map_group(
     policy: Annotated[
         PolicyName, typer.Option(help="How running jobs share the bandwidth.")
     ] = PolicyName.PROPORTIONAL,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write an HTML report: jobs and bandwidth over time, and the search.",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each job runs where, and "
+            "the bandwidth.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     json: JsonOption = None,
 ) -> None:
@@ -110,6 +129,7 @@ def map_group(
     from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
     from tilewright.tuner.multicore.solve import solver
 
+    check_places(report, trace)
     with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
         solve = solver(method, budget=budget, seed=seed)
         problem = Problem(
@@ -126,15 +146,15 @@ def map_group(
             problem, lambda done, total, what: steps.at(f"analyse {what}", done, total)
         )
         bound = lower_bound(instance).makespan
-        trace = solve(
+        found = solve(
             instance,
             lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, budget),
         )
-    mapping = trace.mapping
+    mapping = found.mapping
     told = timeline(
         instance.table, instance.bandwidth, mapping.core[0], mapping.priority[0], instance.policy
     )
-    _print(instance, told, trace, bound, method)
+    _print(instance, told, found, bound, method)
     if json is not None:
         json.write(
             _rows(instance, told),
@@ -151,16 +171,44 @@ def map_group(
                 "seed": seed,
             },
             summary={
-                "makespan": trace.makespan,
+                "makespan": found.makespan,
                 "bound": bound,
-                "gap_pct": round(100 * (trace.makespan / bound - 1), 6),
-                "samples": trace.samples,
-                "stopped": trace.stopped,
-                "curve": [[int(s) + 1, float(trace.best[s])] for s in trace.steps],
+                "gap_pct": round(100 * (found.makespan / bound - 1), 6),
+                "samples": found.samples,
+                "stopped": found.stopped,
+                "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
             },
         )
-    if trace.stopped:
+    write_group(_mapped(problem, instance, told, found, bound, method), report, trace)
+    if found.stopped:
         raise KeyboardInterrupt
+
+
+def _mapped(
+    problem: Problem, instance: Instance, told: Timeline, found: Trace, bound: float, method: str
+) -> MappedGroup:
+    """The mapped group for its report and trace."""
+    from tilewright.tuner.multicore.platform import load_platform
+    from tilewright.tuner.report.group_page import MappedGroup
+
+    cores = ["core"] * instance.table.cores
+    where = ""
+    if problem.platform:
+        platform = load_platform(problem.platform)
+        cores, where = [core.name for core in platform.cores], f" on {platform.name}"
+    return MappedGroup(
+        title=f"{problem.target}{where}, {instance.bandwidth:g} bytes per cycle",
+        instance=instance,
+        timeline=told,
+        cores=cores,
+        bound=bound,
+        curve=[(int(step) + 1, float(found.best[step])) for step in found.steps],
+        conditions=(
+            f"{instance.table.jobs} jobs, seed {problem.seed}",
+            f"bandwidth is shared by the policy {instance.policy}",
+            f"method {method}, {found.samples:,} samples",
+        ),
+    )
 
 
 def _rows(instance: Instance, told: Timeline) -> list[dict[str, object]]:

@@ -60,3 +60,22 @@ def test_the_document_is_the_same_again(tmp_path):
     first, second = (json.loads(path.read_text()) for path in paths)
     assert first["rows"] == second["rows"]
     assert first["summary"] == second["summary"]
+
+
+def test_a_report_and_a_trace_are_written(tmp_path):
+    report, trace = tmp_path / "group.html", tmp_path / "group.json"
+    words = ("--bandwidth", "4", "--method", "heft-greedy", "--report", str(report))
+    result = call("multicore", TABLE, *words, "--trace", str(trace))
+    assert result.exit_code == 0, result.stderr
+    assert "What every core does" in report.read_text()
+    assert len(json.loads(trace.read_text())["traceEvents"]) > 100
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace"])
+def test_a_file_that_cannot_be_written_is_told_before_the_search(tmp_path, option):
+    (tmp_path / "file").write_text("")
+    words = ("--bandwidth", "4", option, str(tmp_path / "file" / "x"))
+    result = call("multicore", TABLE, *words)
+    assert result.exit_code == 2
+    assert f"{option}: cannot be written" in result.stderr
+    assert "cycles" not in result.stdout

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from support.chrome_trace import require_valid
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering import default_schedule, lower
@@ -35,6 +36,7 @@ def traced(layer, tmp_path_factory):
 
 def test_every_instruction_of_every_unit_begins_and_ends(traced, layer):
     document, counters, count = traced
+    require_valid(document)
     events = document["traceEvents"]
     assert count == layer.program.instruction_count - 1  # all but FINISH
     for unit in Unit:

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a mapped group: what every core does when, and who has the bandwidth meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tilewright.tuner.multicore.allocation import Timeline
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import Numbers
+from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
+from tilewright.tuner.report.drawing.page import (
+    bullets,
+    document,
+    figure,
+    folded,
+    heading,
+    paragraph,
+    section,
+    tiles,
+)
+from tilewright.tuner.report.drawing.palette import SERIES
+from tilewright.tuner.report.drawing.scales import Axis, spanning
+from tilewright.tuner.report.drawing.table import Column, Row, table
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+
+OTHERS: Final = "others"
+"""Kind of the jobs for whose networks there is no colour left."""
+
+HIGHEST: Final = 2.0
+"""Need that is drawn at most, as a multiple of the bandwidth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedGroup:
+    """A mapping of an instance, as it runs.
+
+    Attributes:
+        title: what was mapped, onto what.
+        instance: what was solved.
+        timeline: of the mapping.
+        cores: names of the cores.
+        bound: cycles that no mapping takes less than.
+        curve: samples, and the lowest makespan after them, where it fell.
+        conditions: lines that say how it was found.
+    """
+
+    title: str
+    instance: Instance
+    timeline: Timeline
+    cores: Sequence[str]
+    bound: float
+    curve: Sequence[tuple[int, float]]
+    conditions: Sequence[str] = ()
+
+
+def page(group: MappedGroup) -> str:
+    """The report as HTML; one file that loads nothing."""
+    told, limit = group.timeline, group.instance.bandwidth
+    moved = float((told.granted.sum(axis=1) * np.diff(told.times)).sum())
+    return document(
+        group.title,
+        heading(group.title),
+        tiles(
+            [
+                ("makespan", f"{told.makespan:,.0f}", "cycles"),
+                ("lower bound", f"{group.bound:,.0f}", "cycles that no mapping goes below"),
+                ("to gain at most", f"{100 * (1 - group.bound / told.makespan):.3g} %", ""),
+                ("memory in use", f"{100 * moved / (limit * told.makespan):.1f} %",
+                 f"of {limit:g} bytes per cycle"),
+            ]
+        ),
+        section(
+            "What every core does",
+            paragraph(
+                "A job is drawn as high as it is fast: full where it has all the bandwidth that it "
+                "needs, lower where it waits for memory.",
+                "note",
+            ),
+            figure(jobs_chart(group), "jobs"),
+        ),
+        section(
+            "Bandwidth over time",
+            paragraph(
+                "What the running jobs need, and what the cores move. Where the need is above the "
+                f"memory's {limit:g} bytes per cycle, jobs wait. Needs above {HIGHEST:g} times "
+                "that are drawn there.",
+                "note",
+            ),
+            figure(bandwidth_chart(group), "bandwidth"),
+        ),
+        section("The search", figure(_search_chart(group), "search"))
+        if len(group.curve) > 1
+        else "",
+        section("Jobs", folded("every job in the order in which they begin", _jobs(group))),
+        section("Conditions", bullets(group.conditions)) if group.conditions else "",
+    )  # fmt: skip
+
+
+def needs(group: MappedGroup) -> Numbers:
+    """Bytes per cycle that the jobs of each segment need to run at full speed, ``[segments]``."""
+    running, table = group.timeline.running, group.instance.table
+    cores = np.arange(table.cores)
+    return np.where(running >= 0, table.bandwidth[running, cores], 0.0).sum(axis=1)
+
+
+def jobs_chart(group: MappedGroup) -> GanttChart:
+    """Every job on its core."""
+    told, table = group.timeline, group.instance.table
+    # Jobs are named NETWORK.LAYER; those of a table of a user's own may not be.
+    names = [name.rpartition(".")[0].partition(".")[0] or "jobs" for name in table.names]
+    time: dict[str, float] = {}
+    for job, name in enumerate(names):
+        time[name] = time.get(name, 0.0) + float(told.end[job] - told.start[job])
+    ranked = sorted(time, key=lambda name: -time[name])
+    # The longest have colours of their own where there are more networks than colours.
+    own = ranked if len(ranked) <= len(SERIES) else ranked[: len(SERIES)]
+    colours = dict(zip(own, SERIES, strict=False))
+    if len(own) < len(ranked):
+        colours[OTHERS] = "pale"
+    tasks = []
+    for job, core in enumerate(told.core.tolist()):
+        rows = np.flatnonzero(told.running[:, core] == job)
+        start, end = float(told.start[job]), float(told.end[job])
+        latency = float(table.latency[job, core])
+        tasks.append(
+            Task(
+                row=core,
+                kind=names[job] if names[job] in colours else OTHERS,
+                times=[*told.times[rows].tolist(), end],
+                speeds=(told.granted[rows, core] / table.bandwidth[job, core]).tolist(),
+                tip=f"{table.names[job]}\n{start:,.0f} to {end:,.0f} cycles\n"
+                f"{100 * max(0.0, 1 - latency / (end - start)):.0f} % stalled, needs "
+                f"{table.bandwidth[job, core]:.3g} bytes per cycle",
+            )
+        )
+    return GanttChart(
+        alt=f"{table.jobs} jobs on {table.cores} cores over {told.makespan:,.0f} cycles",
+        rows=[f"{number} {name}" for number, name in enumerate(group.cores)],
+        axis=Axis(title="cycles", low=0, high=told.makespan),
+        tasks=tasks,
+        colours=colours,
+    )
+
+
+def bandwidth_chart(group: MappedGroup) -> XYChart:
+    """What is needed, and what is moved."""
+    told, limit = group.timeline, group.instance.bandwidth
+    times = told.times.tolist()
+    lines = (
+        ("needed", np.minimum(needs(group), HIGHEST * limit), "c1", 1.2),
+        ("moved", told.granted.sum(axis=1), "c0", 2.2),
+    )
+    series = [
+        Series(name=name, x=times, y=[*values.tolist(), float(values[-1])], colour=colour,
+               width=width, step=True, hover=True)
+        for name, values, colour, width in lines
+    ]  # fmt: skip
+    return XYChart(
+        alt="Bytes per cycle that running jobs need and that the cores move, over time",
+        x=Axis(title="cycles", low=0, high=told.makespan),
+        y=Axis(title="bytes per cycle", low=0, high=1.05 * _highest(series, limit)),
+        series=series,
+        levels=[(limit, "the memory's bandwidth")],
+        height=300,
+    )
+
+
+def _highest(series: Sequence[Series], limit: float) -> float:
+    return max(limit, *(y for each in series for y in each.y if y is not None))
+
+
+def _search_chart(group: MappedGroup) -> XYChart:
+    samples = [samples for samples, _ in group.curve]
+    values = [value for _, value in group.curve]
+    return XYChart(
+        alt="Lowest makespan by samples",
+        x=spanning("samples", samples, log=True),
+        y=spanning("makespan, cycles", [*values, group.bound]),
+        series=[Series(name="lowest makespan", x=samples, y=values, step=True, hover=True)],
+        levels=[(group.bound, "lower bound")],
+        height=260,
+    )
+
+
+def _jobs(group: MappedGroup) -> str:
+    told, jobs = group.timeline, group.instance.table
+    columns = [
+        Column(title="job"),
+        Column(title="core", number=True),
+        Column(title="start", number=True, explained="cycle"),
+        Column(title="end", number=True, explained="cycle"),
+        Column(title="stalled, %", number=True, explained="share of its time that it waits"),
+        Column(title="bytes", number=True, explained="from and to DRAM"),
+    ]
+    rows = []
+    for job in told.start.argsort(kind="stable").tolist():
+        core, time = int(told.core[job]), float(told.end[job] - told.start[job])
+        rows.append(
+            Row(
+                cells=[
+                    jobs.names[job],
+                    str(core),
+                    f"{told.start[job]:,.0f}",
+                    f"{told.end[job]:,.0f}",
+                    f"{100 * max(0.0, 1 - float(jobs.latency[job, core]) / time):.1f}",
+                    f"{jobs.bytes[job, core]:,.0f}",
+                ]
+            )
+        )
+    return table("every job", columns, rows)
