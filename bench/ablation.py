@@ -30,7 +30,7 @@ from tilewright.host.machine.isa import UNIT_OF, Instruction, Opcode
 from tilewright.host.machine.program import Program
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.twin.device import Twin
 
 INSN_BYTES = 32

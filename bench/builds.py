@@ -19,7 +19,7 @@ from typing import Any
 from tilewright.bench.result import BenchResult
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.verilator.build import build_model
 

@@ -27,7 +27,7 @@ from tilewright.bench.roofline import OFFLOADED
 from tilewright.host.machine.board import MemoryModel, load_board, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.tuner.measure.twin_oracle import TwinOracle

@@ -34,7 +34,7 @@ from tilewright.host.machine.board import load_board
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.twin.network_timing import time_network
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.study.schedule_lookup import ScheduleLookup

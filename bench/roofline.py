@@ -36,7 +36,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.twin.device import COUNTER_NAMES, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.sim.verilator.device import VerilatorDevice

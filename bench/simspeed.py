@@ -32,7 +32,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
-from tilewright.sim.synth.synthesis import rtl_digest
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.verilator import interactive

@@ -25,7 +25,8 @@ from typing import Any, Final
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.names import choices, counted
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
-from tilewright.sim.synth.synthesis import ECP5_DEVICES, rtl_digest
+from tilewright.sim.synth.design import rtl_digest
+from tilewright.sim.synth.synthesis import ECP5_DEVICES
 from tilewright.sim.synth.timing_report import (
     INSTANCE,
     WRAPPER,

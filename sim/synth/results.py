@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.sim.synth.design import accelerator, rtl_digest
 from tilewright.sim.synth.record import (
     HELDOUT_PREFIX,
     RESULTS_FILE,
@@ -22,10 +23,14 @@ from tilewright.sim.synth.record import (
     row_of,
     save_results,
 )
-from tilewright.sim.synth.synthesis import rtl_digest, synthesise
+from tilewright.sim.synth.synthesis import synthesise
+from tilewright.sim.synth.system_record import SYSTEMS_PAGE, load_system_rows, systems_table
 from tilewright.sim.synth.tables import (
     CONFIGURATIONS_FILE,
     DOCS_FILE,
+    SYSTEMS_BEGIN,
+    SYSTEMS_END,
+    put_table,
     renewed,
     renewed_overview,
 )
@@ -110,7 +115,7 @@ def record(
                 field=hw.name,
                 remedy="record it for xc7 first",
             )
-        report = synthesise(hw, family=family)
+        report = synthesise(accelerator(hw), family=family)
         if family == "ecp5" and row is not None:
             rows[hw.name] = replace(row, ecp5=ecp5_of(report, rtl))
         else:
@@ -138,4 +143,8 @@ def write_tables() -> tuple[Path, ...]:
     results = load_results()
     for page, renew in ((DOCS_FILE, renewed), (CONFIGURATIONS_FILE, renewed_overview)):
         page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return DOCS_FILE, CONFIGURATIONS_FILE
+    table = systems_table(load_system_rows(), results)
+    text = SYSTEMS_PAGE.read_text(encoding="utf-8")
+    text = put_table(text, SYSTEMS_PAGE, SYSTEMS_BEGIN, SYSTEMS_END, table)
+    SYSTEMS_PAGE.write_text(text, encoding="utf-8")
+    return DOCS_FILE, CONFIGURATIONS_FILE, SYSTEMS_PAGE

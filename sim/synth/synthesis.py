@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthesise the RTL of a `HwConfig` with Yosys and count LUTs, flip-flops, block RAMs and DSPs.
+"""Synthesise a `Design` with Yosys and count LUTs, flip-flops, block RAMs and DSPs.
 
 The flow is ``read_slang`` and ``synth_xilinx -flatten`` without I/O buffers, or ``synth_ecp5``:
 technology mapping, no placement and no routing (`sim.synth.place_route` does those for ECP5). A
@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.area import fits
 from tilewright.host.machine.board import Board
-from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.sim.synth.design import Design
 from tilewright.sim.synth.dsp_packing import check_packing, packing_commands
 from tilewright.sim.tools.build_cache import builder, cache_dir, keep_json
-from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
-from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
+from tilewright.sim.tools.yosys import run_yosys, yosys_version
 
 FAMILIES: Final = ("xc7", "xcup", "ecp5")
 """The families of `synth_xilinx` that Tilewright's boards have, and Lattice ECP5."""
@@ -163,13 +161,12 @@ def family_of(board: Board) -> str:
     )
 
 
-def synthesise(hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST) -> SynthesisReport:
-    """Synthesise one configuration, with its own MAC style.
+def synthesise(design: Design, *, family: str = "xc7") -> SynthesisReport:
+    """Synthesise an accelerator or a system.
 
     Args:
-        hw: configuration to elaborate.
+        design: what to elaborate.
         family: one of `FAMILIES`.
-        manifest: RTL file list.
 
     Raises:
         BuildError: Yosys refuses the RTL; the text holds its first error lines. Or the DSP slices
@@ -180,29 +177,20 @@ def synthesise(hw: HwConfig, *, family: str = "xc7", manifest: Path = MANIFEST) 
     if family not in FAMILIES:
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
     tool = yosys_version()
-    sources = read_manifest(manifest)
-    commands = _commands(hw, family, sources)
-    key = _key(commands, manifest, tool)
+    commands = _commands(design, family)
+    key = _key(commands, design.rtl, tool)
     result = cache_dir() / "synthesis" / f"{key}.json"
     with builder(f"synthesis-{key}") as work:
-        if (known := _read(result, hw.name)) is not None:
+        if (known := _read(result, design.name)) is not None:
             return known
-        copy_sources(sources, work)
+        design.put(work)
         started = time.perf_counter()
         run_yosys(commands, work)
         if family != "ecp5":
             check_packing(work)
-        report = _report(hw.name, family, tool, time.perf_counter() - started, work)
+        report = _report(design.name, family, tool, time.perf_counter() - started, work)
         keep_json(asdict(report), work, result)
     return report
-
-
-def rtl_digest(manifest: Path = MANIFEST) -> str:
-    """Identity of the RTL sources, for records of what was synthesised."""
-    state = hashlib.sha256()
-    for path in read_manifest(manifest):
-        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return state.hexdigest()[:16]
 
 
 def _library(family: str) -> Mapping[str, Mapping[str, int]]:
@@ -219,29 +207,29 @@ def _memory_cells(family: str) -> list[tuple[str, str, int]]:
     ]
 
 
-def synthesis_commands(family: str) -> list[str]:
+def synthesis_commands(family: str, top: str) -> list[str]:
     """The passes from the RTL to the cells of a family; `check_packing` judges those of Xilinx."""
     if family == "ecp5":
-        return [f"synth_ecp5 -top {TOP}"]
-    flow = f"synth_xilinx -family {family} -noiopad -flatten -top {TOP}"
+        return [f"synth_ecp5 -top {top}"]
+    flow = f"synth_xilinx -family {family} -noiopad -flatten -top {top}"
     return [*packing_commands(flow), f"{flow} -run coarse:"]
 
 
-def _commands(hw: HwConfig, family: str, sources: Sequence[Path]) -> list[str]:
+def _commands(design: Design, family: str) -> list[str]:
     """The Yosys passes; outputs are files of the working folder."""
     return [
-        read_command(hw, TOP, sources),
-        *synthesis_commands(family),
+        design.read,
+        *synthesis_commands(family, design.top),
         "tee -o stat.json stat -json",
         *(
-            f"tee -o {index}.cells select -list {TOP}/t:{cell}"
+            f"tee -o {index}.cells select -list {design.top}/t:{cell}"
             for index, (_, cell, _) in enumerate(_memory_cells(family))
         ),
     ]
 
 
-def _key(commands: Sequence[str], manifest: Path, tool: str) -> str:
-    recipe = [*commands, rtl_digest(manifest), tool, json.dumps(_KINDS)]
+def _key(commands: Sequence[str], rtl: str, tool: str) -> str:
+    recipe = [*commands, rtl, tool, json.dumps(_KINDS)]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
 
 
@@ -323,10 +311,10 @@ def resources(report: SynthesisReport, device: Board | Ecp5Device) -> tuple[Reso
     return tuple(Resource(resource=n, used=used, available=most) for n, used, most in pairs)
 
 
-def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, bool]:
-    """The report against a board as text, and whether the configuration fits.
+def describe(report: SynthesisReport, design: Design, board: Board) -> tuple[str, bool]:
+    """The report against a board as text, and whether the design fits.
 
-    The port of the board (bus width, burst length) counts too.
+    The ports of the board (bus width, burst length) count too.
     """
     found = resources(report, board)
     lines = [
@@ -338,15 +326,11 @@ def describe(report: SynthesisReport, hw: HwConfig, board: Board) -> tuple[str, 
         ),
         *_memory_lines(report, "RAMB18"),
     ]
-    problems = [
-        f"{field} {getattr(hw, field)} exceeds the port's {getattr(board, field)}"
-        for field in ("axi_data_bits", "axi_burst_beats")
-        if getattr(hw, field) > getattr(board, field)
-    ]
+    problems = design.port_shortfalls(board)
     ok = not problems and all(resource.fits for resource in found)
     lines += problems
     lines.append(f"{report.config} {'fits' if ok else 'does not fit'} {board.name}")
-    estimate = fits(hw, board).area
+    estimate = design.estimate
     lines.append(
         f"the estimate that tuners use: {estimate.lut:,} LUT, {estimate.ff:,} FF, "
         f"{estimate.bram36} BRAM36, {estimate.dsp} DSP"

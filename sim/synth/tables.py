@@ -25,6 +25,8 @@ HELDOUT_BEGIN: Final = f"<!-- heldout: begin ({_COMMAND}) -->"
 HELDOUT_END: Final = "<!-- heldout: end -->"
 CONFIGURATIONS_BEGIN: Final = f"<!-- configurations: begin ({_COMMAND}) -->"
 CONFIGURATIONS_END: Final = "<!-- configurations: end -->"
+SYSTEMS_BEGIN: Final = f"<!-- systems: begin ({_COMMAND}) -->"
+SYSTEMS_END: Final = "<!-- systems: end -->"
 
 
 def held_out_table(errors: Sequence[HeldOut]) -> str:
@@ -122,9 +124,9 @@ def renewed(text: str, results: Results) -> str:
     Raises:
         ConfigError: the page has no place for a table.
     """
-    text = _put(text, DOCS_FILE, TABLE_BEGIN, TABLE_END, table(results))
+    text = put_table(text, DOCS_FILE, TABLE_BEGIN, TABLE_END, table(results))
     errors = held_out_table(held_out(results.rows))
-    return _put(text, DOCS_FILE, HELDOUT_BEGIN, HELDOUT_END, errors)
+    return put_table(text, DOCS_FILE, HELDOUT_BEGIN, HELDOUT_END, errors)
 
 
 def renewed_overview(text: str, results: Results) -> str:
@@ -134,10 +136,15 @@ def renewed_overview(text: str, results: Results) -> str:
         ConfigError: the page has no place for it.
     """
     content = configurations(results)
-    return _put(text, CONFIGURATIONS_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
+    return put_table(text, CONFIGURATIONS_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
 
 
-def _put(text: str, page: Path, begin: str, end: str, content: str) -> str:
+def put_table(text: str, page: Path, begin: str, end: str, content: str) -> str:
+    """The text of a page with what stands between two marks replaced.
+
+    Raises:
+        ConfigError: the page has no such marks.
+    """
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:

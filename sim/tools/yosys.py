@@ -103,5 +103,5 @@ def run_yosys(commands: Sequence[str], work: Path) -> str:
         cwd=work,
     )
     if done.returncode != 0:
-        raise tool_failure("Yosys refuses the RTL", done.stdout, r"(?i)\berror\b")
+        raise tool_failure("Yosys refuses the RTL", done.stdout, r"(?i)\berror:")
     return done.stdout

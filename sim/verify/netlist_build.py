@@ -110,7 +110,7 @@ def build_netlist(
 
 
 def _commands(family: str, stage: Stage) -> Sequence[str]:
-    synthesis = synthesis_commands(family)
+    synthesis = synthesis_commands(family, TOP)
     if stage is Stage.PACKED:
         synthesis = synthesis[:-1]  # without the stages from `coarse` on
     else:

@@ -34,7 +34,10 @@ DeviceOption = Annotated[
 
 @app.command(rich_help_panel=BOARDS)
 def synth(
-    hw: HwArgument,
+    hw: Annotated[
+        str,
+        typer.Argument(metavar="HW", help="Named configuration or system, or YAML file of one."),
+    ],
     board: BoardOption = "pynq-z2",
     family: Annotated[
         str, typer.Option(metavar="xc7|xcup|ecp5", help="Device family; default: the board's.")
@@ -42,37 +45,37 @@ def synth(
     device: DeviceOption = "85k",
     json: JsonOption = None,
 ) -> None:
-    """Synthesise a configuration with Yosys and compare its resources with a board's.
+    """Synthesise a configuration or a system with Yosys; compare its resources with a board's.
 
     The exit code is 1 when it does not fit.
     """
     from dataclasses import asdict
 
-    from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.sim.synth import synthesis
+    from tilewright.sim.synth.design import load_design
 
-    config = load_hwconfig(hw)
+    design = load_design(hw)
     if family:
         one_of(family, synthesis.FAMILIES, "--family")
     one_of(device, synthesis.ECP5_DEVICES, "--device")
     target = synthesis.ECP5_DEVICES[device] if family == "ecp5" else read_board(board)
-    with progress(f"{config.name}: Yosys", quiet=json is not None):
+    with progress(f"{design.name}: Yosys", quiet=json is not None):
         if isinstance(target, synthesis.Ecp5Device):
-            report = synthesis.synthesise(config, family=family)
+            report = synthesis.synthesise(design, family=family)
             text, fits = synthesis.describe_ecp5(report, target)
         else:
-            report = synthesis.synthesise(config, family=family or synthesis.family_of(target))
-            text, fits = synthesis.describe(report, config, target)
+            report = synthesis.synthesise(design, family=family or synthesis.family_of(target))
+            text, fits = synthesis.describe(report, design, target)
     typer.echo(text)
     if json is not None:
         json.write(
             [asdict(each) for each in synthesis.resources(report, target)],
             {
-                "hw": config.name,
+                "hw": design.name,
                 "device": target.name,
                 "family": report.family,
                 "tool": report.tool,
-                "rtl": synthesis.rtl_digest(),
+                "rtl": design.rtl,
                 "seconds": report.seconds,
             },
             summary={"fits": fits},
@@ -195,6 +198,23 @@ def record_rows(
     family = one_of(family, ("xc7", "ecp5"), "--family")
     with progress("Yosys"):
         results.record([*(hw or []), *more], family=family, stale_only=stale, note=typer.echo)
+
+
+@record_app.command("systems")
+def record_whole_systems(
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SYSTEM]...",
+            help="Named systems or YAML files; default: those of the record.",
+        ),
+    ] = None,
+) -> None:
+    """Synthesise systems of several cores and add or replace their rows."""
+    from tilewright.sim.synth.system_record import record_systems
+
+    with progress("Yosys"):
+        record_systems(systems or [], note=typer.echo)
 
 
 @record_app.command("fit")

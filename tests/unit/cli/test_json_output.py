@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("told_members")
 WITHOUT = {
     "agent init", "export", "export-table", "bench allocate-tables",
     "bench tuners-page",
-    "synth-record record", "synth-record fit", "synth-record write",
+    "synth-record record", "synth-record systems", "synth-record fit", "synth-record write",
 }  # fmt: skip
 """Commands that print no table of results: a server, and those whose output is a file or a page."""
 

@@ -77,7 +77,7 @@ def test_accepts_the_way_round_that_the_page_gives(case: str, tmp_path: Path) ->
 
 def pack_rtl(work: Path, **changes: int) -> None:
     hw = load_hwconfig("tiny-4x4").with_(**changes)
-    commands = synthesis_commands("xc7")
+    commands = synthesis_commands("xc7", TOP)
     run_yosys([read_command(hw, TOP, read_manifest()), *commands[:-1]], work)
     check_packing(work)
 

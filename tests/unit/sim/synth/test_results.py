@@ -6,9 +6,10 @@ import pytest
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth import results as synthesis_results
+from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.synth.record import Ecp5Counts, Row, load_results
 from tilewright.sim.synth.results import draw, record
-from tilewright.sim.synth.synthesis import SynthesisReport, rtl_digest
+from tilewright.sim.synth.synthesis import SynthesisReport
 
 COUNTS = {"lut": 10, "lutram": 2, "ff": 3, "ramb36": 4, "ramb18": 5, "dsp": 6}
 
@@ -18,10 +19,10 @@ def synthesised(monkeypatch):
     """Replace synthesis; the LUT count is the number of the call."""
     calls = []
 
-    def synthesise(hw, family):
-        calls.append((hw, family))
+    def synthesise(design, family):
+        calls.append((design, family))
         return SynthesisReport(
-            config=hw.name, family=family, tool="pyosys 1", seconds=2.5, memories=(),
+            config=design.name, family=family, tool="pyosys 1", seconds=2.5, memories=(),
             **{**COUNTS, "lut": len(calls)},
         )  # fmt: skip
 

@@ -10,7 +10,9 @@ from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.machine.area import estimate
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.system_config import load_system
 from tilewright.sim.synth import synthesis
+from tilewright.sim.synth.design import accelerator, load_design, rtl_digest, system_design
 from tilewright.sim.synth.record import load_results
 from tilewright.sim.synth.synthesis import (
     ECP5_DEVICES,
@@ -19,7 +21,6 @@ from tilewright.sim.synth.synthesis import (
     describe,
     describe_ecp5,
     family_of,
-    rtl_digest,
     synthesise,
 )
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
@@ -64,7 +65,7 @@ def counted(cache, monkeypatch):
 
 
 def test_counts_luts_of_logic_and_of_memory_and_the_blocks_of_each_memory(counted):
-    found = synthesise(HwConfig())
+    found = synthesise(accelerator(HwConfig()))
     assert (found.lut, found.lutram) == (10 + 3 + 2 + 2 * 4 + 1, 9)
     assert (found.ff, found.ramb36, found.ramb18, found.dsp) == (8, 3, 1, 4)
     assert found.bram36 == 4
@@ -86,7 +87,7 @@ def test_counts_on_ecp5_include_carry_cells_and_both_ports_of_small_memories(cac
         (work / "1.cells").write_text("top/u_q.mem.0.0\n")
 
     monkeypatch.setattr(synthesis, "run_yosys", run)
-    found = synthesise(HwConfig(), family="ecp5")
+    found = synthesise(accelerator(HwConfig()), family="ecp5")
     assert (found.lut, found.lutram, found.ff) == (100 + 20 + 18, 18, 50)
     assert (found.ramb36, found.ramb18, found.dsp) == (0, 2, 4)
     assert found.memories == (
@@ -108,26 +109,40 @@ def test_describes_an_ecp5_by_its_own_resources():
 
 def test_every_parameter_and_the_mac_style_of_the_configuration_reach_yosys(counted):
     for packed in (0, 1):
-        synthesise(HwConfig(mac_packed=packed))
+        synthesise(accelerator(HwConfig(mac_packed=packed)))
         assert f"-G MacPacked={packed} " in counted[-1][0]
     assert "-G Batch=1 -G BlockIn=16 -G BlockOut=16" in counted[-1][0]
 
 
+def test_a_system_is_read_with_all_its_cores_and_their_mac_styles(counted):
+    system = load_system("big-little")
+    report = synthesise(system_design(system))
+    read = counted[-1][0]
+    assert read.startswith("read_slang --top tilewright_system ")
+    assert read.endswith("tw_shared_page.sv tilewright_system.sv")
+    assert " -G " not in read
+    flow = "synth_xilinx -family xc7 -noiopad -flatten -top tilewright_system"
+    assert f"{flow} -run coarse:" in counted[-1]
+    assert report.config == "big-little"
+    synthesise(system_design(replace(system, window=system.window + 1)))
+    assert len(counted) == 2
+
+
 def test_a_repeat_costs_nothing_and_any_change_is_synthesised_anew(counted, tmp_path):
     hw = HwConfig()
-    first = synthesise(hw)
-    assert synthesise(hw) == first
-    assert synthesise(hw.with_(name="other")) == replace(first, config="other")
+    first = synthesise(accelerator(hw))
+    assert synthesise(accelerator(hw)) == first
+    assert synthesise(accelerator(hw.with_(name="other"))) == replace(first, config="other")
     assert len(counted) == 1
-    synthesise(hw.with_(vector_lanes=8))
-    synthesise(hw, family="xcup")
+    synthesise(accelerator(hw.with_(vector_lanes=8)))
+    synthesise(accelerator(hw), family="xcup")
     assert len(counted) == 3
     sources = [path.resolve() for path in read_manifest()]
     edited = tmp_path / "tw_fifo.sv"
     edited.write_text(next(p for p in sources if p.name == edited.name).read_text() + "// x\n")
     manifest = tmp_path / "rtl.f"
     manifest.write_text("".join(f"{edited if p.name == edited.name else p}\n" for p in sources))
-    synthesise(hw, manifest=manifest)
+    synthesise(accelerator(hw, manifest))
     assert len(counted) == 4
     assert rtl_digest(manifest) != rtl_digest(MANIFEST)
 
@@ -138,21 +153,24 @@ def test_a_netlist_that_may_be_wrong_is_neither_reported_nor_stored(counted, cac
 
     monkeypatch.setattr(synthesis, "check_packing", refuse)
     with pytest.raises(BuildError, match="xilinx_dsp"):
-        synthesise(HwConfig())
+        synthesise(accelerator(HwConfig()))
     assert not list((cache / "synthesis").glob("*.json"))
 
 
 def test_a_damaged_result_is_made_again(counted, cache):
-    first = synthesise(HwConfig())
+    first = synthesise(accelerator(HwConfig()))
     (stored,) = (cache / "synthesis").glob("*.json")
     stored.write_text(stored.read_text()[:40])
-    assert asdict(synthesise(HwConfig())) == {**asdict(first), "seconds": pytest.approx(0, abs=9)}
+    assert asdict(synthesise(accelerator(HwConfig()))) == {
+        **asdict(first),
+        "seconds": pytest.approx(0, abs=9),
+    }
     assert len(counted) == 2
 
 
 def test_refuses_an_unknown_family():
     with pytest.raises(ConfigError, match="must be one of xc7, xcup, ecp5, not 'ice40'"):
-        synthesise(HwConfig(), family="ice40")
+        synthesise(accelerator(HwConfig()), family="ice40")
 
 
 def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
@@ -161,7 +179,7 @@ def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     with pytest.raises(ToolError, match=r"pip install pyosys"):
-        synthesise(HwConfig())
+        synthesise(accelerator(HwConfig()))
 
 
 def test_bad_rtl_is_refused_with_the_line_of_the_error(cache, tmp_path):
@@ -172,7 +190,7 @@ def test_bad_rtl_is_refused_with_the_line_of_the_error(cache, tmp_path):
     manifest = tmp_path / "bad.f"
     manifest.write_text("bad.sv\n")
     with pytest.raises(BuildError, match=r"\nbad\.sv:2.* ERROR: .*'nowhere'"):
-        synthesise(HwConfig(), manifest=manifest)
+        synthesise(accelerator(HwConfig(), manifest))
     assert not list((cache / "synthesis").glob("*.json"))
 
 
@@ -190,7 +208,7 @@ def test_two_halves_share_a_block():
 
 
 def test_describes_what_is_used_of_what():
-    text, ok = describe(report(), HwConfig(), load_board("pynq-z2"))
+    text, ok = describe(report(), accelerator(HwConfig()), load_board("pynq-z2"))
     assert ok
     assert "LUT           34,000     53,200    63.9%" in text
     assert "u_wgt.mem" in text
@@ -206,7 +224,7 @@ def test_describes_what_is_used_of_what():
     ],
 )
 def test_says_which_resource_is_exceeded(changes, line):
-    text, ok = describe(report(**changes), HwConfig(), load_board("pynq-z2"))
+    text, ok = describe(report(**changes), accelerator(HwConfig()), load_board("pynq-z2"))
     assert not ok
     assert line in text
     assert "custom does not fit pynq-z2" in text
@@ -214,9 +232,32 @@ def test_says_which_resource_is_exceeded(changes, line):
 
 def test_a_bus_wider_than_the_port_does_not_fit():
     hw = HwConfig(axi_data_bits=128)
-    text, ok = describe(report(), hw, load_board("pynq-z2"))
+    text, ok = describe(report(), accelerator(hw), load_board("pynq-z2"))
     assert not ok
     assert "axi_data_bits 128 exceeds the port's 64" in text
+
+
+def test_the_ports_of_every_core_count():
+    dual = load_system("dual-8x8")
+    first, second = dual.cores
+    wide = replace(second, hw=HwConfig(axi_data_bits=128), port=1)
+    system = replace(dual, memory_ports=2, cores=(first, wide))
+    text, ok = describe(report(), system_design(system), load_board("pynq-z2"))
+    assert not ok
+    assert "core 1: axi_data_bits 128 exceeds the port's 64" in text
+    assert "core 0" not in text
+
+
+def test_a_name_or_a_file_is_a_configuration_or_a_system(tmp_path):
+    assert load_design("tiny-4x4") == accelerator(load_hwconfig("tiny-4x4"))
+    assert load_design("dual-tiny") == system_design(load_system("dual-tiny"))
+    own = tmp_path / "mine.yaml"
+    own.write_text("cores: [tiny-4x4, edge-8x8]\n")
+    assert [hw.name for hw in load_design(str(own)).cores] == ["tiny-4x4", "edge-8x8"]
+    own.write_text(HwConfig(name="mine", vector_lanes=8).to_yaml())
+    assert load_design(str(own)).cores[0].vector_lanes == 8
+    with pytest.raises(ConfigError, match=r"no configuration or system of that name.*dual-tiny"):
+        load_design("dual-tyni")
 
 
 @pytest.mark.slow
@@ -224,7 +265,7 @@ def test_the_recorded_row_of_tiny_4x4_is_still_true():
     pytest.importorskip("pyosys")
     row = next(r for r in load_results().rows if r.hw.name == "tiny-4x4")
     assert row.named, "the configuration has changed: record it again"
-    found = synthesise(load_hwconfig("tiny-4x4"))
+    found = synthesise(accelerator(load_hwconfig("tiny-4x4")))
     assert (found.ramb36, found.ramb18, found.dsp) == (row.ramb36, row.ramb18, row.dsp)
     assert found.lut == pytest.approx(row.lut, rel=0.03)
     assert found.ff == pytest.approx(row.ff, rel=0.03)
