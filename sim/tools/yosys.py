@@ -6,13 +6,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tilewright.host.common.errors import ToolError
+from tilewright.host.common.errors import BuildError, ToolError
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import tool_failure
 
@@ -91,7 +92,7 @@ def run_yosys(commands: Sequence[str], work: Path) -> str:
         What Yosys printed.
 
     Raises:
-        BuildError: Yosys refuses; the text holds its first error lines.
+        BuildError: Yosys refuses, and the text holds its first error lines; or it was killed.
     """
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, *commands],
@@ -102,6 +103,13 @@ def run_yosys(commands: Sequence[str], work: Path) -> str:
         check=False,
         cwd=work,
     )
+    if done.returncode < 0:
+        raise BuildError(
+            "Yosys was killed before its end",
+            field="signal",
+            value=signal.Signals(-done.returncode).name,
+            remedy="a large design needs some GB of memory",
+        )
     if done.returncode != 0:
         raise tool_failure("Yosys refuses the RTL", done.stdout, r"(?i)\berror:")
     return done.stdout

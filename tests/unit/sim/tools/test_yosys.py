@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.host.common.errors import BuildError, ToolError
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.tools import yosys
 from tilewright.sim.tools.yosys import cxxrtl_runtime, read_command, run_yosys
 from tilewright.sim.verilator.build import TOP, read_manifest
 
@@ -30,6 +31,13 @@ def test_passes_run_in_the_working_folder(tmp_path):
     )
     run_yosys(["read_verilog and2.v", "synth -top and2", "tee -o stat.json stat -json"], tmp_path)
     assert '"$_AND_"' in (tmp_path / "stat.json").read_text()
+
+
+def test_a_killed_yosys_is_told_from_a_refusal(tmp_path, monkeypatch):
+    ends = "import os, signal; print('error[4:0]'); os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(yosys, "_CHILD", ends)
+    with pytest.raises(BuildError, match="killed before its end, not 'SIGKILL'"):
+        run_yosys([], tmp_path)
 
 
 def test_a_refusal_shows_the_line_of_the_error(tmp_path):
