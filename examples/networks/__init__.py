@@ -11,6 +11,7 @@ from torch import nn
 
 from networks.alexnet import AlexNet
 from networks.digits import DigitsClassifier
+from networks.keyword import KeywordSpotter
 from networks.mobilenet import MobileNetV2
 from networks.resnet import resnet18, resnet34
 from networks.squeezenet import SqueezeNet
@@ -34,6 +35,7 @@ class Network:
 NETWORKS: Mapping[str, Network] = {
     "alexnet": Network(build=AlexNet, input_shape=(1, 3, 224, 224)),
     "digits": Network(build=DigitsClassifier, input_shape=(1, 1, 8, 8)),
+    "keyword": Network(build=KeywordSpotter, input_shape=(1, 1, 49, 10)),
     "mobilenet-v2": Network(build=MobileNetV2, input_shape=(1, 3, 224, 224)),
     "resnet18": Network(build=resnet18, input_shape=(1, 3, 224, 224)),
     "resnet34": Network(build=resnet34, input_shape=(1, 3, 224, 224)),

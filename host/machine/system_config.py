@@ -264,3 +264,23 @@ def load_system(name_or_path: str | Path | SystemConfig) -> SystemConfig:
     data = read_yaml_mapping(path, "a system")
     data.setdefault("name", path.stem)
     return SystemConfig.from_mapping(data, origin=str(path))
+
+
+def load_core(name_or_path: str | Path) -> HwConfig:
+    """Load a configuration, or that of a core of a system: ``big-little:0``.
+
+    Raises:
+        ConfigError: see `load_hwconfig` and `load_system`; or the system has no such core.
+    """
+    system, mark, number = str(name_or_path).rpartition(":")
+    if not (system and mark and number.isdecimal()):
+        return load_hwconfig(name_or_path)
+    cores = load_system(system).cores
+    if int(number) >= len(cores):
+        raise ConfigError(
+            f"{system} has cores 0 to {len(cores) - 1}",
+            field="core",
+            value=int(number),
+            remedy=f"{system}:0 is its first",
+        )
+    return cores[int(number)].hw

@@ -48,7 +48,15 @@ def divided(name: str, rng: np.random.Generator):
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow)
-        for name in ("alexnet", "mobilenet-v2", "resnet18", "resnet34", "squeezenet", "vgg16")
+        for name in (
+            "alexnet",
+            "keyword",
+            "mobilenet-v2",
+            "resnet18",
+            "resnet34",
+            "squeezenet",
+            "vgg16",
+        )
     ],
 )
 def test_image_classifiers_are_one_region_from_the_first_convolution_to_the_last_layer(

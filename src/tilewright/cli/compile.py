@@ -15,7 +15,6 @@ import typer
 
 from tilewright.cli.application import NETWORKS, UsageError, app, open_console
 from tilewright.cli.arguments import (
-    HwOption,
     TrustModelOption,
     read_board,
     replacing,
@@ -42,7 +41,13 @@ def compile_command(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="ONNX file or .pt2 file of torch.export.save.")
     ],
-    hw: HwOption = "pynq-16x16",
+    hw: Annotated[
+        str,
+        typer.Option(
+            metavar="HW",
+            help="Named configuration, YAML file, or SYSTEM:CORE for a core of a system.",
+        ),
+    ] = "pynq-16x16",
     board: Annotated[
         str, typer.Option(metavar="BOARD", help="Board or YAML file: clock, memory and CPU.")
     ] = "pynq-z2",
@@ -123,7 +128,7 @@ def compile_command(
     json: JsonOption = None,
 ) -> None:
     """Compile a model into one file: programs for the accelerator, and what the CPU runs."""
-    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.host.machine.system_config import load_core
 
     if model.suffix.lower() == ".tw":
         raise UsageError(
@@ -135,7 +140,7 @@ def compile_command(
     require_readable(model, "MODEL")
     if calibration is not None:
         require_readable(calibration, "--calibration")
-    config, target = load_hwconfig(hw), read_board(board)
+    config, target = load_core(hw), read_board(board)
     shapes = read_shapes(shape or [])
 
     from dataclasses import asdict

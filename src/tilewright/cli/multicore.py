@@ -1,66 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright multicore`: a group of jobs of many networks, mapped onto many cores."""
-
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+"""`tilewright multicore`: jobs of many networks mapped onto cores, or networks run on cores."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from tilewright.cli.application import TUNE, app, open_console
-from tilewright.cli.arguments import SeedOption
-from tilewright.cli.group_files import check_places, write_group
+from tilewright.cli.application import TUNE, UsageError, app
+from tilewright.cli.arguments import MemoryOption, SeedOption
 from tilewright.cli.json_output import JsonOption
-from tilewright.cli.progress import progress
-from tilewright.host.common.errors import fields_named
-from tilewright.host.common.printable import printable
+from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
+from tilewright.cli.multicore_networks import SUFFIX, SystemDeviceName, run_networks
+from tilewright.cli.multicore_pipeline import run_pipeline
 
-if TYPE_CHECKING:
-    from tilewright.tuner.multicore.allocation import Timeline
-    from tilewright.tuner.multicore.instance import Instance
-    from tilewright.tuner.multicore.methods.mapper import Trace
-    from tilewright.tuner.multicore.problems import Problem
-    from tilewright.tuner.report.group_page import MappedGroup
-
-_FIELDS: Final = {
-    "task": "TASK",
-    "platform": "--platform",
-    "bandwidth": "--bandwidth",
-    "budget": "--budget",
-    "size": "--size",
-    "mini_batch": "--mini-batch",
-    "seed": "--seed",
-}
-
-
-class PolicyName(StrEnum):
-    """How running jobs share the bandwidth."""
-
-    PROPORTIONAL = "proportional"
-    PRIORITY = "priority"
-    EQUAL = "equal"
-    REGULATED = "regulated"
-
-
-class ModelName(StrEnum):
-    """What the required bandwidth of a job is."""
-
-    TRAFFIC = "traffic"
-    PAPER = "paper"
+_OF_GROUPS: Final = (
+    "platform", "bandwidth", "method", "budget", "size", "mini_batch", "bw_model", "policy",
+    "trace",
+)  # fmt: skip
+_OF_SYSTEMS: Final = (
+    "system", "device", "frames", "cores", "weights", "budgets", "window", "board", "memory",
+)  # fmt: skip
+_OF_NETWORKS: Final = ("trust_model",)
+_OF_PIPELINES: Final = ("one", "calibration", "random_calibration", "search")
 
 
 @app.command("multicore", rich_help_panel=TUNE)
-def map_group(
-    target: Annotated[
-        str,
+def multicore(
+    context: typer.Context,
+    targets: Annotated[
+        list[str],
         typer.Argument(
-            metavar="TASK|TABLE",
-            help="vision, language, recommendation or mix: a random group of their layers; or a "
-            "CSV file of latencies and bandwidths per job and core.",
+            metavar="TASK|TABLE|NETWORK...",
+            help="To map: vision, language, recommendation or mix, a random group of their "
+            "layers; or a CSV file of latencies and bandwidths per job and core. To run on "
+            "--system: files of 'tilewright compile'.",
         ),
     ],
     platform: Annotated[
@@ -101,154 +76,184 @@ def map_group(
     policy: Annotated[
         PolicyName, typer.Option(help="How running jobs share the bandwidth.")
     ] = PolicyName.PROPORTIONAL,
+    system: Annotated[
+        str, typer.Option(metavar="SYSTEM", help="System that networks run on, or a YAML file.")
+    ] = "",
+    device: Annotated[
+        SystemDeviceName,
+        typer.Option(
+            help="rtl (the RTL in Verilator, bit-exact), or timing (the same cycles without data)."
+        ),
+    ] = SystemDeviceName.RTL,
+    frames: Annotated[
+        str,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Inferences of the slowest network; the others fill the same time. A list has "
+            "one number per network.",
+        ),
+    ] = "4",
+    cores: Annotated[
+        str,
+        typer.Option(
+            metavar="CORE,...", help="Core of each network; default: 0, 1 ... in their order."
+        ),
+    ] = "",
+    weights: Annotated[
+        str, typer.Option(metavar="W,...", help="Weight of each core at its memory port, 1 to 15.")
+    ] = "",
+    budgets: Annotated[
+        str,
+        typer.Option(
+            metavar="READ[/WRITE],...",
+            help="Beats per window that each core may move in each direction; 0: no limit.",
+        ),
+    ] = "",
+    window: Annotated[
+        int | None,
+        typer.Option(metavar="CYCLES", help="Window of the budgets; default: the system's."),
+    ] = None,
+    board: Annotated[
+        str,
+        typer.Option(
+            metavar="BOARD",
+            help="Clock and memory; default: the board that the networks were compiled for.",
+        ),
+    ] = "",
+    memory: MemoryOption = "board",
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write an HTML report: jobs and bandwidth over time, and the search.",
+            help="Write an HTML report: jobs and bandwidth over time, or what networks cost each "
+            "other.",
         ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each job runs where, and "
-            "the bandwidth.",
+            help="Of a task or table: write a Chrome trace (JSON, for ui.perfetto.dev): when each "
+            "job runs where, and the bandwidth.",
         ),
     ] = None,
+    trust_model: Annotated[
+        bool,
+        typer.Option(
+            "--trust-model",
+            help="Run the networks' CPU parts in this process, without limits of memory and time.",
+        ),
+    ] = False,
+    pipeline: Annotated[
+        bool,
+        typer.Option(
+            "--pipeline", help="Cut one model (.onnx or .pt2) over the cores of --system."
+        ),
+    ] = False,
+    one: Annotated[
+        str,
+        typer.Option(
+            metavar="HW", help="Configuration of one core that --pipeline is compared with."
+        ),
+    ] = "",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Inputs of a float model for --pipeline, as of 'compile'."
+        ),
+    ] = None,
+    random_calibration: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Calibrate with N random inputs (timing, not accuracy)."
+        ),
+    ] = 0,
+    search: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Measurements on the twin per layer, for --pipeline."
+        ),
+    ] = 16,
     seed: SeedOption = 0,
     json: JsonOption = None,
 ) -> None:
-    """Map jobs of many networks onto cores that share a memory: which core, in which order.
+    """Map jobs of many networks onto cores that share a memory, or run networks on such cores.
 
-    Ctrl-C ends the search; the best mapping so far is told.
+    With a task or a table: which core runs which job, in which order; Ctrl-C ends the search, and
+    the best mapping so far is told. With compiled networks and --system: all run at the same time,
+    each alone before; Ctrl-C ends the runs, and what was measured is told. With a model,
+    --pipeline and --system: each core runs some of its layers, and each works on another frame.
     """
-    from tilewright.tuner.multicore.allocation import Policy, timeline
-    from tilewright.tuner.multicore.analyse import BandwidthModel
-    from tilewright.tuner.multicore.bounds import lower_bound
-    from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
-    from tilewright.tuner.multicore.solve import solver
-
-    check_places(report, trace)
-    with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
-        solve = solver(method, budget=budget, seed=seed)
-        problem = Problem(
-            target=target,
-            platform="" if is_table(target) else platform,
-            bandwidth=bandwidth,
+    if pipeline:
+        _refuse(context, (*_OF_GROUPS, *_OF_NETWORKS, "report"), "is not of --pipeline")
+        run_pipeline(
+            targets,
+            system=system,
+            one=one,
+            calibration=calibration,
+            random_calibration=random_calibration,
+            device=device.value,
+            frames=frames,
+            cores=cores,
+            weights=weights,
+            budgets=budgets,
+            window=window,
+            board=board,
+            memory=memory,
+            search=search,
             seed=seed,
-            size=size,
-            mini_batch=mini_batch,
-            bw_model=BandwidthModel(bw_model.value),
-            policy=Policy(policy.value),
+            json=json,
         )
-        instance = instance_of(
-            problem, lambda done, total, what: steps.at(f"analyse {what}", done, total)
+        return
+    _refuse(context, _OF_PIPELINES, "needs --pipeline")
+    if system or any(target.lower().endswith(SUFFIX) for target in targets):
+        _refuse(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
+        run_networks(
+            targets,
+            system=system,
+            device=device.value,
+            frames=frames,
+            cores=cores,
+            weights=weights,
+            budgets=budgets,
+            window=window,
+            board=board,
+            memory=memory,
+            report=report,
+            trusted=trust_model,
+            seed=seed,
+            json=json,
         )
-        bound = lower_bound(instance).makespan
-        found = solve(
-            instance,
-            lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, budget),
+        return
+    _refuse(context, (*_OF_SYSTEMS, *_OF_NETWORKS), "runs compiled networks, not a task or a table")
+    if len(targets) > 1:
+        raise UsageError(
+            "takes one task or table",
+            field="TASK|TABLE",
+            value=" ".join(targets),
+            remedy="mix is a task of all networks; compiled networks end in .tw",
         )
-    mapping = found.mapping
-    told = timeline(
-        instance.table, instance.bandwidth, mapping.core[0], mapping.priority[0], instance.policy
-    )
-    _print(instance, told, found, bound, method)
-    if json is not None:
-        json.write(
-            _rows(instance, told),
-            {
-                "task": target,
-                "platform": problem.platform,
-                "bytes_per_cycle": instance.bandwidth,
-                "policy": str(instance.policy),
-                "bw_model": bw_model.value,
-                "size": instance.table.jobs,
-                "mini_batch": mini_batch,
-                "method": method,
-                "budget": budget,
-                "seed": seed,
-            },
-            summary={
-                "makespan": found.makespan,
-                "bound": bound,
-                "gap_pct": round(100 * (found.makespan / bound - 1), 6),
-                "samples": found.samples,
-                "stopped": found.stopped,
-                "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
-            },
-        )
-    write_group(_mapped(problem, instance, told, found, bound, method), report, trace)
-    if found.stopped:
-        raise KeyboardInterrupt
-
-
-def _mapped(
-    problem: Problem, instance: Instance, told: Timeline, found: Trace, bound: float, method: str
-) -> MappedGroup:
-    """The mapped group for its report and trace."""
-    from tilewright.tuner.multicore.platform import load_platform
-    from tilewright.tuner.report.group_page import MappedGroup
-
-    cores = ["core"] * instance.table.cores
-    where = ""
-    if problem.platform:
-        platform = load_platform(problem.platform)
-        cores, where = [core.name for core in platform.cores], f" on {platform.name}"
-    return MappedGroup(
-        title=f"{problem.target}{where}, {instance.bandwidth:g} bytes per cycle",
-        instance=instance,
-        timeline=told,
-        cores=cores,
-        bound=bound,
-        curve=[(int(step) + 1, float(found.best[step])) for step in found.steps],
-        conditions=(
-            f"{instance.table.jobs} jobs, seed {problem.seed}",
-            f"bandwidth is shared by the policy {instance.policy}",
-            f"method {method}, {found.samples:,} samples",
-        ),
+    map_group(
+        targets[0],
+        platform=platform,
+        bandwidth=bandwidth,
+        method=method,
+        budget=budget,
+        size=size,
+        mini_batch=mini_batch,
+        bw_model=bw_model,
+        policy=policy,
+        report=report,
+        trace=trace,
+        seed=seed,
+        json=json,
     )
 
 
-def _rows(instance: Instance, told: Timeline) -> list[dict[str, object]]:
-    """The jobs in the order in which they begin."""
-    table = instance.table
-    return [
-        {
-            "job": table.names[job],
-            "core": int(told.core[job]),
-            "start": float(told.start[job]),
-            "end": float(told.end[job]),
-            "latency": float(table.latency[job, told.core[job]]),
-            "bytes": float(table.bytes[job, told.core[job]]),
-        }
-        for job in told.start.argsort(kind="stable").tolist()
-    ]
-
-
-def _print(instance: Instance, told: Timeline, trace: Trace, bound: float, method: str) -> None:
-    from rich.text import Text
-
-    from tilewright.host.common.print_table import plain_table, print_table
-
-    console = open_console()
-    table = plain_table("core", "jobs", "busy", "stalled", "first", "last")
-    jobs = instance.table
-    for core in range(jobs.cores):
-        mine = [job for job in told.start.argsort(kind="stable") if told.core[job] == core]
-        busy = sum(float(jobs.latency[job, core]) for job in mine)
-        there = sum(float(told.end[job] - told.start[job]) for job in mine)
-        names = [printable(jobs.names[mine[place]], limit=30) if mine else "-" for place in (0, -1)]
-        table.add_row(
-            str(core),
-            str(len(mine)),
-            f"{100 * busy / told.makespan:.1f} %",
-            f"{100 * (there - busy) / told.makespan:.1f} %",
-            *(Text(name) for name in names),
-        )
-    print_table(table, console)
-    console.say(
-        f"{trace.makespan:,.0f} cycles by {method} after {trace.samples:,} samples; no mapping "
-        f"takes less than {bound:,.0f}: at most {100 * (1 - bound / trace.makespan):.3g} % to gain"
-    )
+def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that the user gave and that do nothing here."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise UsageError(why, field=option, remedy="leave it out")

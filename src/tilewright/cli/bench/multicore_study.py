@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks of many networks on many cores: group mappers, and predictions on the RTL."""
+"""The benchmarks of many networks on many cores: mappers, predictions on the RTL, real pairs."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -21,7 +21,8 @@ from tilewright.cli.bench.application import (
     numbers,
 )
 from tilewright.cli.json_output import JsonOption
-from tilewright.cli.multicore import ModelName
+from tilewright.cli.multicore_group import ModelName
+from tilewright.cli.multicore_networks import SystemDeviceName
 from tilewright.host.common.errors import fields_named
 
 
@@ -167,6 +168,76 @@ def multicore_rtl(
     }
     with fields_named(named):
         result = truth.run(options, lambda row: typer.echo(truth.line(row)), keeper(json))
+    for name, value in result.summary.items():
+        typer.echo(f"{name}: {value}")
+    finish(result, json)
+
+
+@bench_app.command("multicore-networks", rich_help_panel=SEARCH)
+def multicore_networks(
+    quick: QuickOption = False,
+    system: Annotated[
+        str,
+        typer.Option(metavar="SYSTEM", help="Two cores; default: big-little, quick: dual-tiny."),
+    ] = "",
+    one: Annotated[
+        str,
+        typer.Option(
+            metavar="HW", help="One core of the same area; default: pynq-16x32, quick: edge-8x8."
+        ),
+    ] = "",
+    stream: Annotated[
+        str,
+        typer.Option(
+            metavar="NETWORK",
+            help="Of examples/networks, on the first core; default: resnet18, quick: keyword.",
+        ),
+    ] = "",
+    small: Annotated[
+        str,
+        typer.Option(
+            metavar="NETWORK,...",
+            help="For the second core; default: keyword,transformer, quick: digits.",
+        ),
+    ] = "",
+    frames: Annotated[int, typer.Option(metavar="N", min=1, help="Frames of the stream.")] = 2,
+    device: Annotated[
+        SystemDeviceName, typer.Option(help="rtl (bit-exact), or the same cycles without data.")
+    ] = SystemDeviceName.RTL,
+    board: Annotated[
+        str, typer.Option(metavar="BOARD", help="Board or YAML file: clock and memory.")
+    ] = "pynq-z2",
+    search: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Measurements on the twin per layer; default: 16, quick: 0."
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """A stream of images and a small network on two cores, against turns on one core.
+
+    The file of --json is written after each small network.
+    """
+    from dataclasses import replace
+
+    from tilewright.bench.multicore import networks as bench
+
+    chosen = bench.QUICK if quick else bench.Options()
+    options = replace(
+        chosen,
+        system=system or chosen.system,
+        one=one or chosen.one,
+        stream=stream or chosen.stream,
+        small=names(small, "--small") or chosen.small,
+        frames=frames,
+        device=device.value,
+        board=board,
+        search=chosen.search if search is None else search,
+    )
+    named = {"system": "--system", "hw": "--one", "network": "--stream, --small"}
+    with fields_named({**named, "board": "--board"}):
+        result = bench.run(options, lambda row: typer.echo(bench.line(row)), keeper(json))
     for name, value in result.summary.items():
         typer.echo(f"{name}: {value}")
     finish(result, json)

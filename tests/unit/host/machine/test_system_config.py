@@ -13,6 +13,7 @@ from tilewright.host.machine.system_area import estimate_system, fits_system
 from tilewright.host.machine.system_config import (
     SystemConfig,
     SystemCore,
+    load_core,
     load_system,
     named_systems,
 )
@@ -136,3 +137,12 @@ def test_a_wrong_file_names_what_is_wrong(tmp_path, text, named):
 def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError, match="dual-tiny"):
         load_system("dual-tinny")
+
+
+def test_a_configuration_may_be_that_of_a_core():
+    assert load_core("big-little:0") == load_system("big-little").cores[0].hw
+    assert load_core("tiny-4x4") == load_hwconfig("tiny-4x4")
+    with pytest.raises(ConfigError, match="core: big-little has cores 0 to 1"):
+        load_core("big-little:2")
+    with pytest.raises(ConfigError, match="no system"):
+        load_core("big-litle:0")

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright multicore TASK`: a group of jobs of many networks, mapped onto many cores."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tilewright.cli.application import open_console
+from tilewright.cli.group_files import check_places, write_group
+from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.progress import progress
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.tuner.multicore.allocation import Timeline
+    from tilewright.tuner.multicore.instance import Instance
+    from tilewright.tuner.multicore.methods.mapper import Trace
+    from tilewright.tuner.multicore.problems import Problem
+    from tilewright.tuner.report.group_page import MappedGroup
+
+_FIELDS: Final = {
+    "task": "TASK",
+    "platform": "--platform",
+    "bandwidth": "--bandwidth",
+    "budget": "--budget",
+    "size": "--size",
+    "mini_batch": "--mini-batch",
+    "seed": "--seed",
+}
+
+
+class PolicyName(StrEnum):
+    """How running jobs share the bandwidth."""
+
+    PROPORTIONAL = "proportional"
+    PRIORITY = "priority"
+    EQUAL = "equal"
+    REGULATED = "regulated"
+
+
+class ModelName(StrEnum):
+    """What the required bandwidth of a job is."""
+
+    TRAFFIC = "traffic"
+    PAPER = "paper"
+
+
+def map_group(
+    target: str,
+    *,
+    platform: str,
+    bandwidth: float | None,
+    method: str,
+    budget: int,
+    size: int,
+    mini_batch: int,
+    bw_model: ModelName,
+    policy: PolicyName,
+    report: Path | None,
+    trace: Path | None,
+    seed: int,
+    json: JsonTarget | None,
+) -> None:
+    """Map a group of jobs; the options are those of the command."""
+    from tilewright.tuner.multicore.allocation import Policy, timeline
+    from tilewright.tuner.multicore.analyse import BandwidthModel
+    from tilewright.tuner.multicore.bounds import lower_bound
+    from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
+    from tilewright.tuner.multicore.solve import solver
+
+    check_places(report, trace)
+    with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
+        solve = solver(method, budget=budget, seed=seed)
+        problem = Problem(
+            target=target,
+            platform="" if is_table(target) else platform,
+            bandwidth=bandwidth,
+            seed=seed,
+            size=size,
+            mini_batch=mini_batch,
+            bw_model=BandwidthModel(bw_model.value),
+            policy=Policy(policy.value),
+        )
+        instance = instance_of(
+            problem, lambda done, total, what: steps.at(f"analyse {what}", done, total)
+        )
+        bound = lower_bound(instance).makespan
+        found = solve(
+            instance,
+            lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, budget),
+        )
+    mapping = found.mapping
+    told = timeline(
+        instance.table, instance.bandwidth, mapping.core[0], mapping.priority[0], instance.policy
+    )
+    _print(instance, told, found, bound, method)
+    if json is not None:
+        json.write(
+            _rows(instance, told),
+            {
+                "task": target,
+                "platform": problem.platform,
+                "bytes_per_cycle": instance.bandwidth,
+                "policy": str(instance.policy),
+                "bw_model": bw_model.value,
+                "size": instance.table.jobs,
+                "mini_batch": mini_batch,
+                "method": method,
+                "budget": budget,
+                "seed": seed,
+            },
+            summary={
+                "makespan": found.makespan,
+                "bound": bound,
+                "gap_pct": round(100 * (found.makespan / bound - 1), 6),
+                "samples": found.samples,
+                "stopped": found.stopped,
+                "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
+            },
+        )
+    write_group(_mapped(problem, instance, told, found, bound, method), report, trace)
+    if found.stopped:
+        raise KeyboardInterrupt
+
+
+def _mapped(
+    problem: Problem, instance: Instance, told: Timeline, found: Trace, bound: float, method: str
+) -> MappedGroup:
+    """The mapped group for its report and trace."""
+    from tilewright.tuner.multicore.platform import load_platform
+    from tilewright.tuner.report.group_page import MappedGroup
+
+    cores = ["core"] * instance.table.cores
+    where = ""
+    if problem.platform:
+        platform = load_platform(problem.platform)
+        cores, where = [core.name for core in platform.cores], f" on {platform.name}"
+    return MappedGroup(
+        title=f"{problem.target}{where}, {instance.bandwidth:g} bytes per cycle",
+        instance=instance,
+        timeline=told,
+        cores=cores,
+        bound=bound,
+        curve=[(int(step) + 1, float(found.best[step])) for step in found.steps],
+        conditions=(
+            f"{instance.table.jobs} jobs, seed {problem.seed}",
+            f"bandwidth is shared by the policy {instance.policy}",
+            f"method {method}, {found.samples:,} samples",
+        ),
+    )
+
+
+def _rows(instance: Instance, told: Timeline) -> list[dict[str, object]]:
+    """The jobs in the order in which they begin."""
+    table = instance.table
+    return [
+        {
+            "job": table.names[job],
+            "core": int(told.core[job]),
+            "start": float(told.start[job]),
+            "end": float(told.end[job]),
+            "latency": float(table.latency[job, told.core[job]]),
+            "bytes": float(table.bytes[job, told.core[job]]),
+        }
+        for job in told.start.argsort(kind="stable").tolist()
+    ]
+
+
+def _print(instance: Instance, told: Timeline, trace: Trace, bound: float, method: str) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+
+    console = open_console()
+    table = plain_table("core", "jobs", "busy", "stalled", "first", "last")
+    jobs = instance.table
+    for core in range(jobs.cores):
+        mine = [job for job in told.start.argsort(kind="stable") if told.core[job] == core]
+        busy = sum(float(jobs.latency[job, core]) for job in mine)
+        there = sum(float(told.end[job] - told.start[job]) for job in mine)
+        names = [printable(jobs.names[mine[place]], limit=30) if mine else "-" for place in (0, -1)]
+        table.add_row(
+            str(core),
+            str(len(mine)),
+            f"{100 * busy / told.makespan:.1f} %",
+            f"{100 * (there - busy) / told.makespan:.1f} %",
+            *(Text(name) for name in names),
+        )
+    print_table(table, console)
+    console.say(
+        f"{trace.makespan:,.0f} cycles by {method} after {trace.samples:,} samples; no mapping "
+        f"takes less than {bound:,.0f}: at most {100 * (1 - bound / trace.makespan):.3g} % to gain"
+    )

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tilewright multicore NETWORK... --system`: compiled networks at the same time on a system."""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console
+from tilewright.cli.arguments import read_board, read_memory, replacing, require_readable
+from tilewright.cli.group_files import check_places
+from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.progress import Steps, progress
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.names import choices, counted
+from tilewright.host.common.printable import printable
+from tilewright.host.machine.fidelity import Fidelity
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
+    from tilewright.host.compiler.run.side_by_side import Measured, Tenant
+    from tilewright.host.machine.board import Board
+    from tilewright.host.machine.system_config import SystemConfig
+
+SUFFIX: Final = ".tw"
+DISTINCT: Final = 2
+"""Inputs of a network; more frames use them again."""
+
+
+class SystemDeviceName(StrEnum):
+    """What a system of cores is simulated by."""
+
+    RTL = Fidelity.RTL
+    TIMING = Fidelity.TIMING
+
+
+def run_networks(
+    names: Sequence[str],
+    *,
+    system: str,
+    device: str,
+    frames: str,
+    cores: str,
+    weights: str,
+    budgets: str,
+    window: int | None,
+    board: str,
+    memory: str,
+    report: Path | None,
+    trusted: bool,
+    seed: int,
+    json: JsonTarget | None,
+) -> None:
+    """Run compiled networks alone and together; the options are those of the command.
+
+    Raises:
+        TilewrightError: what cannot be run; one message.
+        typer.Exit: an output differs from the reference's.
+    """
+    for name in names:
+        if not name.lower().endswith(SUFFIX):
+            raise UsageError(
+                "must be a compiled network for --system",
+                field="NETWORK",
+                value=name,
+                remedy=f"compile it, or leave --system out (files end in {SUFFIX})",
+            )
+        require_readable(Path(name), "NETWORK")
+    check_places(report, None)
+    from tilewright.host.compiler.pack.artefact import load
+    from tilewright.host.compiler.run.side_by_side import check_placement, measure
+    from tilewright.host.machine.system_config import load_system, named_systems
+    from tilewright.sim.system_devices import WITH_DATA, open_system
+
+    if not system:
+        raise UsageError(
+            "must be given for compiled networks",
+            field="--system",
+            remedy=choices("", named_systems(), "systems", limit=None),
+        )
+    with fields_named({"system": "--system"}):
+        config = load_system(system)
+    networks = [load(Path(name)) for name in names]
+    placed = _cores(cores, len(networks), config)
+    counts = _frames(frames, len(networks))
+    shares = shared(config, weights, budgets, window)
+    with fields_named({"cores": "--cores"}):
+        check_placement(config, networks, placed, system)
+    target = _board(networks, names, board)
+    timing = read_memory(memory, target)
+    quiet = json is not None
+    with progress("", quiet=quiet) as steps:
+        check = device in WITH_DATA
+        tenants = placed_networks(
+            networks, placed, with_data=check, trusted=trusted, seed=seed, steps=steps
+        )
+        steps.say(f"building {config.name} in Verilator")
+        with (
+            closing(open_system(device, config, timing)) as opened,
+            fields_named({"frames": "--frames"}),
+        ):
+            found = measure(opened, shares, tenants, counts, check=check, tell=steps.at)
+    rows, summary = told(tenants, found, target.clock_mhz)
+    conditions = {
+        "system": config.name,
+        "hw": [core.hw.parameters() for core in config.cores],
+        "weights": [core.weight for core in shares.cores],
+        "budgets": [[core.read_budget, core.write_budget] for core in shares.cores],
+        "window": shares.window,
+        "board": target.name,
+        "memory": timing.name,
+        "clock_mhz": target.clock_mhz,
+        "fidelity": device,
+        "seed": seed,
+    }
+    _print(rows, summary, conditions, config, target)
+    if report is not None:
+        from tilewright.tuner.report.side_by_side_page import page, write_page
+
+        with replacing(report):
+            write_page(page(rows, summary, conditions), report)
+        open_console().say(f"report: {report}")
+    if json is not None:
+        json.write(rows, conditions, summary=summary)
+    if found.wrong_bytes:
+        print(  # noqa: T201  (output)
+            f"WRONG RESULT: {found.wrong_bytes} bytes differ from the reference; this is a defect "
+            "of Tilewright: please report it with this command",
+            file=sys.stderr,
+        )
+        raise typer.Exit(EXIT_CHECK_FAILED)
+    if found.stopped:
+        raise KeyboardInterrupt
+
+
+def placed_networks(
+    networks: Sequence[CompiledNetwork],
+    cores: Sequence[int],
+    *,
+    with_data: bool,
+    trusted: bool,
+    seed: int,
+    steps: Steps,
+) -> list[Tenant]:
+    """The networks on their cores; with data: inferences on noise, as the reference runs them."""
+    from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.compiler.run.recorded import blank_frame, record
+    from tilewright.host.compiler.run.side_by_side import Tenant
+    from tilewright.sim.reference.device import ReferenceDevice
+
+    tenants = []
+    for number, (network, core) in enumerate(zip(networks, cores, strict=True)):
+        if with_data:
+            steps.say(f"{network.name} on the reference")
+            noise = Calibration(random_samples=DISTINCT, seed=seed + number)
+            with closing(ReferenceDevice(network.hw)) as reference:
+                batches = noise.batches(network.inputs)
+                frames = record(network, reference, batches, trusted=trusted)
+        else:
+            frames = [blank_frame(network)]
+        same = sum(other.name == network.name for other in networks)
+        name = network.name if same == 1 else f"{network.name} ({number})"
+        tenants.append(Tenant(name=name, core=core, frames=frames))
+    return tenants
+
+
+def told(
+    tenants: Sequence[Tenant], found: Measured, clock_mhz: float
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows and summary of what was measured; what was not is None."""
+    from tilewright.host.compiler.run.side_by_side import jain
+
+    sharing, together = found.sharing(), found.together
+    rows = []
+    for number, tenant in enumerate(tenants[: len(found.alone)]):
+        mine = sharing[number] if sharing else None
+        first, middle, worst = mine.latencies if mine else (None, None, None)
+        lost = together.shares[tenant.core] if together else {}
+        rows.append(
+            {
+                "network": tenant.name,
+                "core": tenant.core,
+                "frames": len(mine.times) if mine else None,
+                "programs": len(tenant.frames[0].runs),
+                "alone_cycles": found.alone[number].times[0][0].end,
+                "together_cycles": round(mine.together, 1) if mine else None,
+                "slow_down": round(mine.slow_down, 4) if mine else None,
+                "latency_first": first,
+                "latency_median": middle,
+                "latency_worst": worst,
+                "frames_per_s": round(mine.per_second(clock_mhz), 3) if mine else None,
+                "read_waited": lost.get("read_waited"),
+                "read_throttled": lost.get("read_throttled"),
+                "write_waited": lost.get("write_waited"),
+                "write_throttled": lost.get("write_throttled"),
+                "wrong_bytes": together.wrong_bytes[number] if together else None,
+                "cpu_ms": _cpu_ms(tenant),
+            }
+        )
+    progress_of = [each.progress for each in sharing]
+    ends = [each.times[-1].end for each in sharing]
+    summary = {
+        "makespan": together.makespan if together else None,
+        "throughput": round(sum(progress_of), 4) if sharing else None,
+        "jain": round(jain(progress_of), 4) if sharing else None,
+        "overlap": round(min(ends) / max(ends), 4) if sharing else None,
+        "wrong_bytes": found.wrong_bytes,
+        "simulation_seconds": sum(
+            ran.host_seconds for ran in (*found.alone, *([together] if together else []))
+        ),
+        "stopped": found.stopped,
+    }
+    return rows, summary
+
+
+def _cpu_ms(tenant: Tenant) -> float | None:
+    """Milliseconds per frame in the CPU's operators, on this machine."""
+    found = [frame.cpu_seconds for frame in tenant.frames if frame.cpu_seconds is not None]
+    return round(1e3 * max(found), 3) if found else None
+
+
+def whole_numbers(text: str, field: str, count: int, what: str) -> list[int]:
+    """So many whole numbers, separated by commas.
+
+    Raises:
+        UsageError: something else.
+    """
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != count or min(found, default=0) < 0:
+        raise UsageError(
+            f"must be {counted(count, 'whole number')}, separated by commas: one per {what}",
+            field=field,
+            value=text,
+            remedy=f"write {','.join(map(str, range(1, count + 1)))}" if count > 1 else "write 1",
+        )
+    return found
+
+
+def _cores(text: str, networks: int, system: SystemConfig) -> list[int]:
+    if text:
+        return whole_numbers(text, "--cores", networks, "network")
+    if networks > len(system.cores):
+        raise UsageError(
+            f"{system.name} has only {len(system.cores)} cores",
+            field="NETWORK",
+            value=f"{networks} networks",
+            remedy="choose a larger --system, or let networks share a core with --cores",
+        )
+    return list(range(networks))
+
+
+def _frames(text: str, networks: int) -> int | list[int]:
+    found = whole_numbers(text, "--frames", networks if "," in text else 1, "network")
+    if min(found) < 1:
+        raise UsageError("must be above 0", field="--frames", value=text, remedy="run one or more")
+    return found if "," in text else found[0]
+
+
+def shared(config: SystemConfig, weights: str, budgets: str, window: int | None) -> SystemConfig:
+    """A system with other shares of its ports.
+
+    Raises:
+        UsageError: not one value per core.
+        ConfigError: a value that the arbiter does not take.
+    """
+    count = len(config.cores)
+    cores = list(config.cores)
+    if weights:
+        found = whole_numbers(weights, "--weights", count, "core")
+        cores = [replace(core, weight=w) for core, w in zip(cores, found, strict=True)]
+    if budgets:
+        parts = [part.partition("/") for part in budgets.split(",")]
+        reads = whole_numbers(",".join(p[0] for p in parts), "--budgets", count, "core")
+        writes = whole_numbers(",".join(p[2] or p[0] for p in parts), "--budgets", count, "core")
+        cores = [
+            replace(core, read_budget=r, write_budget=w)
+            for core, r, w in zip(cores, reads, writes, strict=True)
+        ]
+    named = {"window": "--window"}
+    for number in range(count):
+        named[f"cores[{number}].weight"] = f"--weights (core {number})"
+        for budget in ("read_budget", "write_budget"):
+            named[f"cores[{number}].{budget}"] = f"--budgets (core {number})"
+    with fields_named(named):
+        return replace(config, cores=tuple(cores), window=window or config.window)
+
+
+def _board(networks: Sequence[CompiledNetwork], names: Sequence[str], board: str) -> Board:
+    """The board whose clock and memory count."""
+    from tilewright.host.compiler.pack.target import target_board
+
+    with fields_named({"board": "--board"}):
+        if board:
+            return read_board(board)
+        boards = [target_board(network) for network in networks]
+    for name, other in zip(names, boards, strict=True):
+        if other != boards[0]:
+            raise UsageError(
+                f"networks must be compiled for the same board and clock ({names[0]}: "
+                f"{boards[0].name} at {boards[0].clock_mhz:g} MHz, {name}: {other.name} at "
+                f"{other.clock_mhz:g} MHz)",
+                field="--board",
+                remedy="say with --board whose clock and memory count",
+            )
+    return boards[0]
+
+
+def _print(
+    rows: Sequence[dict[str, Any]],
+    summary: dict[str, Any],
+    conditions: dict[str, Any],
+    config: SystemConfig,
+    board: Board,
+) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+    from tilewright.host.machine.system_area import fits_system
+
+    console = open_console()
+    table = plain_table(
+        "network", "core", "frames", "alone", "together", "slow-down", "first", "median", "worst",
+        "frames/s", "lost",
+    )  # fmt: skip
+    for row in rows:
+        done = row["frames"] is not None
+        lost = sum(row[name] or 0 for name in LOST)
+        table.add_row(
+            Text(printable(row["network"], limit=30)),
+            str(row["core"]),
+            f"{row['frames']}" if done else "-",
+            f"{row['alone_cycles']:,}",
+            f"{row['together_cycles']:,.0f}" if done else "-",
+            f"{row['slow_down']:.3f}" if done else "-",
+            *(f"{row[f'latency_{n}']:,.0f}" if done else "-" for n in ("first", "median", "worst")),
+            f"{row['frames_per_s']:,.2f}" if done else "-",
+            f"{100 * lost / summary['makespan']:.1f} %" if done else "-",
+        )
+    print_table(table, console)
+    if summary["makespan"] is not None:
+        console.say(
+            f"{summary['makespan']:,} cycles, {summary['makespan'] / board.clock_mhz / 1e3:.2f} ms "
+            f"at {board.clock_mhz:g} MHz; throughput {summary['throughput']:.3f} of {len(rows)}, "
+            f"fairness {summary['jain']:.3f} (Jain); all cores busy for "
+            f"{100 * summary['overlap']:.0f} % of it"
+        )
+    console.say(
+        f"{conditions['system']}, {conditions['fidelity']}, memory {conditions['memory']}; "
+        f"simulated in {summary['simulation_seconds']:.1f} s"
+    )
+    for row in rows:
+        if row["programs"] > 1:
+            here = "" if row["cpu_ms"] is None else f" ({row['cpu_ms']:.1f} ms on this machine)"
+            console.say(
+                f"{printable(row['network'], limit=30)}: {row['programs']} programs per frame; "
+                f"the CPU's operators between them{here} take no time here"
+            )
+    fit = fits_system(config, board)
+    if not fit.ok:
+        console.say(f"note: {fit.text}")
+    if summary["wrong_bytes"] == 0:
+        console.say("memories of all programs: equal to the reference's, byte by byte")
+
+
+LOST: Final = ("read_waited", "read_throttled", "write_waited", "write_throttled")
+"""Cycles that a core's arbiter let it wait."""

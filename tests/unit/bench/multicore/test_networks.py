@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream and a small network: what the rows say, and that both kinds of hardware really run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.bench.multicore.networks import Options, imported, line, run, summarise
+from tilewright.host.common.errors import ConfigError
+
+
+def row(how, network, worst, per_second):
+    return {
+        "stream": "big", "small": "tiny", "how": how, "network": network, "frames": 2,
+        "programs": 1, "alone_cycles": 100, "together_cycles": 110.0, "slow_down": 1.1,
+        "latency_first": 100, "latency_median": 105.0, "latency_worst": worst,
+        "latency_worst_ms": worst / 1e5, "frames_per_s": per_second, "jain": 1.0,
+        "wrong_bytes": 0,
+    }  # fmt: skip
+
+
+def test_gain_and_cost_compare_turns_with_cores_of_their_own():
+    rows = [
+        row("side by side", "big", 900, 10.0), row("side by side", "tiny", 50, 400.0),
+        row("turns, one each", "big", 700, 14.0), row("turns, one each", "tiny", 750, 14.0),
+        row("turns, as often", "big", 700, 12.0), row("turns, as often", "tiny", 650, 480.0),
+    ]  # fmt: skip
+    found = summarise(rows)
+    assert found == {"worst_latency_gain": {"tiny": 15.0}, "stream_cost": {"tiny": 1.2}}
+    assert "bit-exact" in line(rows[0])
+    assert "3 WRONG BYTES" in line({**rows[0], "wrong_bytes": 3})
+    assert "exact" not in line({**rows[0], "wrong_bytes": None})
+
+
+def test_a_network_that_there_is_not_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean keyword"):
+        imported("keywort")
+
+
+@pytest.mark.slow
+def test_a_pair_runs_on_two_cores_and_in_turns_on_one():
+    options = Options(
+        system="dual-tiny", one="tiny-4x4", stream="keyword", small=("digits",), frames=1, search=0
+    )
+    told: list = []
+    result = run(options, told.append)
+    assert result.passed
+    assert result.summary["wrong_bytes"] == 0
+    assert [each["how"] for each in told[::2]] == [
+        "side by side", "turns, one each", "turns, as often"
+    ]  # fmt: skip
+    side, turn = told[1], told[3]
+    assert turn["latency_worst"] > told[2]["alone_cycles"] > side["latency_worst"]
+    assert told[5]["frames"] == side["frames"] > turn["frames"]

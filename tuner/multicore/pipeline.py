@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network cut over the cores of a system, so that the slowest stage is fast.
+
+The twin counts each operator's cycles on each core. `best_cut` balances them; the stages then run
+at the same time, and what they lose to each other goes into the costs of the next cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.compiler.lower.cut import crossing
+from tilewright.host.compiler.lower.executable import RegionExecutable
+from tilewright.host.compiler.lower.qgraph import QGraph
+from tilewright.host.compiler.lower.region import ScheduleOf
+from tilewright.host.compiler.pipeline import ImportedNetwork, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.in_stages import Ticks, run_stages
+from tilewright.host.compiler.run.side_by_side import SharedPorts, Tenant, set_shares
+from tilewright.host.compiler.staged import (
+    compile_part,
+    compile_stages,
+    moved_bytes,
+    record_stages,
+    single_region,
+)
+from tilewright.host.machine.board import Board, MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.system_config import SystemConfig
+from tilewright.host.runtime.system_device import Submission
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.network_timing import time_layers
+from tilewright.tuner.multicore.stages import Costs, Cut, best_cut
+
+ROUNDS: Final = 3
+"""Cuts that are tried: the first balances what stages take alone."""
+
+ScheduleBook = Callable[[HwConfig], ScheduleOf]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pipeline:
+    """A network in stages.
+
+    Attributes:
+        cut: where, and on which cores.
+        stages: compiled.
+        cycles: of each stage while all work.
+        tick: cycles of the slowest, from the common start.
+        rounds: cuts that were tried.
+    """
+
+    cut: Cut
+    stages: tuple[RegionExecutable, ...]
+    cycles: tuple[int, ...]
+    tick: int
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Whole:
+    """A region on one core.
+
+    Attributes:
+        executable: compiled.
+        operators: cycles of each operator in its place.
+        cycles: of all, on the twin.
+    """
+
+    executable: RegionExecutable
+    operators: Costs
+    cycles: int
+
+
+def whole_on(graph: QGraph, hw: HwConfig, memory: MemoryModel, schedule_of: ScheduleOf) -> Whole:
+    """A fused region on a configuration, timed by the twin.
+
+    Raises:
+        ScheduleError, WorkloadError: the region cannot be lowered.
+        ConfigError, DeviceError, DeviceTimeoutError: see `time_layers`.
+    """
+    places = {operator.name: place for place, operator in enumerate(graph.operators)}
+    found, total = np.zeros(len(graph.operators)), 0
+    executable = compile_part(graph, hw, schedule_of)
+    for step in executable.steps:
+        counters, timings = time_layers(step.program, memory)
+        total += counters.cycles
+        for layer, timing in zip(step.program.layers, timings, strict=True):
+            found[places[layer.operators[0]]] += timing.cycles
+    return Whole(executable=executable, operators=found, cycles=total)
+
+
+def balanced(
+    graph: QGraph,
+    device: SharedPorts,
+    costs: Costs,
+    book: ScheduleBook,
+    *,
+    cores: Sequence[int] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Pipeline:
+    """Cut a network over the cores of a system.
+
+    Args:
+        graph: the network's one region, fused.
+        device: the system, with the shares of its ports set.
+        costs: cycles of each operator on each core, ``[cores][operators]``.
+        book: schedules for a configuration.
+        cores: of the stages in their order; None: the best order of any of them.
+        tell: what is done.
+
+    Raises:
+        TilewrightError: see `compile_stages` and `SystemDevice.run`.
+    """
+    hws = [core.hw for core in device.system.cores]
+    moved = [
+        sum(prod(graph.tensors[name].shape) for name in crossing(graph, place))
+        for place in range(len(graph.operators))
+    ]
+    slower = np.ones(len(hws))
+    best: Pipeline | None = None
+    tried: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    for number in range(1, ROUNDS + 1):
+        cut = best_cut(costs * slower[:, None], moved, cores)
+        if (cut.places, cut.cores) in tried:
+            break
+        tried.add((cut.places, cut.cores))
+        tell(f"cut {number}: {len(cut.cores)} stages")
+        stages = compile_stages(graph, cut.places, [hws[core] for core in cut.cores], book)
+        cycles, tick = _together(device, stages, cut.cores)
+        if best is None or tick < best.tick:
+            best = Pipeline(cut=cut, stages=tuple(stages), cycles=cycles, tick=tick, rounds=number)
+        edges = [0, *cut.places, len(graph.operators)]
+        for place, core in enumerate(cut.cores):
+            alone = costs[core, edges[place] : edges[place + 1]].sum()
+            slower[core] = cycles[place] / alone if alone else 1.0
+    assert best is not None
+    return best
+
+
+def _together(
+    device: SharedPorts, stages: Sequence[RegionExecutable], cores: Sequence[int]
+) -> tuple[tuple[int, ...], int]:
+    """Cycles of stages that run at the same time, on any data, and those until the last ends."""
+    given, owner = [], []
+    for place, (stage, core) in enumerate(zip(stages, cores, strict=True)):
+        for step in stage.steps:
+            program = step.program.program
+            given.append(Submission(core=core, program=program, memory=program.image()))
+            owner.append(place)
+    result = device.run(given)
+    begin: dict[int, int] = {}
+    end: dict[int, int] = {}
+    for place, one in zip(owner, result.results, strict=True):
+        if one.error is not None:
+            raise one.error
+        begin[place] = min(begin.get(place, one.begin), one.begin)
+        end[place] = max(end.get(place, 0), one.end)
+    cycles = tuple(end[place] - begin[place] for place in range(len(stages)))
+    return cycles, result.makespan
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Figures:
+    """What was measured of a pipeline.
+
+    Attributes:
+        pipeline: the stages.
+        operators: names of the network's operators, in order.
+        alone: cycles of each stage by itself.
+        ticks: all frames through all stages; none on a device without data.
+        moved: bytes that the CPU reads and writes per frame between stages.
+        whole: cycles of the network on one core, by configuration.
+        wrong_elements: of the outputs, against those of the network that is not cut; None: not
+            compared.
+    """
+
+    pipeline: Pipeline
+    operators: tuple[str, ...]
+    alone: tuple[float, ...]
+    ticks: Ticks
+    moved: int
+    whole: Mapping[str, int]
+    wrong_elements: int | None
+
+
+def measure_pipeline(
+    imported: ImportedNetwork,
+    device: SharedPorts,
+    shares: SystemConfig,
+    board: Board,
+    memory: MemoryModel,
+    book: ScheduleBook,
+    *,
+    frames: int,
+    cores: Sequence[int] | None = None,
+    one: HwConfig | None = None,
+    seed: int = 0,
+    check: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Figures:
+    """Cut a network over the cores of a system and run frames of noise through it.
+
+    Args:
+        imported: the network.
+        device: the system.
+        shares: its cores with the weights, budgets and window of the run.
+        board: its CPU decides nothing: all that a core can run goes to the cores.
+        memory: of the device.
+        book: schedules for a configuration.
+        frames: that go through all stages, at least as many as stages.
+        cores: see `balanced`.
+        one: a configuration on which the whole network is timed too.
+        seed: of the noise.
+        check: run frames and compare memories with the reference's; a device without data cannot.
+        tell: what is done.
+
+    Raises:
+        WorkloadError: operators of the CPU divide the network.
+        TilewrightError: see `balanced` and `run_stages`.
+    """
+    from tilewright.host.compiler.divide.cost import CostModel  # noqa: PLC0415  (heavy)
+
+    hws = [core.hw for core in shares.cores]
+    widest = max(hws, key=lambda hw: hw.macs_per_cycle)
+    parts = partition(imported, CostModel(widest, board, offload_all=True).choose)
+    graph = single_region(parts)
+    known: dict[int, Whole] = {}
+    for hw in (*hws, *([one] if one else [])):
+        if hw.config_hash not in known:
+            tell(f"layers on {hw.name}")
+            known[hw.config_hash] = whole_on(graph, hw, memory, book(hw))
+    set_shares(device, shares)
+    costs = np.stack([known[hw.config_hash].operators for hw in hws])
+    found = balanced(graph, device, costs, book, cores=cores, tell=tell)
+    ticks, wrong = Ticks(ticks=()), None
+    if check:
+        tell("the stages on the reference")
+        noise = Calibration(random_samples=max(frames, len(found.stages)), seed=seed)
+        inputs = list(noise.batches(imported.inputs))
+        host = parts.host.to_json()
+        with ExitStack() as stack:
+            references = [
+                stack.enter_context(closing(ReferenceDevice(hws[core]))) for core in found.cut.cores
+            ]
+            staged = record_stages(host, graph, found.stages, references, inputs)
+            uncut = known[hws[found.cut.cores[0]].config_hash].executable
+            (expected,) = record_stages(host, graph, [uncut], references[:1], inputs[:1])
+        wrong = sum(
+            int(np.count_nonzero(array != staged[0].outputs[name]))
+            for name, array in expected.outputs.items()
+        )
+        tenants = [
+            Tenant(
+                name=f"stage {place}",
+                core=core,
+                frames=tuple(each.stages[place] for each in staged),
+            )
+            for place, core in enumerate(found.cut.cores)
+        ]
+        ticks = run_stages(device, tenants, tell=lambda text, at, of: tell(f"{text}: {at} of {of}"))
+    edges = [0, *found.cut.places, len(graph.operators)]
+    return Figures(
+        pipeline=found,
+        operators=tuple(operator.name for operator in graph.operators),
+        alone=tuple(
+            float(costs[core, edges[place] : edges[place + 1]].sum())
+            for place, core in enumerate(found.cut.cores)
+        ),
+        ticks=ticks,
+        moved=moved_bytes(found.stages),
+        whole={hw.name: known[hw.config_hash].cycles for hw in (*hws, *([one] if one else []))},
+        wrong_elements=wrong,
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What networks on the cores of a system cost each other, as one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.host.common.errors import StoreError
+from tilewright.host.common.whole_file import write_whole
+from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
+from tilewright.tuner.report.drawing.page import (
+    bullets,
+    definitions,
+    document,
+    figure,
+    heading,
+    paragraph,
+    section,
+    tiles,
+)
+from tilewright.tuner.report.drawing.palette import series_colour
+from tilewright.tuner.report.drawing.scales import spanning
+from tilewright.tuner.report.drawing.table import Column, Row, table
+
+_LOST: Final = (
+    ("read_waited", "reads wait for others"),
+    ("read_throttled", "reads wait for their budget"),
+    ("write_waited", "writes wait for others"),
+    ("write_throttled", "writes wait for their budget"),
+)
+WORDS: Final = (
+    ("alone", "cycles of a frame while the other cores rest, without weights and budgets"),
+    ("together", "cycles per frame while all networks run"),
+    ("slow-down", "together over alone"),
+    ("latency", "from the end of the network's frame before to the end of the frame"),
+    ("throughput", "sum of alone over together; as large as the networks are many: no loss"),
+    ("fairness", "Jain's index of alone over together: 1 if all lose the same share"),
+)
+
+
+def write_page(text: str, path: Path) -> None:
+    """Write a page, whole or not at all.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise StoreError(
+            f"the report cannot be written ({error.strerror})",
+            field=str(path),
+            remedy="name a writable file with --report",
+        ) from error
+
+
+def page(
+    rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], conditions: Mapping[str, Any]
+) -> str:
+    """The page.
+
+    Args:
+        rows: of ``tilewright multicore NETWORK...``, one per network.
+        summary: of them.
+        conditions: that they hold under.
+    """
+    title = f"{', '.join(str(row['network']) for row in rows)} on {conditions['system']}"
+    parts = [heading(title, f"{conditions['fidelity']}, memory {conditions['memory']}")]
+    if summary["makespan"] is None:
+        parts.append(paragraph("The run together was stopped before its end.", "wrong"))
+    else:
+        parts += [tiles(_figures(summary, conditions, len(rows))), _lost(rows, summary)]
+    return document(
+        title,
+        *parts,
+        section("Networks", _table(rows), definitions(WORDS)),
+        section(
+            "Conditions",
+            bullets([f"{name}: {value}" for name, value in conditions.items() if name != "hw"]),
+        ),
+    )
+
+
+def _figures(
+    summary: Mapping[str, Any], conditions: Mapping[str, Any], networks: int
+) -> list[tuple[str, str, str]]:
+    milliseconds = summary["makespan"] / conditions["clock_mhz"] / 1e3
+    wrong = summary["wrong_bytes"]
+    return [
+        ("makespan", f"{summary['makespan']:,}", f"cycles, {milliseconds:.2f} ms"),
+        ("throughput", f"{summary['throughput']:.3f}", f"of {networks}"),
+        ("fairness", f"{summary['jain']:.3f}", "Jain's index"),
+        ("results", "not compared" if wrong is None else "exact" if not wrong else "WRONG", ""),
+    ]
+
+
+def _lost(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
+    """Cycles that each core's arbiter let it wait, as shares of the makespan."""
+    cores = {row["core"]: row for row in rows}
+    shares = [
+        [100 * row[name] / summary["makespan"] for row in cores.values()] for name, _ in _LOST
+    ]
+    highest = max(1.0, *(sum(column) for column in zip(*shares, strict=True)))
+    bars = [
+        Bars(
+            name=words,
+            values=values,
+            colour=series_colour(number),
+            tips=[f"{value:.2f} % of the makespan" for value in values],
+        )
+        for number, ((_, words), values) in enumerate(zip(_LOST, shares, strict=True))
+    ]
+    chart = BarChart(
+        alt="cycles lost at the memory port, by core",
+        rows=[f"core {core}" for core in cores],
+        axis=spanning("cycles of the makespan, %", [0.0, highest], zero=True),
+        bars=stacked(bars),
+        layout=Layout.STACKED,
+    )
+    return section("Lost to arbitration", figure(chart, "lost"))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = [
+        Column(title="network"),
+        *(
+            Column(title=name, number=True)
+            for name in (
+                "core", "frames", "alone", "together", "slow-down", "first", "median", "worst",
+                "frames/s",
+            )
+        ),
+    ]  # fmt: skip
+    keys = (
+        "core", "frames", "alone_cycles", "together_cycles", "slow_down", "latency_first",
+        "latency_median", "latency_worst", "frames_per_s",
+    )  # fmt: skip
+    found = [
+        Row(
+            cells=[
+                str(row["network"]),
+                *("-" if row[key] is None else f"{row[key]:,}" for key in keys),
+            ]
+        )
+        for row in rows
+    ]
+    return table("networks", columns, found)
