@@ -24,7 +24,7 @@ from tilewright.tuner.report.drawing.palette import series_colour
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 
-_LOST: Final = (
+_WAITS: Final = (
     ("read_waited", "reads wait for others"),
     ("read_throttled", "reads wait for their budget"),
     ("write_waited", "writes wait for others"),
@@ -71,7 +71,7 @@ def page(
     if summary["makespan"] is None:
         parts.append(paragraph("The run together was stopped before its end.", "wrong"))
     else:
-        parts += [tiles(_figures(summary, conditions, len(rows))), _lost(rows, summary)]
+        parts += [tiles(_figures(summary, conditions, len(rows))), _waits(rows, summary)]
     return document(
         title,
         *parts,
@@ -96,11 +96,11 @@ def _figures(
     ]
 
 
-def _lost(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
-    """Cycles that each core's arbiter let it wait, as shares of the makespan."""
+def _waits(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
+    """Cycles in which each core waited at its arbiter, as shares of the makespan."""
     cores = {row["core"]: row for row in rows}
     shares = [
-        [100 * row[name] / summary["makespan"] for row in cores.values()] for name, _ in _LOST
+        [100 * row[name] / summary["makespan"] for row in cores.values()] for name, _ in _WAITS
     ]
     highest = max(1.0, *(sum(column) for column in zip(*shares, strict=True)))
     bars = [
@@ -110,16 +110,20 @@ def _lost(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
             colour=series_colour(number),
             tips=[f"{value:.2f} % of the makespan" for value in values],
         )
-        for number, ((_, words), values) in enumerate(zip(_LOST, shares, strict=True))
+        for number, ((_, words), values) in enumerate(zip(_WAITS, shares, strict=True))
     ]
     chart = BarChart(
-        alt="cycles lost at the memory port, by core",
+        alt="cycles of waiting at the memory port, by core",
         rows=[f"core {core}" for core in cores],
         axis=spanning("cycles of the makespan, %", [0.0, highest], zero=True),
         bars=stacked(bars),
         layout=Layout.STACKED,
     )
-    return section("Lost to arbitration", figure(chart, "lost"))
+    return section(
+        "Waits at the memory port",
+        paragraph("Most of them are hidden behind work: the slow-down says what is lost.", "note"),
+        figure(chart, "waits"),
+    )
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -290,8 +290,8 @@ def run_frames(
     times = []
     for who, tenant in enumerate(tenants):
         asked, found = 0, []
-        for number, frame in enumerate(places[who]):
-            ended = [result.results[place] for place in frame]
+        for number, programs in enumerate(places[who]):
+            ended = [result.results[place] for place in programs]
             for one in ended:
                 if one.error is not None:
                     raise DeviceError(

@@ -332,11 +332,11 @@ def _print(
     console = open_console()
     table = plain_table(
         "network", "core", "frames", "alone", "together", "slow-down", "first", "median", "worst",
-        "frames/s", "lost",
+        "frames/s", "waits",
     )  # fmt: skip
     for row in rows:
         done = row["frames"] is not None
-        lost = sum(row[name] or 0 for name in LOST)
+        waits = sum(row[name] or 0 for name in WAITS)
         table.add_row(
             Text(printable(row["network"], limit=30)),
             str(row["core"]),
@@ -346,7 +346,7 @@ def _print(
             f"{row['slow_down']:.3f}" if done else "-",
             *(f"{row[f'latency_{n}']:,.0f}" if done else "-" for n in ("first", "median", "worst")),
             f"{row['frames_per_s']:,.2f}" if done else "-",
-            f"{100 * lost / summary['makespan']:.1f} %" if done else "-",
+            f"{100 * waits / summary['makespan']:.1f} %" if done else "-",
         )
     print_table(table, console)
     if summary["makespan"] is not None:
@@ -374,5 +374,5 @@ def _print(
         console.say("memories of all programs: equal to the reference's, byte by byte")
 
 
-LOST: Final = ("read_waited", "read_throttled", "write_waited", "write_throttled")
-"""Cycles that a core's arbiter let it wait."""
+WAITS: Final = ("read_waited", "read_throttled", "write_waited", "write_throttled")
+"""Cycles in which a read or a write of a core waited at its arbiter."""
