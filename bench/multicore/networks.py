@@ -2,7 +2,8 @@
 """A stream of images and a small network: on two cores, and in turns on one core of the same area.
 
 Every row is a network on one of the two. The two cores run at the same time behind one DRAM, the
-small network as often as it can. On the one core whole frames take turns: once per frame of the
+small network as often as it can: once with the system's weights, once with the small network's core
+first at the memory port. On the one core whole frames take turns: once per frame of the
 stream, and once as often as the two cores ran the small network.
 
     tilewright bench multicore-networks --quick
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -38,7 +39,12 @@ from tilewright.host.compiler.run.side_by_side import (
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.system_area import estimate_system
-from tilewright.host.machine.system_config import SystemConfig, SystemCore, load_system
+from tilewright.host.machine.system_config import (
+    MAX_WEIGHT,
+    SystemConfig,
+    SystemCore,
+    load_system,
+)
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.system_devices import WITH_DATA, open_system
 from tilewright.sim.twin.network_timing import time_network
@@ -158,6 +164,10 @@ def run(
             found = measure(side, system, both, options.frames, check=check)
             _stop(found)
             counts = [len(each.times) for each in found.sharing()]
+            first = Measured(
+                alone=found.alone,
+                together=run_together(side, _small_first(system), both, counts, check=check),
+            )
             turns = [tenants[1], tenant(pair[1], 0, with_data=check)]
             once = measure(alone, one, turns, [options.frames] * 2, check=check)
             _stop(once)
@@ -166,6 +176,7 @@ def run(
             )
             for how, measured, who in (
                 ("side by side", found, both),
+                ("side by side, small first", first, both),
                 ("turns, one each", once, turns),
                 ("turns, as often", often, turns),
             ):
@@ -175,6 +186,13 @@ def run(
             if keep is not None:
                 keep(_result(options, rows, facts))
     return _result(options, rows, facts)
+
+
+def _small_first(system: SystemConfig) -> SystemConfig:
+    """The system with all the weight that there is on core 1."""
+    weights = [MAX_WEIGHT if number == 1 else 1 for number in range(len(system.cores))]
+    cores = [replace(core, weight=w) for core, w in zip(system.cores, weights, strict=True)]
+    return replace(system, cores=tuple(cores))
 
 
 def _stop(found: Measured) -> None:

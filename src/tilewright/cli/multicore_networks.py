@@ -184,7 +184,7 @@ def told(
     for number, tenant in enumerate(tenants[: len(found.alone)]):
         mine = sharing[number] if sharing else None
         first, middle, worst = mine.latencies if mine else (None, None, None)
-        lost = together.shares[tenant.core] if together else {}
+        waits = together.shares[tenant.core] if together else {}
         rows.append(
             {
                 "network": tenant.name,
@@ -193,15 +193,16 @@ def told(
                 "programs": len(tenant.frames[0].runs),
                 "alone_cycles": found.alone[number].times[0][0].end,
                 "together_cycles": round(mine.together, 1) if mine else None,
+                "lost_cycles": round(mine.together - mine.alone, 1) if mine else None,
                 "slow_down": round(mine.slow_down, 4) if mine else None,
                 "latency_first": first,
                 "latency_median": middle,
                 "latency_worst": worst,
                 "frames_per_s": round(mine.per_second(clock_mhz), 3) if mine else None,
-                "read_waited": lost.get("read_waited"),
-                "read_throttled": lost.get("read_throttled"),
-                "write_waited": lost.get("write_waited"),
-                "write_throttled": lost.get("write_throttled"),
+                "read_waited": waits.get("read_waited"),
+                "read_throttled": waits.get("read_throttled"),
+                "write_waited": waits.get("write_waited"),
+                "write_throttled": waits.get("write_throttled"),
                 "wrong_bytes": together.wrong_bytes[number] if together else None,
                 "cpu_ms": _cpu_ms(tenant),
             }

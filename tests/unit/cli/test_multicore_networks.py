@@ -75,6 +75,8 @@ def test_two_networks_run_on_the_rtl_bit_exact(folder, tmp_path):
         timed = time_network(load(Path(file)), BOARD.memory).cycles
         assert 0 < row["alone_cycles"] - timed <= 20  # the queue's cycles between two programs
         assert row["slow_down"] >= 0.99
+        lost = row["together_cycles"] - row["alone_cycles"]
+        assert row["lost_cycles"] == pytest.approx(lost, abs=0.2)
         assert row["wrong_bytes"] == 0
         assert row["latency_median"] <= row["latency_worst"]
     summary = found["summary"]
