@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 
@@ -13,26 +10,14 @@ from networks.alexnet import AlexNet
 from networks.digits import DigitsClassifier
 from networks.keyword import KeywordSpotter
 from networks.mobilenet import MobileNetV2
+from networks.network import Network
 from networks.resnet import resnet18, resnet34
 from networks.squeezenet import SqueezeNet
 from networks.transformer import Encoder
 from networks.vgg import VGG16
+from networks.zoo import ZOO
 
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """A network that can be built.
-
-    Attributes:
-        build: makes it, with weights from PyTorch's generator.
-        input_shape: of its one float32 input.
-    """
-
-    build: Callable[[], nn.Module]
-    input_shape: tuple[int, ...]
-
-
-NETWORKS: Mapping[str, Network] = {
+NETWORKS: dict[str, Network] = {
     "alexnet": Network(build=AlexNet, input_shape=(1, 3, 224, 224)),
     "digits": Network(build=DigitsClassifier, input_shape=(1, 1, 8, 8)),
     "keyword": Network(build=KeywordSpotter, input_shape=(1, 1, 49, 10)),
@@ -53,13 +38,13 @@ def build(name: str, seed: int = 0) -> nn.Module:
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = NETWORKS[name].build()
+        network = (NETWORKS | ZOO)[name].build()
         for module in network.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear):
+            if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 if module.bias is not None:
                     nn.init.normal_(module.bias, std=0.05)
-            elif isinstance(module, nn.BatchNorm2d):
+            elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 nn.init.uniform_(module.weight, 0.5, 1.0)
                 nn.init.normal_(module.bias, std=0.1)
                 module.running_mean.normal_(0, 0.1)

@@ -27,6 +27,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright.host.common.errors import ToolError
 from tilewright.host.common.extras import EXTRAS, install_line
 from tilewright.host.common.names import counted
+from tilewright.host.compiler.divide.placement import (
+    Choose,
+    OperatorPlacement,
+    Why,
+    Work,
+    by_choice,
+)
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
@@ -45,7 +52,6 @@ from tilewright.host.machine.hwconfig import HwConfig
 if TYPE_CHECKING:
     import onnx
 
-    from tilewright.host.compiler.divide.placement import Choose, OperatorPlacement
     from tilewright.host.compiler.divide.relax_import import RelaxModel
     from tilewright.host.compiler.run.relax_host import HostModule
 
@@ -93,11 +99,13 @@ class PartitionedNetwork:
         regions: what runs on the accelerator; region i is number i in the host module.
         host: the rest.
         placements: of the (quantised) model's operators, in order.
+        conversions: between int8 and float, on the CPU.
     """
 
     regions: tuple[QGraph, ...]
     host: HostModule
     placements: tuple[OperatorPlacement, ...]
+    conversions: Work
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,13 +260,16 @@ def import_network(
     )
 
 
-def partition(network: ImportedNetwork, choose: Choose | None = None) -> PartitionedNetwork:
+def partition(
+    network: ImportedNetwork, choose: Choose | None = None, why: Why = by_choice
+) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU.
 
     Args:
         network: what to divide.
         choose: decides which candidates go to the accelerator (see `divide.placement`); without it
             all.
+        why: the reason for a candidate that ``choose`` has left out.
 
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
@@ -267,11 +278,12 @@ def partition(network: ImportedNetwork, choose: Choose | None = None) -> Partiti
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(network.relax, choose)
+    division = divide(network.relax, choose, why)
     return PartitionedNetwork(
         regions=tuple(region.graph for region in division.regions),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
         placements=division.placements,
+        conversions=division.conversions,
     )
 
 
@@ -307,7 +319,8 @@ def compile_network(
 
     started = time.perf_counter()
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
-    parts = partition(imported, CostModel(hw, board, offload_all=offload_all).choose)
+    costs = CostModel(hw, board, offload_all=offload_all)
+    parts = partition(imported, costs.choose, why=costs.why)
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []
     for region in parts.regions:
@@ -323,9 +336,19 @@ def compile_network(
         inputs=imported.inputs,
         outputs=imported.outputs,
         placements=tuple(
-            Placed(name=p.name, kind=p.kind, where=p.place, reason=p.reason)
+            Placed(
+                name=p.name,
+                kind=p.kind,
+                where=p.place,
+                reason=p.reason,
+                region=p.region,
+                macs=p.work.macs,
+                bytes=p.work.bytes,
+                crossing_bytes=p.crossing_bytes,
+            )
             for p in parts.placements
         ),
+        conversion_bytes=parts.conversions.bytes,
         conditions=dict(conditions or {}),
     )
     check_limits(network, board)

@@ -125,6 +125,21 @@ class CpuModel:
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise ConfigError("must not be negative", field="cpu.call_seconds", value=seconds)
 
+    def rates(self) -> str:
+        """What a prediction with these figures rests on, as text."""
+        return (
+            f"{self.name} with {self.macs_per_second:.3g} MAC/s, {self.bytes_per_second:.3g} "
+            f"byte/s, {1e6 * self.call_seconds:g} us per call"
+        )
+
+    def work_seconds(self, *, macs: int = 0, nbytes: int = 0) -> float:
+        """What an operation takes that multiplies, and reads and writes so many bytes."""
+        return macs / self.macs_per_second + nbytes / self.bytes_per_second
+
+    def transfer_seconds(self, nbytes: int) -> float:
+        """What it takes to pack a tensor for the accelerator, or to unpack it: read and written."""
+        return 2 * nbytes / self.bytes_per_second
+
 
 @dataclass(frozen=True, kw_only=True)
 class Board:

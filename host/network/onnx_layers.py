@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of an ONNX file as a `NetworkTable`, by ONNX shape inference alone.
 
-Taken by the accelerator: 2-D Conv (dense and depthwise), Gemm, and MatMul with constant weights.
-The epilogue behind each is recognised through folded operators (batch normalisation, constant
-bias, quantise/dequantise pairs): an Add of two activations of equal shape becomes ``residual``, a
-Relu or a Clip from 0 becomes ``relu``. Everything else is listed in `NetworkTable.cpu_operators`.
+Taken by the accelerator: Conv of images and sequences (dense and depthwise), Gemm, and MatMul with
+constant weights. The epilogue behind each is recognised through folded operators (batch
+normalisation, constant bias, quantise/dequantise pairs): an Add of two activations of equal shape
+becomes ``residual``, a Relu or a Clip from 0 becomes ``relu``. Everything else is listed in
+`NetworkTable.cpu_operators`.
 
 Model files are untrusted input (see `host.network.onnx_file`): every defect is one
 `WorkloadError`.
@@ -13,6 +14,7 @@ Model files are untrusted input (see `host.network.onnx_file`): every defect is 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -257,10 +259,12 @@ class _Graph:
                 f"shapes must agree (computed output {workload.output_shape})", node, inferred
             )
 
-    def _shape(self, node: Any, tensor: str, rank: int | None) -> tuple[int, ...]:
+    def _shape(self, node: Any, tensor: str, ranks: tuple[int, ...]) -> tuple[int, ...]:
+        """A static shape; ``ranks`` are those that are offloaded, and none stands for all."""
         shape = self.shapes.get(tensor)
-        if shape is not None and rank is not None and len(shape) != rank:
-            raise _Unsupported(f"only {rank}-dimensional operands are offloaded")
+        if shape is not None and ranks and len(shape) not in ranks:
+            taken = " or ".join(map(str, ranks))
+            raise _Unsupported(f"its operand has {len(shape)} axes; {taken} are offloaded")
         if shape is None or None in shape:
             text = "unknown" if shape is None else tuple("?" if d is None else d for d in shape)
             raise self._error(
@@ -282,25 +286,29 @@ class _Graph:
 
     def _conv(self, node: Any, name: str) -> Workload:
         weight = self._weight(node)
-        n, channels, height, width = self._shape(node, node.input[0], 4)
-        outputs, depth, kernel_h, kernel_w = self._shape(node, weight, 4)
+        # A convolution over one axis is that of an image of one row.
+        n, channels, *sizes = self._shape(node, node.input[0], (3, 4))
+        rank = 2 + len(sizes)
+        outputs, depth, *window = self._shape(node, weight, (rank,))
+        height, width = _two(sizes)
+        kernel_h, kernel_w = _two(window)
         groups = _integer(node, "group", 1)
         if depth * groups != channels:
             raise self._error(
                 f"channels must be weight channels x groups ({depth} x {groups})", node, channels
             )
-        kernel = _integers(node, "kernel_shape", [kernel_h, kernel_w])
-        if kernel != [kernel_h, kernel_w]:
+        kernel = _integers(node, "kernel_shape", window)
+        if kernel != window:
             raise self._error(
-                f"kernel_shape must match the weights ({kernel_h} x {kernel_w})",
+                f"kernel_shape must match the weights ({' x '.join(map(str, window))})",
                 node,
                 kernel[:4],
             )
         is_depthwise = groups == channels and outputs == channels and groups > 1
         if groups != 1 and not is_depthwise:
             raise _Unsupported(f"{groups} groups of {depth} input channels")
-        stride_h, stride_w = self._pair(node, "strides")
-        dilation_h, dilation_w = self._pair(node, "dilations")
+        stride_h, stride_w = self._pair(node, "strides", len(window))
+        dilation_h, dilation_w = self._pair(node, "dilations", len(window))
         spans = (dilation_h * (kernel_h - 1) + 1, dilation_w * (kernel_w - 1) + 1)
         top, left, bottom, right = self._pads(node, (height, width), (stride_h, stride_w), spans)
         return Workload(
@@ -324,11 +332,12 @@ class _Graph:
             relu=False,
         )
 
-    def _pair(self, node: Any, attribute: str) -> tuple[int, int]:
-        values = _integers(node, attribute, [1, 1])
-        if len(values) != 2 or min(values) < 1:
-            raise self._error(f"{attribute} must be two positive integers", node, values[:4])
-        return values[0], values[1]
+    def _pair(self, node: Any, attribute: str, axes: int) -> tuple[int, int]:
+        values = _integers(node, attribute, [1] * axes)
+        if len(values) != axes or min(values) < 1:
+            words = {1: "one positive integer", 2: "two positive integers"}
+            raise self._error(f"{attribute} must be {words[axes]}", node, values[:4])
+        return _two(values)
 
     def _pads(
         self,
@@ -354,10 +363,15 @@ class _Graph:
             raise self._error(
                 "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", node, mode
             )
-        pads = _integers(node, "pads", [0, 0, 0, 0])
-        if len(pads) != 4 or min(pads) < 0:
-            raise self._error("pads must be four integers of at least 0", node, pads[:8])
-        return pads[0], pads[1], pads[2], pads[3]
+        axes = len(self._shape(node, node.input[0], (3, 4))) - 2
+        pads = _integers(node, "pads", [0] * 2 * axes)
+        if len(pads) != 2 * axes or min(pads) < 0:
+            words = {1: "two", 2: "four"}
+            raise self._error(f"pads must be {words[axes]} integers of at least 0", node, pads[:8])
+        (top, left), (bottom, right) = (
+            _two(part, padding=0) for part in (pads[:axes], pads[axes:])
+        )
+        return top, left, bottom, right
 
     def _gemm(self, node: Any, name: str) -> Workload:
         weight = self._weight(node)
@@ -365,16 +379,16 @@ class _Graph:
             raise _Unsupported("its addend is not constant")
         if _integer(node, "transA", 0):
             raise _Unsupported("its activations are transposed")
-        rows, features = self._shape(node, node.input[0], 2)
-        first, second = self._shape(node, weight, 2)
+        rows, features = self._shape(node, node.input[0], (2,))
+        first, second = self._shape(node, weight, (2,))
         if _integer(node, "transB", 0):
             first, second = second, first
         return self._dense(node, name, (rows, features), (first, second))
 
     def _matmul(self, node: Any, name: str) -> Workload:
         weight = self._weight(node)
-        first, second = self._shape(node, weight, 2)
-        *rows, features = self._shape(node, node.input[0], None) or (0,)
+        first, second = self._shape(node, weight, (2,))
+        *rows, features = self._shape(node, node.input[0], ()) or (0,)
         return self._dense(node, name, (prod(rows), features), (first, second))
 
     def _dense(
@@ -488,6 +502,12 @@ class _Graph:
         if tensor is None or prod(tensor.dims) != 1:
             return None
         return float(np.asarray(numpy_helper.to_array(tensor)).reshape(()))
+
+
+def _two(values: Sequence[int], padding: int = 1) -> tuple[int, int]:
+    """Numbers for rows and columns; one number is that of the columns."""
+    rows, columns = values if len(values) == 2 else (padding, values[0])
+    return rows, columns
 
 
 def _rank(layer: _Layer) -> tuple[int, int, int]:

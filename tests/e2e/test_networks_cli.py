@@ -98,10 +98,10 @@ def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
         "compile.json", cwd=folder,
     )  # fmt: skip
     assert compiled.returncode == 0, compiled.stderr
-    assert "7 of 8 operators on the accelerator" in compiled.stdout or "CPU: 1 x Softmax" in (
-        compiled.stdout
-    )
+    assert "8 of 9 operators on the accelerator in 1 region" in compiled.stdout, compiled.stdout
     assert "saved small.tw" in compiled.stdout
+    assert "end to end: " in compiled.stdout
+    assert "; bottleneck: " in compiled.stdout
     run = tilewright(
         "run", "small.tw", "--input", "input.npy", "--device", "dpi", "-o", "out.npz", "--json",
         "run.json", cwd=folder,
@@ -124,6 +124,27 @@ def test_a_model_runs_bit_exact_on_the_rtl_and_close_to_float(folder):
     assert stated.split(" cycles")[0] in cycles.stdout  # the twin counts the cycles of the RTL
     for name in ("compile", "run", "twin"):
         assert wrong_in(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))) == []
+
+
+def test_an_operator_is_explained_by_name_or_kind_with_what_it_costs(folder):
+    words = ("compile", "small.onnx", "--calibration", "samples.npy", "--hw", "tiny-4x4",
+             "--search", "0", "-o", "explained.tw")  # fmt: skip
+    done = tilewright(*words, "--explain", "softmax", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "(Softmax) runs on the CPU: it is no operator of the accelerator" in done.stdout
+    assert "staying behind costs 0." in done.stdout
+    done = tilewright(
+        *words, "--explain", "all", "--html", "net.html", "--annotated", "net.onnx", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert "region 0" in done.stdout
+    assert "<svg" in (folder / "net.html").read_text(encoding="utf-8")
+    told = [node.doc_string for node in onnx.load(folder / "net.onnx").graph.node]
+    assert any(text.startswith("runs on: accelerator, region 0") for text in told)
+    done = tilewright(*words, "--explain", "Softmin", cwd=folder)
+    assert done.returncode == 2
+    assert "error: --explain: must be the name or kind of an operator" in done.stderr
+    assert "Softmax" in done.stderr
 
 
 def test_an_image_is_scaled_and_cropped_to_the_input(folder):

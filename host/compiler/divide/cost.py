@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds that operators cost on either side: the figures behind `host.compiler.divide.offload`.
 
-A ranking, not a measurement: the accelerator's cost is the bound of its layers
-(`host.lowering.cycle_bound`), the CPU's follows from the board's two figures
-(`host.machine.board.CpuModel`).
+The accelerator's cost is the bound of its layers (`host.lowering.cycle_bound`). The rest is what
+`host.compiler.pack.latency` reports, from the board's rates (`host.machine.board.CpuModel`).
 """
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, assign
+from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QGraph
@@ -20,9 +19,6 @@ from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
-
-MOVED_ELEMENTS: Final = 2
-"""A tensor that crosses is read and written once: quantised or packed."""
 
 
 class CostModel:
@@ -38,33 +34,43 @@ class CostModel:
         self._hw: Final = hw
         self._board: Final = board
         self._offload_all: Final = offload_all
+        self._reasons: Final[dict[int, str]] = {}
+
+    def why(self, candidate: int) -> str:
+        """Why `choose` has left a candidate to the CPU."""
+        return self._reasons[candidate]
 
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
         cpu = self._board.cpu
-        candidates, crossings = [], []
-        for candidate in graph.candidates:
-            moved = candidate.bytes_in + candidate.bytes_out
-            seconds = candidate.macs / cpu.macs_per_second + moved / cpu.bytes_per_second
-            candidates.append(
-                OperatorCost(
-                    name=str(candidate.id),
-                    cpu_seconds=seconds if candidate.operator is not None else 0.0,
-                    accelerator_seconds=self._accelerator_seconds(candidate),
-                )
+        costs = [
+            OperatorCost(
+                name=str(candidate.id),
+                cpu_seconds=cpu.work_seconds(macs=candidate.work.macs, nbytes=candidate.work.bytes),
+                accelerator_seconds=self._accelerator_seconds(candidate),
             )
-        for node in graph.cpu_nodes:
-            candidates.append(OperatorCost(name=str(node.id), cpu_seconds=0.0))
-        for edge in graph.edges:
-            seconds = MOVED_ELEMENTS * edge.bytes / cpu.bytes_per_second
-            crossings.append(
-                TransferCost(
-                    producer="" if edge.source is None else str(edge.source),
-                    consumers=(*map(str, edge.readers), *(("",) if edge.leaves else ())),
-                    seconds=0.0 if self._offload_all else seconds + cpu.call_seconds,
-                )
+            for candidate in graph.candidates
+        ]
+        left = [OperatorCost(name=str(node.id), cpu_seconds=0.0) for node in graph.cpu_nodes]
+        nodes = sorted((*costs, *left), key=lambda cost: int(cost.name))
+        crossings = [
+            TransferCost(
+                producer="" if edge.source is None else str(edge.source),
+                consumers=(*map(str, edge.readers), *(("",) if edge.leaves else ())),
+                seconds=0.0 if self._offload_all else cpu.transfer_seconds(edge.bytes),
             )
-        return {int(name) for name in assign(candidates, crossings).accelerated}
+            for edge in graph.edges
+        ]
+        found = place(nodes, crossings, 0.0 if self._offload_all else cpu.call_seconds)
+        taken = {int(name) for name in found.accelerated}
+        for cost in costs:
+            if isfinite(cost.accelerator_seconds):
+                self._reasons[int(cost.name)] = (
+                    f"it takes {_milliseconds(cost.cpu_seconds)} on the CPU and "
+                    f"{_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
+                    "transfers cost more than that saves"
+                )
+        return taken
 
     def _accelerator_seconds(self, candidate: OffloadCandidate) -> float:
         if candidate.operator is None or candidate.output is None:
@@ -82,9 +88,14 @@ class CostModel:
             layers = layer_graph(alone, hw).layers
             for layer in layers:
                 default_schedule(hw, layer.workload)
-        except TilewrightError:
+        except TilewrightError as error:
+            self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
             return inf
         if self._offload_all:
             return 0.0
         cycles = sum(bound(hw, layer.workload, self._board.memory).cycles for layer in layers)
         return cycles / (self._board.clock_mhz * 1e6)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"

@@ -2,22 +2,28 @@
 """Which operators run on the accelerator: the cheapest assignment, crossings included.
 
 Every operator has a cost on the CPU and, if it can run there, on the accelerator; a tensor whose
-producer and some consumer lie on different sides costs one crossing (quantise, pack, flush). The
-sum is least over *all* assignments: a minimum cut, not a greedy choice, so that a cheap operator
-between two expensive ones stays where its neighbours are. Costs are whole attoseconds: sums of them
-are exact, so that the cut does not depend on the order in which a search meets the operators.
+producer and some consumer lie on different sides costs one crossing (quantise, pack, flush).
+`assign` finds the least sum over *all* assignments: a minimum cut, not a greedy choice, so that a
+cheap operator between two expensive ones stays where its neighbours are. Costs are whole
+attoseconds: sums of them are exact, so that the cut does not depend on the order in which a search
+meets the operators.
+
+A call of the accelerator is paid per region, and how many regions there are is no sum over tensors.
+`place` spreads the price of a call over the crossings, cuts, counts the true sum (`total_seconds`),
+and drops or moves what makes it smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Final
 
 import networkx as nx
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.convex import convex_groups
 
 _ACCELERATOR, _CPU = "accelerator", "cpu"
 
@@ -120,3 +126,121 @@ def _require_cost(name: str, seconds: float, *, finite: bool) -> None:
         raise WorkloadError(
             "a cost must be a number of seconds, not negative", field=name, value=seconds
         )
+
+
+# -- with calls ------------------------------------------------------------------------------------
+
+_CALL_SHARES: Final = (1.0, 0.5, 0.0)
+"""Of a call, what a crossing pays in the cuts that are tried."""
+
+_MOST_MOVED: Final = 48
+"""Operators up to which each is tried on the other side."""
+
+
+def place(
+    candidates: Sequence[OperatorCost], crossings: Sequence[TransferCost], call_seconds: float
+) -> Assignment:
+    """An assignment of small total cost, calls of the accelerator included.
+
+    Args:
+        candidates: in topological order.
+        crossings: without the price of a call.
+        call_seconds: per region.
+
+    Raises:
+        WorkloadError: see `assign`.
+    """
+    network = _Network(candidates, crossings, call_seconds)
+    starts = [frozenset(c.name for c in candidates if isfinite(c.accelerator_seconds))]
+    for share in _CALL_SHARES:
+        dear = [replace(each, seconds=each.seconds + share * call_seconds) for each in crossings]
+        starts.append(assign(candidates, dear).accelerated)
+    found = [network.improved(start) for start in dict.fromkeys(starts)]
+    return min(found, key=lambda assignment: assignment.seconds)
+
+
+def total_seconds(
+    candidates: Sequence[OperatorCost],
+    crossings: Sequence[TransferCost],
+    call_seconds: float,
+    accelerated: Collection[str],
+) -> float:
+    """What an assignment costs: operators, crossings, and a call for each region.
+
+    A region is a connected convex set of accelerated operators (`convex`). A tensor pays once to
+    leave its region and once for each region that it enters. Operators that cost nothing on either
+    side, which only name elements anew, are no region by themselves.
+
+    Args:
+        candidates: in topological order.
+        crossings: without the price of a call.
+        call_seconds: per region.
+        accelerated: names.
+    """
+    return _Network(candidates, crossings, call_seconds).seconds(accelerated)
+
+
+class _Network:
+    def __init__(
+        self,
+        candidates: Sequence[OperatorCost],
+        crossings: Sequence[TransferCost],
+        call_seconds: float,
+    ) -> None:
+        self._candidates = candidates
+        self._crossings = crossings
+        self._call_seconds = call_seconds
+        self._number = {candidate.name: n for n, candidate in enumerate(candidates)}
+        self._sources: list[list[int]] = [[] for _ in candidates]
+        for crossing in crossings:
+            for name in crossing.consumers:
+                if name and crossing.producer:
+                    self._sources[self._number[name]].append(self._number[crossing.producer])
+
+    def regions(self, accelerated: Collection[str]) -> list[list[int]]:
+        """Numbers of operators, region by region."""
+        members = {self._number[name] for name in accelerated}
+        return [
+            group
+            for group in convex_groups(self._sources, members)
+            if any(not self._is_free(number) for number in group)
+        ]
+
+    def _is_free(self, number: int) -> bool:
+        candidate = self._candidates[number]
+        return candidate.cpu_seconds == candidate.accelerator_seconds == 0
+
+    def seconds(self, accelerated: Collection[str]) -> float:
+        """See `total_seconds`."""
+        regions = self.regions(accelerated)
+        region_of = {self._candidates[n].name: r for r, group in enumerate(regions) for n in group}
+        spent = len(regions) * self._call_seconds
+        for candidate in self._candidates:
+            taken = candidate.name in accelerated
+            spent += candidate.accelerator_seconds if taken else candidate.cpu_seconds
+        for crossing in self._crossings:
+            home = region_of.get(crossing.producer)
+            ends = {region_of.get(name) for name in crossing.consumers}
+            leaves = home is not None and ends != {home}
+            spent += (leaves + len(ends - {home, None})) * crossing.seconds
+        return spent
+
+    def improved(self, accelerated: Collection[str]) -> Assignment:
+        """Drop regions, and in small networks move operators, as long as the total falls."""
+        best, least = frozenset(accelerated), self.seconds(accelerated)
+        falls = True
+        while falls:
+            falls = False
+            for changed in self._neighbours(best):
+                seconds = self.seconds(changed)
+                if seconds < least:
+                    best, least, falls = changed, seconds, True
+                    break
+        return Assignment(accelerated=best, seconds=least)
+
+    def _neighbours(self, accelerated: frozenset[str]) -> Iterator[frozenset[str]]:
+        for group in self.regions(accelerated):
+            yield accelerated - {self._candidates[n].name for n in group}
+        movable = [c.name for c in self._candidates if isfinite(c.accelerator_seconds)]
+        if len(movable) <= _MOST_MOVED:
+            yield from (accelerated ^ {name} for name in movable)

@@ -11,6 +11,23 @@ from tilewright.host.compiler.lower.qgraph import QOperator, QTensor
 
 
 @dataclass(frozen=True, kw_only=True)
+class Work:
+    """What an operation has to do wherever it runs.
+
+    Attributes:
+        macs: multiplications of products and convolutions.
+        bytes: of the activations that it reads and writes, in the element types of the CPU's part.
+    """
+
+    macs: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        """Both."""
+        return Work(macs=self.macs + other.macs, bytes=self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OperatorPlacement:
     """Where an operator of the model runs.
 
@@ -20,6 +37,9 @@ class OperatorPlacement:
         region: its number, on the accelerator.
         candidate: id of the `OffloadCandidate` that it is part of.
         reason: why it stays on the CPU.
+        work: what it has to do.
+        crossing_bytes: of int8 tensors that leave or enter a region because it stays on the CPU;
+            a tensor counts for each operator that it stays behind for.
     """
 
     name: str
@@ -28,6 +48,8 @@ class OperatorPlacement:
     region: int | None = None
     candidate: int | None = None
     reason: str = ""
+    work: Work = Work()
+    crossing_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,17 +61,15 @@ class OffloadCandidate:
         operator: as it stands when all candidates are taken; None: it only gives the same
             elements another shape or order, which is free inside a region.
         inputs, output: the operator's tensors.
-        macs: multiplications.
-        bytes_in, bytes_out: of int8 activations.
+        work: what it has to do on the CPU, with its conversions between int8 and float; a change
+            of shape or order has none.
     """
 
     id: int
     operator: QOperator | None
     inputs: tuple[QTensor, ...]
     output: QTensor | None
-    macs: int
-    bytes_in: int
-    bytes_out: int
+    work: Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +113,11 @@ class OffloadGraph:
 
 Choose = Callable[[OffloadGraph], Collection[int]]
 """Returns the ids of the candidates that go to the accelerator."""
+
+Why = Callable[[int], str]
+"""The reason for a candidate that a `Choose` has left to the CPU."""
+
+
+def by_choice(_candidate: int) -> str:
+    """The reason where nobody gives a better one."""
+    return "it is left to the CPU by choice"

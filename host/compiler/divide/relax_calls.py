@@ -35,7 +35,12 @@ def constant(expr: Any) -> Array:
 
 def shape_of(expr: Any) -> tuple[int, ...] | None:
     """The static shape of a tensor expression, or ``None``."""
-    shape = getattr(expr.ty, "shape", None)
+    return shape_of_type(expr.ty)
+
+
+def shape_of_type(kind: Any) -> tuple[int, ...] | None:
+    """The static shape of a tensor's type, or ``None``."""
+    shape = getattr(kind, "shape", None)
     if shape is None or not hasattr(shape, "values"):
         return None
     sizes = tuple(getattr(size, "value", None) for size in shape.values)

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.relax_calls import operator_name, variables_of
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_patterns import match_unit
@@ -176,9 +177,6 @@ def _operators(bindings: tuple[tuple[Var, Expr], ...], model: RelaxModel) -> lis
     found = []
     for var, _ in bindings:
         index = operator_index(var.name)
-        if index is not None and model.operators[index].kind not in (
-            "QuantizeLinear",
-            "DequantizeLinear",
-        ):
+        if index is not None and model.operators[index].kind not in CONVERSIONS:
             found.append(index)
     return found

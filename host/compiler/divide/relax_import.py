@@ -130,8 +130,19 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         result = own(inputs, attrs, opset) if own is not None else None
         if result is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
-        if isinstance(result, relax.Call):
-            result = self.bb.emit(result, name_hint=self._current)
+        return self._named(result, inputs)
+
+    def _named(self, result: Any, inputs: Any) -> Any:
+        """A converter's result, of which a variable bears the name of the current node."""
+        if isinstance(result, relax.Call | relax.TupleGetItem):
+            return self.bb.emit(result, name_hint=self._current)
+        if isinstance(result, relax.Var):
+            # What a converter has bound itself; an input that it returns is not its work.
+            known = any(result.same_as(each) for each in inputs if each is not None)
+            return result if known else self.bb.emit(result, name_hint=self._current)
+        if isinstance(result, relax.Tuple):
+            first, *rest = result.fields
+            return relax.Tuple([self._named(first, inputs), *rest])
         return result
 
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final
 
 import tvm
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.placement import (
     Choose,
     CpuNode,
@@ -18,12 +18,13 @@ from tilewright.host.compiler.divide.placement import (
     OffloadGraph,
     OperatorPlacement,
     TensorEdge,
+    Why,
+    Work,
+    by_choice,
 )
 from tilewright.host.compiler.divide.relax_calls import (
     BUILDING,
-    dtype_of,
     operator_name,
-    shape_of,
     variables_of,
 )
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, read_steps
@@ -32,11 +33,11 @@ from tilewright.host.compiler.divide.relax_regions import (
     Misfit,
     RegionWriter,
     RelaxRegion,
-    attention_tensors,
+    forms_of_rank_4,
     groups_of,
 )
+from tilewright.host.compiler.divide.relax_work import bytes_of, operator_work
 from tilewright.host.compiler.divide.relax_writer import write_host
-from tilewright.host.compiler.lower.qgraph import QConv, QMatmul, QOperator, QTensor
 
 Var = Any
 
@@ -56,19 +57,26 @@ class Division:
         regions: in the order of their numbers.
         host: the rest, which calls them.
         placements: of the model's operators, in the model's order.
+        conversions: between int8 and float, on the CPU.
     """
 
     regions: tuple[RelaxRegion, ...]
     host: tvm.IRModule
     placements: tuple[OperatorPlacement, ...]
+    conversions: Work
 
 
-def divide(model: RelaxModel, choose: Choose | None = None) -> Division:
+def divide(
+    model: RelaxModel,
+    choose: Choose | None = None,
+    why: Why = by_choice,
+) -> Division:
     """Put what the accelerator takes into regions.
 
     Args:
         model: of a canonical QDQ model.
         choose: which candidates to take; all if it is None.
+        why: the reason for a candidate that ``choose`` has left out.
 
     Raises:
         WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
@@ -76,7 +84,7 @@ def divide(model: RelaxModel, choose: Choose | None = None) -> Division:
     divider = _Divider(model)
     divider.settle()
     if choose is not None:
-        divider.restrict(choose(divider.offload_graph()))
+        divider.restrict(choose(divider.offload_graph()), why)
         divider.settle()
     return divider.division()
 
@@ -87,10 +95,11 @@ class _Divider:
         self._graph = read_steps(model)
         self._reasons = dict(self._graph.refusals)
         self._writer = RegionWriter(
-            self._graph, attention_tensors(self._graph), self._name_of, self._label_of
+            self._graph, forms_of_rank_4(self._graph), self._name_of, self._label_of
         )
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
         self._regions: list[RelaxRegion] = []
+        self._work = operator_work(model)
 
     def settle(self) -> None:
         """Form regions; steps that do not fit to their neighbours leave until all fit."""
@@ -125,7 +134,7 @@ class _Divider:
             for operator in step.operators:
                 self._reasons[operator] = misfit.reason
 
-    def restrict(self, chosen: Collection[int]) -> None:
+    def restrict(self, chosen: Collection[int], why: Why) -> None:
         """Leave all candidates but the chosen ones to the CPU.
 
         Raises:
@@ -141,7 +150,7 @@ class _Divider:
             )
         for index in self._members - set(chosen):
             for operator in self._graph.steps[index].operators:
-                self._reasons[operator] = "it is left to the CPU by choice"
+                self._reasons[operator] = why(index)
         self._members = set(chosen)
 
     def offload_graph(self) -> OffloadGraph:
@@ -149,7 +158,7 @@ class _Divider:
         placed = {index: region for region in self._regions for index in region.operators}
         return OffloadGraph(
             candidates=tuple(
-                _candidate(self._graph.steps[index], placed.get(index))
+                self._candidate(self._graph.steps[index], placed.get(index))
                 for index in sorted(self._members)
             ),
             cpu_nodes=tuple(
@@ -157,6 +166,30 @@ class _Divider:
             ),
             edges=tuple(self._edges()),
         )
+
+    def _candidate(self, step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
+        """Of a unit in a region, or of a move of data."""
+        operator = region.operators[step.index] if region is not None else None
+        tensors = region.graph.tensors if region is not None else {}
+        work = Work()
+        if operator is not None:
+            for index in self._indices(step):
+                work += self._work[index]
+        return OffloadCandidate(
+            id=step.index,
+            operator=operator,
+            inputs=tuple(tensors[name] for name in operator.inputs) if operator is not None else (),
+            output=tensors[operator.output] if operator is not None else None,
+            work=work,
+        )
+
+    @staticmethod
+    def _indices(step: RelaxStep) -> Iterator[int]:
+        """The model's operators in a step, those that quantise and dequantise among them."""
+        for var, _ in (*step.interior, (step.var, step.value)):
+            index = operator_index(var.name)
+            if index is not None:
+                yield index
 
     def _edges(self) -> Iterator[TensorEdge]:
         results = set(variables_of(self._graph.result))
@@ -167,7 +200,7 @@ class _Divider:
                 source=writer.index if writer is not None else None,
                 readers=tuple(step.index for step in self._graph.readers.get(var, ())),
                 leaves=var in results,
-                bytes=_bytes(var),
+                bytes=bytes_of(var),
             )
 
     def division(self) -> Division:
@@ -175,8 +208,23 @@ class _Divider:
         with BUILDING:
             host = write_host(self._model.module, self._graph, self._regions)
         return Division(
-            regions=tuple(self._regions), host=host, placements=tuple(self._placements())
+            regions=tuple(self._regions),
+            host=host,
+            placements=tuple(self._placements()),
+            conversions=self._conversions(),
         )
+
+    def _conversions(self) -> Work:
+        """The quantisations and dequantisations of steps that are in no region."""
+        inside = {step.index for region in self._regions for step in region.steps}
+        found = Work()
+        for step in self._graph.steps:
+            if step.index in inside:
+                continue
+            for index in self._indices(step):
+                if self._model.operators[index].kind in CONVERSIONS:
+                    found += self._work[index]
+        return found
 
     def _placements(self) -> Iterator[OperatorPlacement]:
         placed: dict[int, OperatorPlacement] = {}
@@ -186,12 +234,41 @@ class _Divider:
             for step in region.steps
         }
         for step in self._graph.steps:
+            region = region_of.get(step.index)
+            crossing = self._crossing_bytes(step, region_of) if region is None else 0
             for index in step.operators:
-                placed[index] = self._placement(index, step, region_of.get(step.index))
+                placed[index] = self._placement(index, step, region, crossing)
         for index in sorted(placed):
             yield placed[index]
 
-    def _placement(self, index: int, step: RelaxStep, region: int | None) -> OperatorPlacement:
+    def _crossing_bytes(self, step: RelaxStep, region_of: Mapping[int, int]) -> int:
+        """The int8 tensors that leave a region for a step of the CPU, or enter one from it.
+
+        A tensor may be quantised or dequantised in between.
+        """
+        found: dict[Var, int] = {}
+        behind, ahead = list(step.reads), [step.var]
+        while behind:
+            var = behind.pop()
+            writer = self._graph.writer.get(var)
+            if writer is None:
+                continue
+            if writer.index in region_of:
+                found[var] = bytes_of(var)
+            elif not writer.operators:
+                behind += writer.reads
+        while ahead:
+            var = ahead.pop()
+            for reader in self._graph.readers.get(var, ()):
+                if reader.index in region_of:
+                    found[var] = bytes_of(var)
+                elif not reader.operators:
+                    ahead.append(reader.var)
+        return sum(found.values())
+
+    def _placement(
+        self, index: int, step: RelaxStep, region: int | None, crossing_bytes: int
+    ) -> OperatorPlacement:
         operator = self._model.operators[index]
         candidate = step.index if step.unit is not None else None
         if region is not None:
@@ -201,6 +278,7 @@ class _Divider:
                 place="accelerator",
                 region=region,
                 candidate=candidate,
+                work=self._work[index],
             )
         reason = self._reasons.get(index)
         if reason is None and step.unit is not None:
@@ -217,6 +295,8 @@ class _Divider:
             place="cpu",
             candidate=candidate,
             reason=reason,
+            work=self._work[index],
+            crossing_bytes=crossing_bytes,
         )
 
     def _name_of(self, var: Var) -> str:
@@ -234,43 +314,6 @@ class _Divider:
         return str(step.var.name)
 
 
-def _candidate(step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
-    """Of a unit in a region, or of a move of data."""
-    unit = step.unit
-    assert unit is not None
-    operator = region.operators[step.index] if region is not None else None
-    tensors = region.graph.tensors if region is not None else {}
-    inputs = tuple(tensors[name] for name in operator.inputs) if operator is not None else ()
-    output = tensors[operator.output] if operator is not None else None
-    return OffloadCandidate(
-        id=step.index,
-        operator=operator,
-        inputs=inputs,
-        output=output,
-        macs=_macs(operator, inputs, output) if operator is not None and output is not None else 0,
-        bytes_in=sum(prod(tensor.shape) for tensor in unit.inputs),
-        bytes_out=prod(unit.output.shape),
-    )
-
-
-def _macs(operator: QOperator, inputs: Sequence[QTensor], output: QTensor) -> int:
-    if isinstance(operator, QConv):
-        pixels = inputs[0].shape if operator.transposed else output.shape
-        return pixels[0] * pixels[2] * pixels[3] * operator.weights.size
-    if isinstance(operator, QMatmul):
-        return prod(output.shape) * inputs[0].shape[1] // operator.heads
-    return 0
-
-
 def _cpu_node(step: RelaxStep) -> CpuNode:
     kind = operator_name(step.value).removeprefix("relax.") or type(step.value).__name__
     return CpuNode(id=step.index, kind=kind)
-
-
-def _bytes(expr: Var) -> int:
-    """The size of a tensor; 0 for anything else."""
-    shape, dtype = shape_of(expr), dtype_of(expr)
-    if shape is None or not dtype:
-        return 0
-    bits = "".join(c for c in dtype if c.isdecimal())
-    return prod(shape) * (max(int(bits), 8) // 8 if bits else 1)

@@ -78,6 +78,8 @@ def placed(
     elif isinstance(operator, QConcat):
         needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
         output = _channels_last_or_first(unit.output.shape, unit.axes[0])
+    elif unit.kind == "dense":
+        needed, output = (_tokens(shapes[0]),), _tokens(unit.output.shape)
     else:
         needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
     _require_order(lying, needed)
@@ -90,7 +92,14 @@ def _has_channels_last(layout: TensorLayout, channels: int) -> bool:
 
 
 def _plain(shape: Sequence[int]) -> TensorLayout:
-    layout = layouts.natural(shape, of_heads=False)
+    layout = layouts.natural(shape)
+    assert layout is not None
+    return layout
+
+
+def _tokens(shape: Sequence[int]) -> TensorLayout:
+    """Channels are the last axis, whatever the others are."""
+    layout = layouts.natural(shape, layouts.sequence)
     assert layout is not None
     return layout
 
@@ -116,26 +125,36 @@ def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]
         raise Refusal("its data lie in an order that it does not take")
 
 
-def attention_tensors(graph: StepGraph) -> frozenset[Var]:
-    """Tensors of rank 4 that hold heads: factors and results of products, and what is added."""
-    found: set[Var] = set()
+Form = Callable[[Sequence[int]], TensorLayout]
+
+
+def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
+    """Which tensors of rank 4 are no images: heads of attention, or channels last.
+
+    Factors and results of products hold heads. Data and results of dense layers have their channels
+    last. What is added or rescaled lies as its neighbour does.
+    """
+    found: dict[Var, Form] = {}
     linked: list[tuple[Var, ...]] = []
     for step in graph.steps:
         if step.unit is None:
             continue
         tensors = (*step.unit.data, step.var)
         if step.unit.kind == "product":
-            found |= set(tensors)
+            found |= dict.fromkeys(tensors, layouts.heads)
+        elif step.unit.kind == "dense":
+            found = dict.fromkeys(tensors, layouts.sequence) | found
         elif step.unit.kind in ("add", "rescale"):
             linked.append(tensors)
     grown = True
     while grown:
         grown = False
         for tensors in linked:
-            if found.intersection(tensors) and not found.issuperset(tensors):
-                found |= set(tensors)
+            known = [found[tensor] for tensor in tensors if tensor in found]
+            if 0 < len(known) < len(tensors):
+                found = dict.fromkeys(tensors, known[0]) | found
                 grown = True
-    return frozenset(found)
+    return found
 
 
 def groups_of(graph: StepGraph, members: Collection[int]) -> list[list[RelaxStep]]:
@@ -152,7 +171,7 @@ class RegionWriter:
 
     Args:
         graph: of all steps.
-        of_heads: see `attention_tensors`.
+        forms: see `forms_of_rank_4`.
         name_of: the name of the tensor in an int8 variable.
         label_of: the name of a step's operator.
     """
@@ -160,12 +179,12 @@ class RegionWriter:
     def __init__(
         self,
         graph: StepGraph,
-        of_heads: frozenset[Var],
+        forms: Mapping[Var, Form],
         name_of: Callable[[Var], str],
         label_of: Callable[[RelaxStep], str],
     ) -> None:
         self._graph = graph
-        self._of_heads = of_heads
+        self._forms = forms
         self._name_of = name_of
         self._label_of = label_of
 
@@ -203,7 +222,7 @@ class RegionWriter:
         )
 
     def _layout(self, step: RelaxStep, var: Var, tensor: QuantisedTensor) -> TensorLayout:
-        layout = layouts.natural(tensor.shape, of_heads=var in self._of_heads)
+        layout = layouts.natural(tensor.shape, self._forms.get(var, layouts.image))
         if layout is None:
             raise Misfit(step, "its tensors have neither two, three nor four axes")
         return layout
@@ -249,7 +268,8 @@ class RegionWriter:
         assert step.unit is not None
         shape = step.unit.output.shape
         name, layout = page.lies[step.var]
-        wanted = [layouts.natural(shape, of_heads=flag) for flag in (False, True)]
+        forms = (layouts.image, layouts.heads, layouts.sequence)
+        wanted = [layouts.natural(shape, form) for form in forms]
         same_order = [want for want in wanted if want is not None and want.order == layout.order]
         if layout in same_order:
             return name

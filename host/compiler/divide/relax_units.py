@@ -229,8 +229,6 @@ def _bias(parts: Parts, channels: int, axis: int) -> Array:
 
 def _dense(match: _Match) -> QOperator:
     parts = match.parts
-    if len(match.inputs[0].shape) not in (2, 3):
-        raise Refusal("its data have neither two nor three axes")
     matrix = parts["weights"]
     if len(constant(matrix.args[0]).shape) != 2:
         raise Refusal("its weights are not one matrix")

@@ -7,7 +7,7 @@ back to an order that an operator takes, they cost nothing: attention's split an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -47,9 +47,10 @@ def features(shape: Sequence[int]) -> TensorLayout:
 
 
 def sequence(shape: Sequence[int]) -> TensorLayout:
-    """``(B, T, C)`` as ``(B, C, T, 1)``."""
-    b, t, c = shape
-    return TensorLayout(shape=(b, c, t, 1), order=_order(shape, (0, 2, 1)))
+    """``(B, T, C)`` as ``(B, C, T, 1)``; ``(B, H, W, C)`` has H*W tokens."""
+    b, *tokens, c = shape
+    t = prod(tokens)
+    return TensorLayout(shape=(b, c, t, 1), order=_order((b, t, c), (0, 2, 1)))
 
 
 def channels_last(shape: Shape) -> Order:
@@ -73,14 +74,16 @@ def rows(shape: Sequence[int]) -> TensorLayout:
     return TensorLayout(shape=(b, h * k, n, 1), order=_order(shape, range(len(shape))))
 
 
-def natural(shape: Sequence[int], *, of_heads: bool) -> TensorLayout | None:
+def natural(
+    shape: Sequence[int], of_rank_4: Callable[[Sequence[int]], TensorLayout] = image
+) -> TensorLayout | None:
     """The layout in which a tensor enters a region, or ``None`` if its rank has none.
 
     Args:
         shape: the model's.
-        of_heads: a tensor of rank 4 belongs to attention; otherwise it is an image.
+        of_rank_4: what a tensor of rank 4 is: an `image`, `heads`, or a `sequence`.
     """
-    by_rank = {2: features, 3: sequence, 4: heads if of_heads else image}
+    by_rank = {2: features, 3: sequence, 4: of_rank_4}
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
 
 

@@ -8,7 +8,8 @@ are int8 and four-dimensional. The real value of an element is ``scale * (q - ze
 Normal form of shapes, whatever the model calls its axes:
 
 - images are NCHW;
-- a sequence ``(B, T, C)`` is ``(B, C, T, 1)``: features are channels, tokens are rows;
+- a sequence ``(B, T, C)`` is ``(B, C, T, 1)``: features are channels, tokens are rows; the
+  pixels of an image with channels last ``(B, H, W, C)`` are such tokens: ``(B, C, H*W, 1)``;
 - features ``(B, C)`` are ``(B, C, 1, 1)``;
 - the heads of attention are folded into channels: ``(B, H, T, d)`` is ``(B, H*d, T, 1)`` and scores
   ``(B, H, T, S)`` are ``(B, H*S, T, 1)``.
@@ -221,14 +222,18 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     """A model's int8 array as a tensor of the normal form.
 
     Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
-    channels; ``(B, T, C)`` becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
+    channels, or, with channels last, ``(B, H, W, C)`` becomes ``(B, C, H*W, 1)``; ``(B, T, C)``
+    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
 
     Raises:
         WorkloadError: no rule leads to the shape.
     """
     if data.shape == shape:
         return np.ascontiguousarray(data)
-    if data.ndim == 4 and shape[3] == 1:
+    if data.ndim == 4 and shape[3] == 1 and shape[1] == data.shape[3]:
+        b, rows, columns, channels = data.shape
+        folded = data.reshape(b, rows * columns, channels).transpose(0, 2, 1)[..., None]
+    elif data.ndim == 4 and shape[3] == 1:
         b, heads, tokens, width = data.shape
         folded = data.transpose(0, 1, 3, 2).reshape(b, heads * width, tokens, 1)
     elif data.ndim == 3:
@@ -252,11 +257,11 @@ def from_normal_form(
         return data
     if data.size != int(np.prod(model_shape)):
         raise WorkloadError("must have as many elements", field="data", value=data.shape)
-    if len(model_shape) == 4:
+    if len(model_shape) == 3 or (len(model_shape) == 4 and data.shape[1] == model_shape[3]):
+        plain = data[..., 0].transpose(0, 2, 1).reshape(model_shape)
+    elif len(model_shape) == 4:
         b, heads, tokens, width = model_shape
         plain = data.reshape(b, heads, width, tokens).transpose(0, 1, 3, 2)
-    elif len(model_shape) == 3:
-        plain = data[..., 0].transpose(0, 2, 1)
     else:
         plain = data.reshape(model_shape)
     return np.ascontiguousarray(plain)

@@ -43,7 +43,7 @@ from tilewright.host.network.layout import Spread
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Version of the layout of a file."""
 
 MAX_MANIFEST_BYTES: Final = 1 << 27
@@ -52,12 +52,26 @@ _MEMBERS: Final = ("insn", "weights", "uop")
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """Where an operator of the model runs, and why."""
+    """Where an operator of the model runs, and why.
+
+    Attributes:
+        name, kind: of the operator.
+        where: ``accelerator`` or ``cpu``.
+        reason: why it stays on the CPU.
+        region: number of its region on the accelerator.
+        macs: its multiplications.
+        bytes: of the activations that it reads and writes on the CPU.
+        crossing_bytes: of int8 tensors that leave or enter a region because it stays on the CPU.
+    """
 
     name: str
     kind: str
     where: str
     reason: str
+    region: int | None = None
+    macs: int = 0
+    bytes: int = 0
+    crossing_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +84,8 @@ class CompiledNetwork:
         host: the Relax module of the CPU's part, as JSON.
         regions: what its calls of the accelerator run, by position.
         inputs, outputs: of the model.
-        placements: every operator of the model.
+        placements: every operator of the model but those that only quantise and dequantise.
+        conversion_bytes: what the CPU reads and writes to quantise and dequantise.
         conditions: how it was made (versions, options, origin of the schedules); plain values.
     """
 
@@ -81,6 +96,7 @@ class CompiledNetwork:
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     placements: tuple[Placed, ...]
+    conversion_bytes: int = 0
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -179,6 +195,7 @@ def _manifest(network: CompiledNetwork) -> dict[str, Any]:
         "inputs": [asdict(port) for port in network.inputs],
         "outputs": [asdict(port) for port in network.outputs],
         "placements": [asdict(placed) for placed in network.placements],
+        "conversion_bytes": network.conversion_bytes,
         "conditions": dict(network.conditions),
         "regions": [_region_values(region) for region in network.regions],
     }
@@ -255,6 +272,7 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
         inputs=tuple(map(Argument.from_mapping, manifest["inputs"])),
         outputs=tuple(map(Argument.from_mapping, manifest["outputs"])),
         placements=tuple(Placed(**values) for values in manifest["placements"]),
+        conversion_bytes=manifest["conversion_bytes"],
         conditions=manifest["conditions"],
     )
 

@@ -32,6 +32,7 @@ DTYPES: Final = frozenset((
 """Element types of a network's inputs, outputs and constants."""
 
 _MAX_OFFSET: Final = 1 << 40
+_MAX_WORK: Final = 1 << 50
 _MAX_SIZE: Final = 1 << 24
 _MAX_ELEMENTS: Final = 1 << 30
 
@@ -50,6 +51,7 @@ def _dtype(value: Any) -> str:
 
 _count = integer(0, _MAX_OFFSET)
 _offset = integer(0, _MAX_OFFSET)
+_work = integer(0, _MAX_WORK)
 _size = integer(1, _MAX_SIZE)
 _pad = integer(0, _MAX_SIZE)
 _four = each(_size, 4)
@@ -63,7 +65,16 @@ def _plain_tree(value: Any) -> Any:
 
 
 _port = record(name=_name, shape=_shape, dtype=_dtype)
-_placed = record(name=_name, kind=_name, where=_name, reason=_name)
+_placed = record(
+    name=_name,
+    kind=_name,
+    where=_name,
+    reason=_name,
+    region=optional(_count),
+    macs=_work,
+    bytes=_work,
+    crossing_bytes=_work,
+)
 _tensor = record(name=_name, shape=_four, scale=real, zero_point=integer(-128, 127))
 _spread = each(integer(0, _MAX_SIZE), 6)
 _wire = record(inner=_name, tensor=_name, channel=integer(0, _MAX_SIZE), spread=optional(_spread))
@@ -123,6 +134,7 @@ MANIFEST: Final = record(
     inputs=each(_port, MAX_STEPS),
     outputs=each(_port, MAX_STEPS),
     placements=each(_placed, MAX_STEPS),
+    conversion_bytes=_work,
     conditions=_plain_tree,
     regions=each(_region, MAX_STEPS),
 )

@@ -122,6 +122,9 @@ def attributes_from_values(operator: str, values: Any) -> Any:
         return None
     checked = {field: _checked(name, field, value) for field, value in values.items()}
     checked |= _FORCED.get(name, {})
+    if name == "split":
+        # TVM states this attribute as an object and does not make one of plain numbers.
+        checked["indices_or_sections"] = _numbers(checked["indices_or_sections"])
     if name == "take" and checked["mode"] not in _TAKE_MODES:
         checked["mode"] = "clip"
     return ir.make_node(kind, **checked)
@@ -137,6 +140,13 @@ def _fields(kind: str) -> list[str]:
     if not kind:
         return []
     return [f.name for f in core._lookup_or_register_type_info_from_type_key(kind).fields]
+
+
+def _numbers(value: Any) -> Any:
+    """Integers as TVM's objects."""
+    if isinstance(value, list):
+        return [_numbers(one) for one in value]
+    return tirx.IntImm("int64", value)
 
 
 def _value(value: Any) -> Any:

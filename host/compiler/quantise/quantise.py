@@ -193,7 +193,7 @@ def _is_weight(node: ir.Node, rank: int) -> bool:
 
 def _is_dense(node: ir.Node) -> bool:
     shape = shape_of(node.inputs[0])
-    return shape is not None and len(shape) in (2, 3) and _is_weight(node, 2)
+    return shape is not None and len(shape) in (2, 3, 4) and _is_weight(node, 2)
 
 
 def _is_product(node: ir.Node) -> bool:

@@ -20,6 +20,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     scalar_of,
     shape_of,
 )
+from tilewright.host.compiler.read.onnx_sequences import widen
 
 IMAGE_RANK: Final = 4
 
@@ -29,6 +30,7 @@ _WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
 def rewrite(model: ir.Model) -> None:
     """Apply all rewrites to a model with known shapes, in place."""
     editor = Editor(model.graph)
+    widen(editor)
     for node in list(model.graph):
         if is_kind(node, *_WINDOWED):
             _state_pads(node)

@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,10 +22,21 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
-from tilewright.cli.network_tables import print_layers, print_placements, table_conditions
+from tilewright.cli.network_tables import print_layers, table_conditions
+from tilewright.cli.partition_tables import (
+    latency_members,
+    operator_rows,
+    print_explanation,
+    print_operators,
+)
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.tuner.store.location import store_location
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pipeline import Compilation
+    from tilewright.host.machine.board import Board
+    from tilewright.sim.twin.network_timing import NetworkTiming
 
 
 class CalibrationMethod(StrEnum):
@@ -124,6 +135,27 @@ def compile_command(
             "--offload-all", help="Run on the accelerator whatever can run there, at any cost."
         ),
     ] = False,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OP",
+            help="Say why an operator runs where it does, and what that costs: its name or kind, "
+            "or all.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Write where it runs, with a picture, to this HTML file."
+        ),
+    ] = None,
+    annotated: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.onnx",
+            help="Write the quantised model with where each operator runs, for Netron.",
+        ),
+    ] = None,
     trust_model: TrustModelOption = False,
     json: JsonOption = None,
 ) -> None:
@@ -142,8 +174,6 @@ def compile_command(
         require_readable(calibration, "--calibration")
     config, target = load_core(hw), read_board(board)
     shapes = read_shapes(shape or [])
-
-    from dataclasses import asdict
 
     from tilewright.host.compiler.pipeline import compile_model
     from tilewright.host.compiler.read.calibration import Calibration
@@ -200,21 +230,53 @@ def compile_command(
             progress=steps.say,
         )
     finished = time.perf_counter()
-    rows = print_layers(compilation.network, target.memory, target, book)
-    print_placements(compilation.network)
+    network = compilation.network
+    rows, timing = print_layers(network, target.memory, target, book)
+    if explain:
+        print_explanation(network, target, timing, explain)
+    else:
+        print_operators(network, target)
     console = open_console()
     seconds = compilation.imported.seconds
     stages = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
     console.say(f"import: {stages}")
     console.say(f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s")
     console.say(f"saved {path} ({path.stat().st_size:,} bytes)")
+    _save_views(html, annotated, compilation, target, timing)
     if json is not None:
         json.write(
             rows,
-            table_conditions(compilation.network, target.memory, target),
-            summary={"seconds": {**seconds, "compile": compilation.seconds}, "file": str(path)},
-            operators=[asdict(each) for each in compilation.network.placements],
+            table_conditions(network, target.memory, target),
+            summary={
+                "seconds": {**seconds, "compile": compilation.seconds},
+                "file": str(path),
+                **latency_members(network, target, timing.cycles),
+            },
+            operators=operator_rows(network, target),
         )
+
+
+def _save_views(
+    html: Path | None,
+    annotated: Path | None,
+    compilation: Compilation,
+    target: Board,
+    timing: NetworkTiming,
+) -> None:
+    """Write the page and the annotated model that were asked for."""
+    network, model = compilation.network, compilation.imported.qdq
+    if html is not None:
+        from tilewright.tuner.report.partition import partition_page, write_partition
+
+        with replacing(html):
+            write_partition(partition_page(network, model, target, timing), html)
+        open_console().say(f"saved {html}")
+    if annotated is not None:
+        from tilewright.host.compiler.pack.annotated import save_annotated
+
+        with replacing(annotated):
+            save_annotated(model, network, target, annotated)
+        open_console().say(f"saved {annotated}")
 
 
 def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:

@@ -5,26 +5,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.application import open_console
+from tilewright.cli.partition_tables import print_latency
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.sim.twin.network_timing import NetworkTiming
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 
 def print_layers(
     compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleLookup | None
-) -> list[dict[str, Any]]:
-    """Print what each layer takes on the twin, and the sums.
+) -> tuple[list[dict[str, Any]], NetworkTiming]:
+    """Print what each layer takes on the twin, the sums, and the end-to-end latency.
 
     Returns:
-        The rows of the table.
+        The rows of the table, and what they were made of.
     """
     from rich.text import Text
 
@@ -52,6 +53,7 @@ def print_layers(
         f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; "
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
+    print_latency(compiled, board, timing.cycles)
     alone = 0
     if book is not None:
         alone = sum(book.entry(layer.workload).cycles or 0 for layer in timing.layers)
@@ -71,7 +73,7 @@ def print_layers(
     if book is not None:
         origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
         console.say(f"schedules: {origins}")
-    return [
+    rows = [
         {
             "layer": layer.name,
             "kind": layer.workload.kind.value,
@@ -82,6 +84,7 @@ def print_layers(
         }
         for layer in timing.layers
     ]
+    return rows, timing
 
 
 def table_conditions(
@@ -96,14 +99,3 @@ def table_conditions(
         "clock_mhz": board.clock_mhz,
         "fidelity": "twin",
     }
-
-
-def print_placements(compiled: CompiledNetwork) -> None:
-    """Print which operators run on the CPU, and why."""
-    console = open_console()
-    placed = compiled.placements
-    taken = sum(p.where == "accelerator" for p in placed)
-    console.say(f"{taken} of {len(placed)} operators on the accelerator")
-    reasons = Counter((p.kind, p.reason) for p in placed if p.where != "accelerator")
-    for (kind, reason), count in reasons.items():
-        console.say(f"  CPU: {count} x {kind}: {reason}")

@@ -24,6 +24,7 @@ from tilewright.cli.arguments import (
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_layers, table_conditions
+from tilewright.cli.partition_tables import print_latency
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
@@ -147,7 +148,7 @@ def run_command(
     if cycles_only:
         if device is not NetworkDevice.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
-        layers = print_layers(compiled, timing, target, None)
+        layers, _ = print_layers(compiled, timing, target, None)
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return
@@ -179,12 +180,8 @@ def run_command(
         where, verb = f"{device.value}, memory {timing.name}", "simulated"
     with closing(opened), progress(f"{compiled.name} on {where}", quiet=json is not None):
         run = run_network(compiled, opened, inputs, trusted=trust_model)
-    print_run(
-        run,
-        title=f"{compiled.name} on {compiled.hw.name}, {where}",
-        clock_mhz=target.clock_mhz,
-        verb=verb,
-    )
+    title = f"{compiled.name} on {compiled.hw.name}, {where}"
+    print_run(run, compiled, target, title=title, verb=verb)
     if output is not None:
         with fields_named({"output": "--output"}), replacing(output):
             save_outputs(run.outputs, output)
@@ -257,30 +254,34 @@ def _tell_check(wrong: dict[str, int] | None) -> None:
     open_console().say("outputs: bit-exact to the reference")
 
 
-def print_run(run: NetworkRun, *, title: str, clock_mhz: float, verb: str) -> None:
+def print_run(
+    run: NetworkRun, compiled: CompiledNetwork, target: Board, *, title: str, verb: str
+) -> None:
     """Print what a run took, and the largest elements of its outputs.
 
     Args:
         run: one inference.
+        compiled: the network.
+        target: the board, at the accelerator's clock.
         title: what ran where.
-        clock_mhz: of the accelerator.
         verb: "simulated" or "ran".
     """
     import numpy as np
 
     console = open_console()
     if run.cycles:
-        milliseconds = run.cycles / (clock_mhz * 1e3)
+        milliseconds = run.cycles / (target.clock_mhz * 1e3)
         seconds = sum(result.host_seconds for result in run.results)
         console.say(
             f"{title}: {run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
-            f"{clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
+            f"{target.clock_mhz:g} MHz; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
             f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)"
         )
     console.say(
         f"CPU operators: {1e3 * run.cpu_seconds:.1f} ms on this machine; "
         f"{counted(len(run.results), 'program')} of the accelerator"
     )
+    print_latency(compiled, target, run.cycles)
     for name, array in run.outputs.items():
         flat = np.asarray(array).reshape(-1)
         most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat, kind="stable")[:5])

@@ -132,6 +132,13 @@ def networks(
             help="Networks of examples/networks, separated by commas; default: all.",
         ),
     ] = "",
+    zoo: Annotated[
+        bool,
+        typer.Option(
+            "--zoo",
+            help="Architectures that people bring: where they run, and their end-to-end latency.",
+        ),
+    ] = False,
     hw: HwOption = "pynq-16x16",
     board: BoardOption = "pynq-z2",
     fidelity: DataFidelityOption = "",
@@ -141,7 +148,27 @@ def networks(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Whole networks from PyTorch to bit-exact int8 on the RTL (a clone only)."""
+    """Whole networks from PyTorch to bit-exact int8 on the RTL (a clone only).
+
+    With --zoo: cycles are the twin's unless --fidelity names the RTL, and the file of --json is
+    written after each network; the same command goes on with it.
+    """
+    if zoo:
+        from tilewright.bench import zoo as bench
+
+        finish(
+            bench.run(
+                names(names_, "--networks", bench.ZOO) or list(bench.QUICK if quick else bench.ZOO),
+                hw=hw,
+                board=board,
+                fidelity=one_of(fidelity or "twin", ("twin", "rtl", "dpi"), "--fidelity"),
+                search=search,
+                known=known_rows(json),
+                keep=keeper(json),
+            ),
+            json,
+        )
+        return
     from tilewright.bench.networks import NETWORKS, QUICK, run
 
     chosen = names(names_, "--networks", NETWORKS) or (QUICK if quick else sorted(NETWORKS))

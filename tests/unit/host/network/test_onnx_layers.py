@@ -334,7 +334,10 @@ def test_an_add_of_two_equal_convolutions_is_absorbed_once(load):
         (lambda b: b.op("Conv", "x", b.op("Identity", "x")), "weights are not constant"),
         (lambda b: b.op("MatMul", "x", "x"), "weights are not constant"),
         (lambda b: b.op("MatMul", b.weight(4, 4), "x"), "weights are not constant"),
-        (lambda b: b.op("MatMul", "x", b.weight(1, 8, 8, 8)), "only 2-dimensional"),
+        (
+            lambda b: b.op("MatMul", "x", b.weight(1, 8, 8, 8)),
+            "its operand has 4 axes; 2 are offloaded",
+        ),
         (lambda b: b.op("Conv", "x", b.weight(4, 8, 3, 3), domain="ai.mine"), "not an operator"),
     ],
 )
@@ -345,14 +348,25 @@ def test_unsupported_operators_are_listed_with_the_reason(load, build, text):
     assert any(text in line for line in table.cpu_operators), table.cpu_operators
 
 
-def test_one_dimensional_convolution_is_listed(load):
-    b = Builder(1, 8, 8)
-    y = b.op("Conv", "x", b.weight(4, 8, 3))
-    table = load(b.model(b.op("MatMul", y, b.weight(6, 5))))
-    macs = 4 * 6 * 8 * 3
-    assert table.cpu_operators == (
-        f"1 x Conv: only 4-dimensional operands are offloaded ({macs} MACs)",
-    )
+def test_a_convolution_over_time_is_that_of_an_image_of_one_row(load):
+    b = Builder(1, 8, 9)
+    y = b.op("Conv", "x", b.weight(4, 8, 3), strides=[2], pads=[2, 1], dilations=[2])
+    y = b.op("Conv", y, b.weight(4, 1, 2), group=4, auto_pad="SAME_UPPER")
+    first, second, _ = load(b.model(b.op("MatMul", y, b.weight(4, 5)))).workloads
+    assert (first.height, first.width, first.kernel_h, first.kernel_w) == (1, 9, 1, 3)
+    assert (first.stride_h, first.stride_w, first.dilation_w) == (1, 2, 2)
+    assert (first.pad_top, first.pad_left, first.pad_bottom, first.pad_right) == (0, 2, 0, 1)
+    assert (second.kind, second.pad_right, second.pad_bottom) == (Kind.DEPTHWISE, 1, 0)
+    assert first.macs == 4 * 4 * 8 * 3
+
+
+def test_a_convolution_over_three_axes_is_listed_with_their_number(load):
+    b = Builder(1, 8, 4, 4, 4)
+    y = b.op("Conv", "x", b.weight(4, 8, 1, 1, 1))
+    table = load(b.model(b.op("MatMul", y, b.weight(4, 5))))
+    macs = 4 * 64 * 8
+    reason = "its operand has 5 axes; 3 or 4 are offloaded"
+    assert table.cpu_operators == (f"1 x Conv: {reason} ({macs:,} MACs)",)
     assert table.cpu_macs == macs
 
 

@@ -7,7 +7,7 @@ from tilewright.host.network.workload import dense
 from tilewright.tuner.report.tuned_share import share_lines
 
 FC = dense("fc", 1, 30, 5)
-CONV1D = "1 x Conv: only 4-dimensional operands are offloaded (576 MACs)"
+CONV3D = "1 x Conv: its operand has 5 axes; 3 or 4 are offloaded (576 MACs)"
 
 
 def lines(macs: int, *operators: str) -> tuple[str, str]:
@@ -17,9 +17,9 @@ def lines(macs: int, *operators: str) -> tuple[str, str]:
 
 
 def test_a_small_share_is_a_warning_with_figures() -> None:
-    text, warning = lines(850, CONV1D)
+    text, warning = lines(850, CONV3D)
     assert "1 layer of 1 shape, 150 MACs" in text
-    assert CONV1D in text
+    assert CONV3D in text
     assert "only 15.0 % of the network's MACs are tuned, 85.0 % stay on the CPU" in warning
 
 

@@ -10,7 +10,13 @@ import pytest
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, assign
+from tilewright.host.compiler.divide.offload import (
+    OperatorCost,
+    TransferCost,
+    assign,
+    place,
+    total_seconds,
+)
 
 
 def draw(rng):
@@ -126,3 +132,46 @@ def test_refuses_costs_that_are_none():
         assign([OperatorCost(name="conv", cpu_seconds=float("nan"))], [])
     with pytest.raises(WorkloadError, match="crossing: must be a known operator, not 'x'"):
         assign([], [TransferCost(producer="x", consumers=(), seconds=1.0)])
+
+
+def subsets(names):
+    return itertools.chain.from_iterable(
+        itertools.combinations(names, size) for size in range(len(names) + 1)
+    )
+
+
+def test_with_calls_of_the_accelerator_hardly_any_assignment_is_cheaper():
+    """Regions are counted, not tensors: against every assignment of 60 small networks."""
+    excess = []
+    for number in range(60):
+        rng = generator(f"place {number}")
+        candidates, crossings = draw(rng)
+        call = float(rng.integers(0, 12))
+        names = [c.name for c in candidates]
+        least = min(total_seconds(candidates, crossings, call, s) for s in subsets(names))
+        found = place(candidates, crossings, call)
+        facts = where(candidates=candidates, crossings=crossings, call=call)
+        assert found.seconds == total_seconds(candidates, crossings, call, found.accelerated), facts
+        assert least <= found.seconds <= 1.5 * least, facts
+        excess.append(found.seconds / least - 1 if least else 0.0)
+    assert sum(excess) / len(excess) < 0.01  # 0.0004 in 600 networks; 3 of them were not the best
+
+
+def test_two_regions_pay_two_calls_and_a_tensor_pays_for_each_region_that_it_enters():
+    costs = [("0", 9, 1), ("1", 1, inf), ("2", 9, 1), ("3", 9, 1)]
+    candidates = [
+        OperatorCost(name=name, cpu_seconds=cpu, accelerator_seconds=accelerator)
+        for name, cpu, accelerator in costs
+    ]
+    crossings = [
+        TransferCost(producer="", consumers=("0",), seconds=0.25),
+        TransferCost(producer="0", consumers=("1",), seconds=0.5),
+        TransferCost(producer="1", consumers=("2", "3"), seconds=1),
+        TransferCost(producer="2", consumers=("",), seconds=0),
+        TransferCost(producer="3", consumers=("",), seconds=0),
+    ]
+    whole = total_seconds(candidates, crossings, 3, {"0", "2", "3"})
+    assert whole == (1 + 1 + 1 + 1) + 3 * 3 + 0.25 + 0.5 + 2 * 1
+    assert total_seconds(candidates, crossings, 3, set()) == 28
+    assert place(candidates, crossings, 3).seconds == whole
+    assert place(candidates, crossings, 9).accelerated == frozenset()

@@ -37,6 +37,16 @@ def test_padding_clipping_and_tiling_can_be_saved() -> None:
     run_saved(model, model.add("Tile", y, model.constant(np.array([2, 1, 1, 3]))), 1, 2, 3, 4)
 
 
+@pytest.mark.parametrize("sizes", [[3, 3], [1, 3, 2]])
+def test_splits_can_be_saved(sizes) -> None:
+    model = Model(fresh_rng(), opset=13)
+    y = model.add("Sigmoid", model.add("Conv", model.input(1, 2, 3, 4), model.weights(6, 2, 1, 1)))
+    parts = [f"part{index}" for index in range(len(sizes))]
+    inputs = [y, model.constant(np.array(sizes))]
+    model.nodes.append(onnx.helper.make_node("Split", inputs, parts, "split", axis=1))
+    run_saved(model, model.add("Concat", *reversed(parts), axis=1), 1, 2, 3, 4)
+
+
 def test_what_tvm_expands_to_loops_runs_but_is_not_saved() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))

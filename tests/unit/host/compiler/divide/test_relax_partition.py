@@ -20,6 +20,7 @@ from support.small_models import (
 )
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.placement import Work
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
@@ -121,6 +122,43 @@ def test_dense_layers_of_sequences_keep_their_bias_exact() -> None:
     assert region.tensors[operator.output].shape == (2, 6, 3, 1)
     assert region.model_shapes[operator.output] == (2, 3, 6)
     assert operator.bias.std() > 0
+
+
+def test_dense_layers_of_images_with_channels_last() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 3, 5, 4)  # rows, columns, channels
+    y = model.add("Add", model.add("MatMul", x, model.weights(4, 6)), model.weights(6))
+    y = model.add("MatMul", model.add("Relu", y), model.weights(6, 3))
+    parts = accelerated(model.proto(y))
+    (region,) = parts.regions
+    assert [type(operator) for operator in region.operators] == [QConv, QConv]
+    assert region.tensors[region.outputs[0]].shape == (1, 3, 15, 1)
+    assert region.model_shapes[region.outputs[0]] == (1, 3, 5, 3)
+
+
+def test_dense_layers_between_permutations_of_an_image_are_one_region() -> None:
+    """The form of ConvNeXt: channels go last for two dense layers, and first again."""
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 3, 5, 6), model.weights(4, 3, 1, 1))
+    y = model.add("Transpose", x, perm=[0, 2, 3, 1])
+    y = model.add("MatMul", y, model.weights(4, 8))
+    y = model.add("MatMul", model.add("Relu", y), model.weights(8, 4))
+    y = model.add("Add", x, model.add("Transpose", y, perm=[0, 3, 1, 2]))
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(2, 4, 3, 3))))
+    assert len(parts.regions) == 1
+    assert {p.place for p in parts.placements} == {"accelerator"}
+
+
+def test_convolutions_over_time_are_one_region() -> None:
+    model = Model(fresh_rng(), opset=18)
+    x = model.add("Relu", model.add("Conv", model.input(1, 4, 9), model.weights(6, 4, 3)))
+    y = model.add("Conv", x, model.weights(6, 6, 3), model.weights(6), pads=[1, 1])
+    y = model.add("Relu", model.add("Add", x, y))
+    y = model.add("ReduceMean", y, model.constant(np.array([2])), keepdims=0)
+    parts = accelerated(model.proto(model.add("Gemm", y, model.weights(6, 3))))
+    (region,) = parts.regions
+    assert [p.kind for p in parts.placements if p.place == "cpu"] == ["Reshape"]
+    assert sum(isinstance(operator, QConv) for operator in region.operators) == 3
 
 
 @pytest.mark.parametrize(
@@ -364,9 +402,9 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
     _assert_same_outputs(network, parts)
     (graph,) = seen
     first, second = (c for c in graph.candidates if c.operator is not None)
-    assert first.macs == 8 * 4 * 9 * 16
-    assert (first.bytes_in, first.bytes_out) == (144, 128)
-    assert second.macs == 2 * 8 * 16
+    floats = 4 * (144 + 128) + 4 * (128 + 128)  # the convolution, and its bias
+    assert first.work == Work(macs=8 * 4 * 9 * 16, bytes=floats + 5 * (144 + 128))
+    assert second.work.macs == 2 * 8 * 16
     ids = {c.id for c in graph.candidates} | {n.id for n in graph.cpu_nodes}
     assert {e.source for e in graph.edges} - {None} == ids
     assert {r for e in graph.edges for r in e.readers} <= ids

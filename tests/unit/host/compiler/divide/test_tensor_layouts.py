@@ -27,6 +27,7 @@ def positions(order: Order) -> np.ndarray:
         (layouts.image, (2, 3, 4, 5), (0, 1, 2, 3)),
         (layouts.features, (2, 3), (0, 1)),
         (layouts.sequence, (2, 5, 3), (0, 2, 1)),
+        (layouts.sequence, (2, 4, 5, 3), (0, 3, 1, 2)),
         (layouts.heads, (2, 3, 5, 4), (0, 1, 3, 2)),
         (layouts.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
         (layouts.heads, (2, 5, 4), (0, 2, 1)),
@@ -95,6 +96,6 @@ def test_an_axis_that_cuts_blocks_apart_has_no_order() -> None:
 
 
 def test_natural_forms_follow_rank_and_use() -> None:
-    assert layouts.natural((1, 8, 4, 4), of_heads=False) == layouts.image((1, 8, 4, 4))
-    assert layouts.natural((1, 8, 4, 4), of_heads=True) == layouts.heads((1, 8, 4, 4))
-    assert layouts.natural((8,), of_heads=False) is None
+    assert layouts.natural((1, 8, 4, 4)) == layouts.image((1, 8, 4, 4))
+    assert layouts.natural((1, 8, 4, 4), layouts.heads) == layouts.heads((1, 8, 4, 4))
+    assert layouts.natural((8,)) is None

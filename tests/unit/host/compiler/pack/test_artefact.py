@@ -17,7 +17,7 @@ from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
-from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, load, save
+from tilewright.host.compiler.pack.artefact import FORMAT, CompiledNetwork, Placed, load, save
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.tasks import network_table
 from tilewright.host.lowering import default_schedule
@@ -122,7 +122,7 @@ def test_other_files_are_refused(made, tmp_path):
         load(path)
     save(made[0], path)
     path.write_bytes(rewritten(path.read_bytes(), lambda m: m.update(format=99)))
-    with pytest.raises(ProgramError, match="must have format 2, not 99; compile the model again"):
+    with pytest.raises(ProgramError, match=f"must have format {FORMAT}, not 99; compile"):
         load(path)
 
 

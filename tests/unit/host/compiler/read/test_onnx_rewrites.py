@@ -90,3 +90,36 @@ def test_a_number_before_weights_stays() -> None:
     scaled = model.add("Mul", model.input(2, 3), model.constant(np.float32(0.5)))
     proto = model.proto(model.add("MatMul", scaled, model.weights(3, 4)))
     assert rewritten(proto, x=(2, 3)) == ["Mul", "MatMul"]
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_convolutions_over_time_are_convolutions_of_images_of_one_row(keepdims) -> None:
+    model = Model(fresh_rng(), opset=18)
+    x = model.input(2, 4, 11)
+    y = model.add("Conv", x, model.weights(6, 4, 3), model.weights(6), strides=[2], pads=[2, 1])
+    y = model.add("Relu", model.add("Mul", y, model.weights(6, 1)))
+    z = model.add("Conv", y, model.weights(6, 1, 3), group=6, dilations=[2], pads=[2, 2])
+    y = model.add("Add", model.add("Sigmoid", z), y)
+    y = model.add("MaxPool", y, kernel_shape=[3], strides=[1], pads=[0, 2])
+    y = model.add("Concat", y, y, axis=-2)
+    y = model.add("AveragePool", y, kernel_shape=[2], pads=[1, 0], count_include_pad=1)
+    mean = model.add("ReduceMean", y, model.constant(np.array([2])), keepdims=keepdims)
+    kinds = rewritten(model.proto(y, mean), x=(2, 4, 11))
+    assert kinds.count("Reshape") == (3 if keepdims else 2)  # in and out again
+    assert ("Flatten" in kinds) == (not keepdims)
+    current = ir.from_proto(onnx.shape_inference.infer_shapes(model.proto(y, mean)))
+    rewrite(current)
+    ranks = {len(n.inputs[0].shape or ()) for n in current.graph if n.op_type != "Reshape"}
+    assert ranks == {4}
+
+
+def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 6)
+    more = {"strides": [2], "pads": [1, 0], "output_padding": [1]}
+    y = model.add("ConvTranspose", x, model.weights(4, 3, 3), **more)
+    y = model.add("Add", y, model.input(1, 3, 13, name="r"))
+    rewritten(model.proto(y), x=(1, 4, 6), r=(1, 3, 13))
+    model = Model(fresh_rng())
+    y = model.add("Relu", model.add("MatMul", model.input(1, 4, 6), model.weights(6, 3)))
+    assert rewritten(model.proto(y), x=(1, 4, 6)) == ["MatMul", "Relu"]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""End-to-end latency of a compiled network: accelerator, crossings and CPU, one after another.
+
+The accelerator's seconds are counted cycles. The other two follow from the rates of the board file
+(`host.machine.board.CpuModel`), which say themselves how sure they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from tilewright.host.compiler.lower.executable import RegionExecutable
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
+from tilewright.host.machine.board import Board, CpuModel
+
+_FLOAT_BYTES: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """Seconds of one inference.
+
+    Attributes:
+        accelerator: in programs.
+        crossings: calls of the accelerator, packing and unpacking, quantising and dequantising.
+        cpu: in the operators that stay on the CPU.
+    """
+
+    accelerator: float
+    crossings: float
+    cpu: float
+
+    @property
+    def total(self) -> float:
+        """All three: they do not overlap."""
+        return self.accelerator + self.crossings + self.cpu
+
+    @property
+    def bottleneck(self) -> str:
+        """The part that takes longest: ``accelerator``, ``crossings`` or ``cpu``."""
+        parts = {"accelerator": self.accelerator, "crossings": self.crossings, "cpu": self.cpu}
+        return max(parts, key=lambda name: parts[name])
+
+    @property
+    def cpu_share(self) -> float:
+        """Of the total, what crossings and the CPU take."""
+        return (self.crossings + self.cpu) / self.total if self.total else 0.0
+
+
+def latency(network: CompiledNetwork, board: Board, cycles: int) -> Latency:
+    """What one inference takes on a board.
+
+    Args:
+        network: compiled.
+        board: its clock and the rates of its CPU.
+        cycles: of the network's programs.
+    """
+    cpu = board.cpu
+    return Latency(
+        accelerator=cycles / (board.clock_mhz * 1e6),
+        crossings=cpu.work_seconds(nbytes=network.conversion_bytes)
+        + sum(region_seconds(region, cpu) for region in network.regions),
+        cpu=sum(cpu_seconds(p, cpu) for p in network.placements if p.where != "accelerator"),
+    )
+
+
+def cpu_seconds(placed: Placed, cpu: CpuModel) -> float:
+    """What an operator takes on the CPU, whether it runs there or not."""
+    return cpu.work_seconds(macs=placed.macs, nbytes=placed.bytes)
+
+
+def behind_seconds(placed: Placed, cpu: CpuModel) -> float:
+    """What it costs that an operator stays behind on the CPU: its work, and crossings for it.
+
+    Crossings of neighbours on the CPU are those of both: the costs do not add up.
+    """
+    crossing = placed.crossing_bytes
+    converted = (1 + _FLOAT_BYTES) * crossing
+    return cpu_seconds(placed, cpu) + (
+        cpu.transfer_seconds(crossing) + cpu.work_seconds(nbytes=converted)
+    )
+
+
+def region_seconds(region: RegionExecutable, cpu: CpuModel) -> float:
+    """What a region costs the CPU: its calls, and to pack and unpack its tensors."""
+    moved = sum(prod(region.tensors[name].shape) for name in (*region.inputs, *region.outputs))
+    return len(region.steps) * cpu.call_seconds + cpu.transfer_seconds(moved)
+
+
+def mac_share(network: CompiledNetwork) -> float:
+    """The share of the multiplications that the accelerator computes; 1 if there are none."""
+    total = sum(placed.macs for placed in network.placements)
+    taken = sum(placed.macs for placed in network.placements if placed.where == "accelerator")
+    return taken / total if total else 1.0

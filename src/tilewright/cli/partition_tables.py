@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compile` says of a network's parts: end-to-end latency, operators, and why they are where.
+
+An operator's cost of staying behind is what it takes on the CPU and the crossings for it.
+"""
+
+# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from tilewright.cli.application import UsageError, open_console
+from tilewright.host.common.names import choices, counted
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
+    from tilewright.host.machine.board import Board
+    from tilewright.sim.twin.network_timing import NetworkTiming
+
+SHOWN: Final = 12
+"""Operators on the CPU that are listed without --explain: those that cost most."""
+
+ALL: Final = "all"
+
+
+def print_latency(compiled: CompiledNetwork, board: Board, cycles: int) -> None:
+    """Say what one inference takes, part by part, and what takes longest.
+
+    Args:
+        compiled: the network.
+        board: clock and rates of the CPU.
+        cycles: of all programs; 0: a device without time, of which nothing is said.
+    """
+    from tilewright.host.compiler.pack.latency import latency
+
+    spent = latency(compiled, board, cycles)
+    if compiled.regions and not cycles:
+        return
+    parts = ", ".join(
+        f"{name} {1e3 * seconds:.2f} ms"
+        for name, seconds in (
+            ("accelerator", spent.accelerator),
+            ("crossings", spent.crossings),
+            ("CPU", spent.cpu),
+        )
+    )
+    console = open_console()
+    console.say(
+        f"end to end: {1e3 * spent.total:.2f} ms on {board.name}: {parts}; bottleneck: "
+        f"{spent.bottleneck.replace('cpu', 'CPU')}"
+    )
+    if spent.crossings + spent.cpu:
+        console.say(f"crossings and CPU follow from the board file: {board.cpu.rates()}")
+
+
+def print_operators(compiled: CompiledNetwork, board: Board) -> None:
+    """List the operators on the CPU that cost most, and count the others."""
+    from tilewright.host.compiler.pack.latency import behind_seconds
+
+    placed = compiled.placements
+    left = [p for p in placed if p.where != "accelerator"]
+    console = open_console()
+    regions = counted(len(compiled.regions), "region")
+    console.say(
+        f"{len(placed) - len(left)} of {len(placed)} operators on the accelerator in {regions}"
+    )
+    left.sort(key=lambda p: -behind_seconds(p, board.cpu))
+    if left:
+        _print_table(left[:SHOWN], board)
+    if len(left) > SHOWN:
+        console.say(
+            f"{len(left) - SHOWN} more on the CPU cost less each; --explain all lists every "
+            "operator, --explain NAME explains one"
+        )
+
+
+def print_explanation(
+    compiled: CompiledNetwork, board: Board, timing: NetworkTiming, asked: Sequence[str]
+) -> None:
+    """Explain where operators run.
+
+    Args:
+        compiled: the network.
+        board: whose rates count.
+        timing: of its layers.
+        asked: names or kinds of operators, or `ALL`.
+    """
+    for each in asked:
+        found = explained(compiled, each)
+        _print_table(found, board)
+        if each != ALL:
+            for placed in found:
+                _explain(placed, compiled, board, timing)
+
+
+def explained(compiled: CompiledNetwork, asked: str) -> list[Placed]:
+    """The operators of that name or kind.
+
+    Raises:
+        UsageError: there is none.
+    """
+    placed = list(compiled.placements)
+    if asked == ALL:
+        return placed
+    found = [p for p in placed if p.name == asked] or [
+        p for p in placed if p.kind.lower() == asked.lower()
+    ]
+    if not found:
+        raise UsageError(
+            "must be the name or kind of an operator of the model, or all",
+            field="--explain",
+            value=asked,
+            remedy=choices(asked, dict.fromkeys(p.kind for p in placed), "kinds"),
+        )
+    return found
+
+
+def operator_rows(compiled: CompiledNetwork, board: Board) -> list[dict[str, Any]]:
+    """The operators for a document."""
+    from tilewright.host.compiler.pack.latency import behind_seconds, cpu_seconds
+
+    return [
+        {
+            **asdict(p),
+            "cpu_milliseconds": 1e3 * cpu_seconds(p, board.cpu),
+            "behind_milliseconds": 0.0
+            if p.where == "accelerator"
+            else 1e3 * behind_seconds(p, board.cpu),
+        }
+        for p in compiled.placements
+    ]
+
+
+def latency_members(compiled: CompiledNetwork, board: Board, cycles: int) -> dict[str, Any]:
+    """The latency for the summary of a document."""
+    from tilewright.host.compiler.pack.latency import latency, mac_share
+
+    spent = latency(compiled, board, cycles)
+    return {
+        "mac_share": mac_share(compiled),
+        "accelerator_milliseconds": 1e3 * spent.accelerator,
+        "crossings_milliseconds": 1e3 * spent.crossings,
+        "cpu_milliseconds": 1e3 * spent.cpu,
+        "milliseconds": 1e3 * spent.total,
+        "cpu_and_crossings_share": spent.cpu_share,
+        "bottleneck": spent.bottleneck,
+    }
+
+
+def _print_table(placed: Sequence[Placed], board: Board) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+    from tilewright.host.compiler.pack.latency import behind_seconds, cpu_seconds
+
+    table = plain_table("operator", "kind", "where", "MACs", "ms on CPU", "behind ms", left=3)
+    table.add_column("reason")
+    for p in placed:
+        taken = p.where == "accelerator"
+        table.add_row(
+            Text(printable(p.name, limit=40)),
+            p.kind,
+            f"region {p.region}" if taken else "CPU",
+            f"{p.macs:,}" if p.macs else "",
+            f"{1e3 * cpu_seconds(p, board.cpu):.3f}",
+            "" if taken else f"{1e3 * behind_seconds(p, board.cpu):.3f}",
+            Text(printable(p.reason, limit=160)),
+        )
+    print_table(table, open_console())
+
+
+def _explain(
+    placed: Placed, compiled: CompiledNetwork, board: Board, timing: NetworkTiming
+) -> None:
+    from tilewright.host.compiler.pack.latency import behind_seconds, cpu_seconds
+
+    say = open_console().say
+    name = printable(placed.name, limit=80)
+    on_cpu = f"{1e3 * cpu_seconds(placed, board.cpu):.3f} ms"
+    work = f"{placed.macs:,} MACs and {placed.bytes:,} bytes of activations"
+    if placed.where != "accelerator":
+        say(f"{name} ({placed.kind}) runs on the CPU: {placed.reason}")
+        say(f"  it has {work}: {on_cpu} at the rates of the board file")
+        say(
+            f"  staying behind costs {1e3 * behind_seconds(placed, board.cpu):.3f} ms: "
+            f"{placed.crossing_bytes:,} bytes leave or enter a region because of it"
+        )
+        return
+    layers = [
+        timed
+        for code, timed in zip(
+            (layer for program in compiled.programs for layer in program.layers),
+            timing.layers,
+            strict=True,
+        )
+        if placed.name in code.operators
+    ]
+    cycles = sum(layer.cycles for layer in layers)
+    say(f"{name} ({placed.kind}) runs in region {placed.region} on the accelerator")
+    say(
+        f"  {cycles:,} cycles in {', '.join(layer.name for layer in layers)}"
+        if layers
+        else "  it is part of a layer of its neighbours, or only names the same elements anew"
+    )
+    say(f"  it has {work}; on the CPU it would take {on_cpu}")
