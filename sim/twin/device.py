@@ -28,7 +28,7 @@ from tilewright.host.machine.registers import COUNTERS
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.build import build_twin
-from tilewright.sim.twin.library import load_twin
+from tilewright.sim.twin.library import CTwinHardware, load_twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.sim.verilator.library import CMemoryTiming
 from tilewright.sim.verilator.rtl_variant import VARIABLE, variant_digest
@@ -64,10 +64,13 @@ _REFUSAL_TEXT: Final = {
 }
 
 
-class CTwinHardware(ctypes.Structure):
-    """tilewright::twin::Hardware; names are those of `HwConfig`."""
-
-    _fields_ = tuple((name, ctypes.c_uint32) for name in TIMING_PARAMETERS)
+def refused(refusal: Refusal, instruction: int, field: str) -> DeviceError:
+    """The error of a program that has no cycle count."""
+    return DeviceError(
+        f"instruction {instruction}: {_REFUSAL_TEXT[refusal]}",
+        field=field,
+        remedy="run it on fidelity rtl: its error status names unit and instruction",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,11 +255,7 @@ class Twin:
                 remedy="raise the limit or look at the program",
             )
         if refusal is not Refusal.NONE:
-            raise DeviceError(
-                f"instruction {where.value}: {_REFUSAL_TEXT[refusal]}",
-                field="program",
-                remedy="run it on fidelity rtl: its error status names unit and instruction",
-            )
+            raise refused(refusal, where.value, "program")
         return Counters(values=dict(zip(COUNTER_NAMES, values, strict=True)))
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The latencies and depths of rtl/ that decide when something happens, in cycles.
 //
-// tests/contract/test_twin.py holds each of them against the RTL.
+// tests/contract/test_twin.py and test_system_twin.py hold each of them against the RTL.
 #ifndef TILEWRIGHT_SIM_TWIN_LATENCY_H_
 #define TILEWRIGHT_SIM_TWIN_LATENCY_H_
 
@@ -44,6 +44,17 @@ constexpr uint32_t kVectorTail = 8;  // the last part's issue to its retirement
 constexpr uint32_t kAluTail = 3;     // the last part's issue to its last write of ACC
 constexpr uint32_t kDrainTail = 3;   // the last part's issue to the last cycle that holds up PARAM
 constexpr uint32_t kParamSetup = 2;  // drained to the first part, without the rows of PARAM
+
+// tw_arbiter
+constexpr uint32_t kPortInFlight = 32;  // bursts of a direction, at most
+
+// tw_queue, and the control of a core behind it
+constexpr uint32_t kBeginToStart = 1;     // idle with a descriptor to the start of a program
+constexpr uint32_t kStartToRun = 2;       // the start to the first cycle of the run
+constexpr uint32_t kScrubToStart = 1;     // the scrub seen ended to the start of the program
+constexpr uint32_t kRetireToEnded = 1;    // FINISH retires to the core seen idle
+constexpr uint32_t kEndedToIdle = 2;      // the core seen idle to the queue idle, with a completion
+constexpr uint32_t kCompletionToIrq = 2;  // a completion to the interrupt of the system
 
 constexpr uint32_t kPageBytes = 4096;
 constexpr uint32_t kParamBytesPerChannel = 16;

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.lowering.native.records import CLIP, HARDWARE, LAYER, REGIONS, SCHEDULE
+from tilewright.host.machine.hwconfig import TIMING_PARAMETERS
 from tilewright.sim.tools.build_cache import bind_library
 
 LOWERING_VERSION: Final = 2
@@ -40,6 +41,12 @@ class _Int32Record(ctypes.Structure):
 
 def _int32(names: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, ctypes.c_int32) for name in names)
+
+
+class CTwinHardware(ctypes.Structure):
+    """tilewright::twin::Hardware; names are those of `HwConfig`."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in TIMING_PARAMETERS)
 
 
 class CHardware(_Int32Record):

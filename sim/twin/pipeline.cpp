@@ -17,14 +17,23 @@ Pipeline::Pipeline(const Hardware& hardware, const MemoryTiming& memory)
       shared_(memory_) {}
 
 Outcome Pipeline::Run(const uint8_t* instructions, uint32_t count, uint64_t max_cycles) {
+  shared_.Reset();
+  Bus* const bus = memory_.shared_cost != 0 ? &shared_ : nullptr;
+  const Outcome outcome = Begin(instructions, count, bus, false);
+  return outcome.refusal == Refusal::kNone ? Loop(max_cycles) : outcome;
+}
+
+Outcome Pipeline::Start(const uint8_t* instructions, uint32_t count, Bus* bus) {
+  return Begin(instructions, count, bus, true);
+}
+
+Outcome Pipeline::Begin(const uint8_t* instructions, uint32_t count, Bus* bus, bool arbitrated) {
   core_.Reset();
   core_.trace.assign(core_.trace_on ? count : 0, Event());
   gemm_.Reset();
   vector_.Reset();
-  SharedDram* const shared = memory_.shared_cost != 0 ? &shared_ : nullptr;
-  shared_.Reset(&read_, &store_);
-  store_.Reset(shared);
-  read_.Reset(shared);
+  store_.Reset(bus, arbitrated);
+  read_.Reset(bus, arbitrated);
   bool diagonals = false;
   for (uint32_t index = 0;; index++) {
     if (index == count) return {Refusal::kNoFinish, count};
@@ -37,11 +46,10 @@ Outcome Pipeline::Run(const uint8_t* instructions, uint32_t count, uint64_t max_
   load_.Reset(diagonals);
   front_.Start(instructions, count);
   core_.WakeAt(kWakeRead, front_.request_at());
-  return Loop(max_cycles);
+  return Outcome();
 }
 
 Outcome Pipeline::Loop(uint64_t max_cycles) {
-  const uint64_t* due = core_.due;
   const bool shared = memory_.shared_cost != 0;
   core_.limit = max_cycles;
   for (;;) {
@@ -50,27 +58,33 @@ Outcome Pipeline::Loop(uint64_t max_cycles) {
     if (now >= max_cycles) return {Refusal::kCycleLimit, front_.next()};
     core_.now = now;
     if (shared) {
-      // What is accepted or announced from now on moves later than in the next cycle.
-      core_.beats_known = now + 2;
-      shared_.CatchUp(now + 2);
+      core_.beats_known = now + kBeatsKnown;
+      shared_.CatchUp(now + kBeatsKnown);
     }
-    if (due[kWakeFront] == now) {
-      if (!core_.at_finish) front_.Step();
-      if (core_.at_finish) {
-        const uint64_t finish = FinishAt();
-        if (finish <= now) return Finish();
-        core_.due[kWakeFront] = finish;
-      }
-    }
-    if (due[kWakeGemm] == now) gemm_.Step();
-    if (due[kWakeVector] == now) vector_.Step();
-    if (due[kWakeLoad] == now) load_.Take();
-    if (due[kWakeStore] == now) store_.Take();
-    if (due[kWakePadding] == now) load_.EndIssue();
-    if (due[kWakeWrite] == now) store_.Announce();
-    if (due[kWakeRead] == now) read_.Step();
+    if (Act()) return Finish();
     if (shared) core_.due[kWakeMemory] = std::max(now + 1, shared_.NextNews());
   }
+}
+
+bool Pipeline::Act() {
+  const uint64_t* due = core_.due;
+  const uint64_t now = core_.now;
+  if (due[kWakeFront] == now) {
+    if (!core_.at_finish) front_.Step();
+    if (core_.at_finish) {
+      const uint64_t finish = FinishAt();
+      if (finish <= now) return true;
+      core_.due[kWakeFront] = finish;
+    }
+  }
+  if (due[kWakeGemm] == now) gemm_.Step();
+  if (due[kWakeVector] == now) vector_.Step();
+  if (due[kWakeLoad] == now) load_.Take();
+  if (due[kWakeStore] == now) store_.Take();
+  if (due[kWakePadding] == now) load_.EndIssue();
+  if (due[kWakeWrite] == now) store_.Announce();
+  if (due[kWakeRead] == now) read_.Step();
+  return false;
 }
 
 // First cycle in which all is idle, kForever: not known.

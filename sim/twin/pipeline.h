@@ -40,6 +40,10 @@ struct Outcome {
   uint32_t instruction = 0;  // index in the stream of what is refused, where it is one instruction
 };
 
+// What is accepted or announced from a cycle on moves later than in the next: beats before the
+// second cycle are known.
+constexpr uint64_t kBeatsKnown = 2;
+
 class Pipeline {
  public:
   // Throws std::invalid_argument on a memory that the model does not cover.
@@ -51,6 +55,19 @@ class Pipeline {
   // without an error: ranges, fields and alignment are not looked at.
   Outcome Run(const uint8_t* instructions, uint32_t count, uint64_t max_cycles);
 
+  // Runs a stream beside others, whose bursts all go to `bus`. Cycles are those of the run. The
+  // owner tells the units of beats and goes on with `Act`, in every cycle of `NextWake`.
+  Outcome Start(const uint8_t* instructions, uint32_t count, Bus* bus);
+  uint64_t NextWake() const { return core_.NextWake(); }
+  // It is this cycle, and beats before the second from it are known.
+  void SetNow(uint64_t cycle) {
+    core_.now = cycle;
+    core_.beats_known = cycle + kBeatsKnown;
+  }
+  // Those who are due act. Returns whether the program ends in this cycle.
+  bool Act();
+  Outcome Finish();
+
   const Counters& counters() const { return core_.counters; }
 
   // Records when every instruction is taken and retired (empty unless asked for before Run).
@@ -58,9 +75,9 @@ class Pipeline {
   const std::vector<Event>& trace() const { return core_.trace; }
 
  private:
+  Outcome Begin(const uint8_t* instructions, uint32_t count, Bus* bus, bool arbitrated);
   Outcome Loop(uint64_t max_cycles);
   uint64_t FinishAt() const;
-  Outcome Finish();
 
   Core core_;
   const MemoryCosts memory_;

@@ -12,9 +12,11 @@ Read::Read(Core& core, Front& front, Load& load, const MemoryCosts& memory)
       memory_(memory),
       window_(std::min<uint64_t>(memory.max_reads, core.hw.read_outstanding)) {}
 
-void Read::Reset(SharedDram* shared) {
+void Read::Reset(Bus* bus, bool arbitrated) {
   channel_.Reset(memory_.read_cost);
-  shared_ = shared;
+  bus_ = bus;
+  arbitrated_ = arbitrated;
+  addressed_at_ = 0;
   accepted_ = kSlots;
   accepted_at_ = 0;
   last_.fill(0);
@@ -24,8 +26,8 @@ void Read::Reset(SharedDram* shared) {
 void Read::Step() {
   uint64_t& wake = core_.due[kWakeRead];
   wake = kForever;
-  // Beats of a shared DRAM are only known up to now.
-  const uint64_t horizon = shared_ != nullptr ? 0 : std::min(core_.NextWake(), core_.limit);
+  // Beats that others hold up are only known up to now.
+  const uint64_t horizon = bus_ != nullptr ? 0 : std::min(core_.NextWake(), core_.limit);
   uint64_t next = NextAccept();
   if (next <= core_.now) {
     for (;;) {
@@ -44,16 +46,17 @@ void Read::Step() {
 
 // A burst is accepted now.
 void Read::Accept(uint32_t beats, bool fetch) {
-  if (shared_ != nullptr) {
+  if (bus_ != nullptr) {
     last_[accepted_ % kSlots] = kForever;
     of_fetch_[accepted_ % kSlots] = fetch;
-    shared_->AddRead(accepted_, core_.now, beats);
+    addressed_at_ = kForever;
+    bus_->AddRead(this, accepted_, core_.now, beats);
   }
   accepted_at_ = core_.now;
   ++accepted_;
 }
 
-// The beats of a burst that is accepted now, if the directions do not share the DRAM.
+// The beats of a burst that is accepted now, if nothing holds them up.
 void Read::Place(uint32_t beats, bool fetch, BeatRun& run) {
   const uint64_t addressed = AddressedAt(accepted_, core_.now);
   channel_.Place(addressed + memory_.read_latency, beats, run);
@@ -63,7 +66,7 @@ void Read::Place(uint32_t beats, bool fetch, BeatRun& run) {
 
 void Read::AcceptFetch() {
   const uint32_t beats = front_.chunk_beats();
-  if (shared_ == nullptr) {
+  if (bus_ == nullptr) {
     BeatRun run;
     Place(beats, true, run);
     for (uint32_t beat = 0; beat < beats; beat++) front_.Arrive(run.At(beat));
@@ -76,7 +79,7 @@ void Read::AcceptFetch() {
 bool Read::AcceptLoad() {
   const uint32_t beats = load_.burst_beats();
   const bool last = load_.AcceptBurst(accepted_);
-  if (shared_ != nullptr) {
+  if (bus_ != nullptr) {
     Accept(beats, false);
     if (last) load_.EndIssue();
     return last;

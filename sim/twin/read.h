@@ -17,8 +17,9 @@ namespace tilewright::twin {
 class Read final : public DramPort {
  public:
   Read(Core& core, Front& front, Load& load, const MemoryCosts& memory);
-  // `shared`: the DRAM, if the directions share it; else null.
-  void Reset(SharedDram* shared);
+  // `bus`: who takes the bursts, where beats hold each other up; else null. `arbitrated`: it tells
+  // when a burst is addressed.
+  void Reset(Bus* bus, bool arbitrated);
 
   // A burst may be accepted now. Goes on with the bursts of LOAD until another unit wakes.
   void Step();
@@ -26,9 +27,13 @@ class Read final : public DramPort {
   // First cycle in which no burst is in flight.
   uint64_t IdleFrom() const { return Last(accepted_ - 1) + 1; }
 
-  // The shared DRAM
+  // The bus
   uint64_t AddressedAt(uint64_t burst, uint64_t accepted) const override {
     return std::max(accepted + latency::kAddress, Last(burst - window_) + 1);
+  }
+  void Granted(uint64_t cycle) override {
+    addressed_at_ = cycle;
+    core_.due[kWakeRead] = NextAccept();
   }
   void Moved(uint64_t burst, uint64_t first, uint64_t beats) override;
   void Completed(uint64_t burst, uint64_t cycle) override;
@@ -43,7 +48,7 @@ class Read final : public DramPort {
   uint64_t Last(uint64_t burst) const { return last_[burst % kSlots]; }
   // First cycle in which another burst can be accepted, and in which one will be.
   uint64_t FreeAt() const {
-    return std::max(AddressedAt(accepted_ - 1, accepted_at_),
+    return std::max(arbitrated_ ? addressed_at_ : AddressedAt(accepted_ - 1, accepted_at_),
                     Last(accepted_ - core_.hw.read_outstanding) + 1);
   }
   uint64_t NextAccept() const {
@@ -61,7 +66,9 @@ class Read final : public DramPort {
   Channel channel_;
   const MemoryCosts& memory_;
   const uint64_t window_;  // bursts that the DRAM and the engine allow in flight
-  SharedDram* shared_ = nullptr;
+  Bus* bus_ = nullptr;
+  bool arbitrated_ = false;
+  uint64_t addressed_at_ = 0;   // the last burst, where it is told; kForever: not yet
   uint64_t accepted_ = kSlots;  // bursts so far, and the cycle of the last
   uint64_t accepted_at_ = 0;
   std::array<uint64_t, kSlots> last_{};

@@ -11,9 +11,11 @@ Store::Store(Core& core, const MemoryCosts& memory)
       memory_(memory),
       window_(std::min<uint64_t>(memory.max_writes, core.hw.write_outstanding)) {}
 
-void Store::Reset(SharedDram* shared) {
+void Store::Reset(Bus* bus, bool arbitrated) {
   channel_.Reset(memory_.write_cost);
-  shared_ = shared;
+  bus_ = bus;
+  arbitrated_ = arbitrated;
+  addressed_at_ = 0;
   issuing_ = false;
   issue_end_ = retired_ = 0;
   announced_ = responded_ = kSlots;
@@ -82,8 +84,9 @@ void Store::Announce() {
   announced_at_ = now;
   Burst& burst = burst_[number % kSlots];
   burst = {kForever, index_, static_cast<uint8_t>(push_), last};
-  if (shared_ != nullptr) {
-    shared_->AddWrite(number, now, beats, valid_from);
+  if (bus_ != nullptr) {
+    addressed_at_ = kForever;
+    bus_->AddWrite(this, number, now, beats, valid_from);
     unread_.Push({now, beats, true, last ? taken_ - 1 : kForever});
     ReadAhead();
   } else {
@@ -102,7 +105,7 @@ void Store::Announce() {
     UpdateRoom();
     core_.Arm(kStore);
   }
-  if (shared_ == nullptr) Responded(burst);
+  if (bus_ == nullptr) Responded(burst);
 }
 
 // The response of a burst is known.
@@ -172,7 +175,7 @@ void Store::Moved(uint64_t, uint64_t first, uint64_t beats) {
 
 void Store::Completed(uint64_t number, uint64_t cycle) {
   Burst& burst = burst_[number % kSlots];
-  burst.response = std::max(cycle + memory_.write_latency, Response(number - 1) + 1);
+  burst.response = cycle;
   if (issuing_) core_.due[kWakeWrite] = NextAnnounce();
   Responded(burst);
 }

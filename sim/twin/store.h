@@ -16,8 +16,9 @@ namespace tilewright::twin {
 class Store final : public DramPort {
  public:
   Store(Core& core, const MemoryCosts& memory);
-  // `shared`: the DRAM, if the directions share it; else null.
-  void Reset(SharedDram* shared);
+  // `bus`: who takes the bursts, where beats hold each other up; else null. `arbitrated`: it tells
+  // when a burst is addressed.
+  void Reset(Bus* bus, bool arbitrated);
 
   // Now the head has its tokens and there is room for it.
   void Take();
@@ -29,9 +30,13 @@ class Store final : public DramPort {
   // Accounts the cycles after the last instruction, up to the last of the run.
   void Finish(uint64_t last);
 
-  // The shared DRAM
+  // The bus
   uint64_t AddressedAt(uint64_t burst, uint64_t announced) const override {
     return std::max(announced + latency::kAddress, Response(burst - window_) + 1);
+  }
+  void Granted(uint64_t cycle) override {
+    addressed_at_ = cycle;
+    if (issuing_) core_.due[kWakeWrite] = NextAnnounce();
   }
   void Moved(uint64_t burst, uint64_t first, uint64_t beats) override;
   void Completed(uint64_t burst, uint64_t cycle) override;
@@ -48,7 +53,7 @@ class Store final : public DramPort {
     bool last;  // of its instruction
   };
 
-  // A burst from its announcement to the read of its last beat: in a shared DRAM.
+  // A burst from its announcement to the read of its last beat: where beats hold each other up.
   struct Unread {
     uint64_t announced;
     uint32_t left;  // beats
@@ -58,7 +63,8 @@ class Store final : public DramPort {
 
   uint64_t Response(uint64_t burst) const { return burst_[burst % kSlots].response; }
   uint64_t NextAnnounce() const {
-    return std::max({bursts_.offered(), AddressedAt(announced_ - 1, announced_at_),
+    return std::max({bursts_.offered(),
+                     arbitrated_ ? addressed_at_ : AddressedAt(announced_ - 1, announced_at_),
                      Response(announced_ - core_.hw.write_outstanding) + 1});
   }
   bool BusyIn(uint64_t cycle);
@@ -73,7 +79,9 @@ class Store final : public DramPort {
   Channel channel_;
   const MemoryCosts& memory_;
   const uint64_t window_;  // bursts that the DRAM and the unit allow in flight
-  SharedDram* shared_ = nullptr;
+  Bus* bus_ = nullptr;
+  bool arbitrated_ = false;
+  uint64_t addressed_at_ = 0;  // the last burst, where it is told; kForever: not yet
 
   uint32_t index_ = 0, push_ = 0;  // of the instruction whose bursts are announced
   bool issuing_ = false;

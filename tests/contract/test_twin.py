@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.randomness import generator, sample, where
+from support.rtl import any_memory
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.lowering import default_schedule, legal, lower
-from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Opcode, Unit
 from tilewright.host.machine.program import Program
@@ -31,20 +32,6 @@ from tilewright.sim.verilator.device import VerilatorDevice
 INSN_BYTES = 32
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")
-
-
-def any_memory(rng: np.random.Generator) -> MemoryModel:
-    """Any timing that the twin covers: slow, fast, narrow, shared, shallow."""
-    return MemoryModel(
-        name="random",
-        read_latency=int(rng.integers(1, 80)),
-        write_latency=int(rng.integers(1, 60)),
-        read_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
-        write_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
-        shared_bytes_per_cycle=float(rng.choice([0, 0, 1, 6, 12, 15.75])),
-        max_reads=int(rng.integers(1, 17)),
-        max_writes=int(rng.integers(1, 17)),
-    )
 
 
 def check(device: VerilatorDevice, twin: Twin, program: Program, image: np.ndarray) -> None:

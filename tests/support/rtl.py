@@ -32,6 +32,21 @@ ROUGH: Final = MemoryModel(
 )
 """Back-pressure on every channel, and bursts that wait for each other."""
 
+
+def any_memory(rng: np.random.Generator) -> MemoryModel:
+    """Any timing that the twin covers: slow, fast, narrow, shared, shallow."""
+    return MemoryModel(
+        name="random",
+        read_latency=int(rng.integers(1, 80)),
+        write_latency=int(rng.integers(1, 60)),
+        read_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
+        write_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
+        shared_bytes_per_cycle=float(rng.choice([0, 0, 1, 6, 12, 15.75])),
+        max_reads=int(rng.integers(1, 17)),
+        max_writes=int(rng.integers(1, 17)),
+    )
+
+
 STORED: Final = {register.name: register.kept for register in REGISTERS if register.kept}
 """Registers that keep what is written, with the bits that they have."""
 

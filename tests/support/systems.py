@@ -1,11 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for systems of cores: that take the bus and nothing else, that hang, that trespass."""
+"""Programs for systems of cores, that take the bus, hang or trespass; a system of unlike cores."""
 
 from __future__ import annotations
 
-from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, Unit
 from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.system_config import SystemConfig, SystemCore
+
+_TINY = load_hwconfig("tiny-4x4")
+MIXED = SystemConfig(
+    name="mixed",
+    cores=(
+        SystemCore(hw=_TINY, port=1, weight=2),
+        SystemCore(hw=load_hwconfig("edge-8x8")),
+        SystemCore(hw=_TINY.with_(name="narrow", axi_data_bits=32, axi_burst_beats=4), port=2),
+        SystemCore(hw=_TINY.with_(name="deep", block_out=8, write_outstanding=4), port=1),
+    ),
+    memory_ports=3,
+    queue_depth=2,
+)
+"""Cores of different parameters on three ports of different widths."""
 
 
 def program_of(hw: HwConfig, *instructions: Instruction, data: int = 8192) -> Program:

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng, where
 from support.rtl import IDEAL, ROUGH
+from support.systems import MIXED
 
 from tilewright.host.machine.fidelity import Fidelity
-from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.system_config import SystemConfig, SystemCore
 from tilewright.host.runtime.system_device import Submission
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.multicore.top import system_top
@@ -18,19 +17,6 @@ from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.coverage_campaign import random_memory
 from tilewright.sim.verilator.device import VerilatorDevice
-
-TINY = load_hwconfig("tiny-4x4")
-MIXED = SystemConfig(
-    name="mixed",
-    cores=(
-        SystemCore(hw=TINY, port=1, weight=2),
-        SystemCore(hw=load_hwconfig("edge-8x8")),
-        SystemCore(hw=TINY.with_(name="narrow", axi_data_bits=32, axi_burst_beats=4), port=2),
-        SystemCore(hw=TINY.with_(name="deep", block_out=8, write_outstanding=4), port=1),
-    ),
-    memory_ports=3,
-    queue_depth=2,
-)
 
 
 def test_the_top_has_every_core_and_every_port():
@@ -65,7 +51,7 @@ def test_cores_of_different_parameters_on_different_ports_give_their_results(mem
 
 @pytest.mark.slow
 def test_timing_counts_what_rtl_counts():
-    """On random memories, programs, starts and shares."""
+    """On random memories with stalls, programs, starts and shares."""
     rng = fresh_rng()
     memory = random_memory(rng)
     rtl, timing = (
