@@ -139,13 +139,23 @@ def mapper_of(contestant: str) -> Any:
                 field=f"--methods {contestant}",
                 value=each + ("" if equals else "="),
             ) from error
-    return make_mapper(name, **options)
+    try:
+        return make_mapper(name, **options)
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} does not take these options ({error})",
+            field="--methods",
+            value=contestant,
+            remedy="the arguments of its class are its options",
+        ) from error
 
 
 def certify(task: Task, hardware: str) -> Row:
     """The row of a task's optimum."""
     arch = load_architecture(hardware)
     found = best_mapping(task.nest, arch, Objective(task.objective), seconds=CERTIFY_SECONDS)
+    if found.stopped:
+        raise KeyboardInterrupt
     space = MappingSpace(task.nest, arch)
     return {
         "what": "optimum",
@@ -167,6 +177,8 @@ def run_one(task: Task, contestant: str, seed: int, budget: int, hardware: str) 
     mapper = mapper_of(contestant)  # imports, which are no part of a search
     started = time.process_time()
     trace = mapper.run(model, Objective(task.objective), budget, seed)
+    if trace.stopped:
+        raise KeyboardInterrupt
     seconds = time.process_time() - started
     notes = {k: v for k, v in trace.notes.items() if seed == 0 or k in ("agents", "cap")}
     if seed == 0:
@@ -231,6 +243,7 @@ class Study:
                     remedy="name another file",
                 )
             self.records = rows_of(known)
+            _require_rows(self.records)
         self._per_second = mappings_per_second(options.hardware)
 
     def run(self, keep: Callable[[BenchResult], None] | None = None) -> None:
@@ -243,6 +256,8 @@ class Study:
                     row = certify(task, options.hardware)
                     self.records.append(row)
                     _say(row)
+                    if keep is not None:
+                        keep(self.result())
             for seed, task in ((s, t) for s in range(options.seeds) for t in tasks):
                 wanted = [
                     method
@@ -274,6 +289,21 @@ class Study:
             },
             passed=not summary["bound_violations"],
         )
+
+
+def _require_rows(rows: Sequence[Row]) -> None:
+    """Refuse rows that this study did not write."""
+    members = {"value", "network", "layer", "objective"}
+    of_a_run = {"method", "seed", "samples", "setup_samples", "improvements"}
+    for number, row in enumerate(rows, 1):
+        what = row.get("what") if isinstance(row, dict) else None
+        wanted = members | (of_a_run if what == "run" else {"bound", "certified", "core_seconds"})
+        if what not in ("run", "optimum") or not wanted <= set(row):
+            raise ConfigError(
+                "the file holds a row that this study did not write",
+                field=f"--json, row {number}",
+                remedy="name another file",
+            )
 
 
 def _name(row: Row) -> tuple[Any, ...]:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _LISTED: Final = 24
 """Names of a list that are shown by default."""
 
 _SIMILARITY: Final = 0.6
+
+_STEM: Final = 48
+"""Characters of a file's name, some 200 bytes at most; file systems take 255."""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
@@ -39,6 +42,27 @@ def choices(
     more = f" and {len(names) - limit} more" if limit is not None and len(names) > limit else ""
     intro = f"{what}:" if what else "use one of"
     return (f"did you mean {near}? " if near else "") + f"{intro} {listed}{more}"
+
+
+def file_stems(names: Iterable[str], endings: Sequence[str] = ("",)) -> list[str]:
+    """Names of files for what has any names: no two files are equal, whatever case counts.
+
+    Args:
+        names: anything; a sign that is no letter, digit, dot, dash or underscore becomes ``_``.
+        endings: of the files that each of them gets.
+    """
+    taken: set[str] = set()
+    stems = []
+    for name in names:
+        plain = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in name)
+        stem = plain = plain[:_STEM].lstrip("-.") or "_"
+        number = 1
+        while not taken.isdisjoint(mine := {f"{stem}{each}".casefold() for each in endings}):
+            number += 1
+            stem = f"{plain}-{number}"
+        taken |= mine
+        stems.append(stem)
+    return stems
 
 
 def counted(number: int, one: str, many: str = "") -> str:

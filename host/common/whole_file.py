@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -36,13 +37,14 @@ def write_whole(path: Path, data: str | bytes) -> None:
     content = data.encode("utf-8") if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with _named(path):
+            path.write_bytes(content)
         return
     target = path.resolve()  # a link goes on pointing to its file
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
     part = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _named(path), os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -53,4 +55,14 @@ def write_whole(path: Path, data: str | bytes) -> None:
     except BaseException:
         with contextlib.suppress(OSError):
             part.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors inside name the file; those of an open file name none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
         raise

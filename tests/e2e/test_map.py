@@ -75,6 +75,10 @@ def test_another_method_searches_within_its_budget(tmp_path: Path) -> None:
         (("resnet18", "--method", "magic"), ("no mapper", "magic")),
         (("resnet18:C2", "--layers", "C2"), ("--layers", "leave it out")),
         (("resnet18:C2", "--output", "file"), ("--output", "must be a folder")),
+        (("resnet18:C2", "--output", "file/x"), ("--output: cannot be written",)),
+        (("resnet18:C2", "--method", "exat"), ("--method: no mapper", "did you mean exact?")),
+        (("resnet18:C2", "--hardware", "free.yaml"), ("objective: is nothing to minimise",)),
+        (("resnet18:C2", "--method", "random", "--budget", "1" + "0" * 30), ("--budget: must be",)),
         (("resnet18:C2", "--hardware", "tiny.yaml"), ("not even one", "tiny")),
         (("resnet18:C2", "--hardware", "none.yaml"), ("none.yaml: pes: must be an integer",)),
         (("resnet18:C2", "--budget", "9"), ("--budget: belongs to methods that sample",)),
@@ -89,11 +93,87 @@ def test_bad_input_is_one_message(words: tuple[str, ...], parts: tuple[str, ...]
     )
     (tmp_path / "tiny.yaml").write_text(described)
     (tmp_path / "none.yaml").write_text(described.replace("pes: 4", "pes: 0"))
+    free = described.replace("energy: 1", "energy: 0").replace("l1_bytes: 3", "mac_energy: 0")
+    (tmp_path / "free.yaml").write_text(free)
     done = tilewright("map", *words, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     for part in parts:
         assert part in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_a_signal_keeps_the_best_of_the_layer_at_work(
+    number: int, code: int, word: str, tmp_path: Path
+) -> None:
+    lines = [
+        "import os, time",
+        "from tilewright.tuner.mapping.methods.mapper import Mapper",
+        "",
+        "class Stopping(Mapper):",
+        "    layers = 0",
+        "",
+        "    def _search(self, probe, rng):",
+        "        Stopping.layers += 1",
+        "        probe.values(probe.space.decode_batch(probe.space.sample_batch(rng, 5)))",
+        "        if Stopping.layers == 2:",
+        f"            os.kill(os.getpid(), {int(number)})",
+        "            time.sleep(60)",
+    ]
+    (tmp_path / "stopping.py").write_text("\n".join(lines))
+    done = tilewright(
+        *("map", "resnet18", "--layers", "C10,C8", "--method", "stopping:Stopping"),
+        *("--output", "out", "--json", "found.json"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (code, f"{word}\n")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert wrong_in(document) == []
+    assert [row["stopped"] for row in document["rows"]] == [False, True]
+    assert document["summary"]["certified"] is False
+    last = document["rows"][1]["layer"]
+    assert f"{last} was stopped: its best mapping so far" in done.stdout
+    assert (tmp_path / "out" / f"{last}.zigzag.yaml").exists()
+
+
+def test_an_error_keeps_what_is_done(tmp_path: Path) -> None:
+    lines = [
+        "from tilewright.tuner.mapping.methods.mapper import MapperError",
+        "from tilewright.tuner.mapping.methods.random import RandomMapper",
+        "",
+        "class Failing(RandomMapper):",
+        "    layers = 0",
+        "",
+        "    def _search(self, probe, rng):",
+        "        Failing.layers += 1",
+        "        if Failing.layers == 2:",
+        '            raise MapperError("cannot", field="here")',
+        "        super()._search(probe, rng)",
+    ]
+    (tmp_path / "failing.py").write_text("\n".join(lines))
+    done = tilewright(
+        *("map", "resnet18", "--layers", "C2,C10", "--method", "failing:Failing"),
+        *("--budget", "20", "--json", "found.json"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (2, "error: here: cannot\n")
+    assert "1 of 2 layers" in done.stdout
+    assert len(json.loads((tmp_path / "found.json").read_text())["rows"]) == 1
+
+
+def test_layers_of_like_names_have_files_of_their_own(tmp_path: Path) -> None:
+    table = "layers:\n" + "".join(
+        f"  - {{name: '{name}', height: {at}, width: 4, channels_in: 4, channels_out: 4}}\n"
+        for at, name in enumerate(("a b", "a_b", "A:b", "n" * 300), 4)
+    )
+    (tmp_path / "layers.yaml").write_text(table)
+    done = tilewright("map", "layers.yaml", "--output", "out", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "out").iterdir())) == 12
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ clusters of PEs. Each PE has a buffer (L1) and does one multiply-accumulate per 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,10 @@ OWN_PREFIX: Final = "tilewright-"
 
 MAX_PES: Final = 1 << 20
 
+_MOST: Final = 1e12
+_LEAST: Final = 1e-9
+"""Ends of prices, bytes and bandwidths: between them every cost is a finite number."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
@@ -36,7 +39,7 @@ class Architecture:
     Energies are in the energy of one multiply-accumulate, areas in the area of one PE's datapath.
 
     Attributes:
-        name: label.
+        name: label, in one line.
         pes: PEs that a mapping may use.
         max_clusters, max_cluster_size: shape of an array that is wired in rows and columns: most
             clusters, most PEs per cluster; 0: any shape of ``pes``.
@@ -88,6 +91,12 @@ class Architecture:
 
     def __post_init__(self) -> None:
         """Validate."""
+        if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
+            raise ConfigError("must be a text in one line", field="name", value=self.name)
+        if not isinstance(self.sources, Mapping):
+            raise ConfigError(
+                "must name fields, each with its source", field="sources", value=self.sources
+            )
         for name, low, high in (
             ("pes", 1, MAX_PES),
             ("max_clusters", 0, MAX_PES),
@@ -105,13 +114,13 @@ class Architecture:
             "noc_bytes_per_cycle", "dram_bytes_per_cycle", "weight_bytes", "input_bytes",
             "output_bytes", "partial_bytes",
         ):  # fmt: skip
-            self._require_number(name, above=True)
+            self._require_number(name, _LEAST)
         for name in (
             "pass_cycles", "mac_energy",
             "l1_energy", "l2_energy", "noc_energy", "dram_energy", "pe_area", "l1_area", "l2_area",
             "noc_area",
         ):  # fmt: skip
-            self._require_number(name, above=False)
+            self._require_number(name, 0)
         if self.output_bytes > self.partial_bytes:
             raise ConfigError(
                 "must be at least output_bytes: a partial sum is no narrower than the result",
@@ -129,12 +138,12 @@ class Architecture:
                     remedy=f"loops: {' '.join(DIMENSIONS)}",
                 )
 
-    def _require_number(self, name: str, *, above: bool) -> None:
+    def _require_number(self, name: str, least: float) -> None:
         value = getattr(self, name)
-        number = type(value) in (int, float) and math.isfinite(value)
-        if not number or value < 0 or (above and value == 0):
-            kind = "a positive number" if above else "a number that is not negative"
-            raise ConfigError(f"must be {kind}", field=name, value=value)
+        if type(value) not in (int, float) or not least <= value <= _MOST:
+            raise ConfigError(
+                f"must be a number from {least:g} to {_MOST:g}", field=name, value=value
+            )
 
 
 def named_architectures() -> tuple[str, ...]:

@@ -37,6 +37,11 @@ _NUMBERS: Final = (
 )  # fmt: skip
 """Doubles of `Architecture` in native/cost.h, after ``bytes``."""
 
+_PRICES: Final = {
+    kind: tuple(name for name in _NUMBERS if name.endswith(f"_{kind}"))
+    for kind in ("energy", "area")
+}
+
 _WHOLE_NUMBERS: Final = ("pes", "max_clusters", "max_cluster_size")
 
 MEASURES: Final = (
@@ -115,6 +120,23 @@ class Costs:
         else:
             found = self["area"]
         return np.where(self.legal, found, np.inf)
+
+
+def require_priced(arch: Architecture, objective: Objective) -> None:
+    """Refuse an objective that is zero for every mapping: there is nothing to minimise.
+
+    Raises:
+        ConfigError: the architecture has no price of what is minimised.
+    """
+    kind = "area" if objective is Objective.AREA else "energy"
+    prices = _PRICES[kind]
+    if objective is not Objective.LATENCY and not any(getattr(arch, name) for name in prices):
+        raise ConfigError(
+            f"is nothing to minimise: no {kind} of {arch.name} is above 0",
+            field="objective",
+            value=objective.value,
+            remedy=f"give one of {', '.join(prices)}, or minimise latency",
+        )
 
 
 class CNest(ctypes.Structure):

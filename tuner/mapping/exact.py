@@ -25,12 +25,17 @@ from tilewright.tuner.mapping.cost import (
     c_architecture,
     c_nest,
     mapping_library,
+    require_priced,
 )
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.nest import LoopNest
 
-NODES_PER_STEP: Final = 200_000
-"""Bounds computed before Python looks at the clock: some 50 ms."""
+FIRST_NODES: Final = 2_000
+FEWEST_NODES: Final = 100
+"""Bounds computed before Python looks at the clock: at first, and at least."""
+
+STEP_SECONDS: Final = 0.05
+"""Aim for one step. A bound takes 100 ns to milliseconds: long loops have many choices to list."""
 
 LISTED: Final = 4096
 """Sets of at most so many choices for a loop are listed and compared; larger ones are split. It
@@ -59,7 +64,18 @@ class Progress:
     @property
     def gap(self) -> float:
         """What a better mapping could save at most, as a share of ``value``."""
-        return 1 - self.bound / self.value if math.isfinite(self.value) and self.value else 1.0
+        return gap_of(self.value, self.bound)
+
+    def within(self, gap: float) -> bool:
+        """Whether no mapping saves more than this share; as native/exact.h decides it."""
+        return math.isfinite(self.value) and self.bound >= self.value * (1 - gap)
+
+
+def gap_of(value: float, bound: float) -> float:
+    """What could be saved of ``value`` at most, as a share; all, as long as there is no value."""
+    if not math.isfinite(value):
+        return 1.0
+    return 1 - bound / value if bound < value else 0.0
 
 
 Listener = Callable[[Progress], None]
@@ -138,7 +154,7 @@ class ExactSearch:
         if hasattr(self, "_search"):
             self._library.tw_mapping_exact_free(self._search)
 
-    def step(self, nodes: int = NODES_PER_STEP, gap: float = 0.0) -> Progress:
+    def step(self, nodes: int = 200_000, gap: float = 0.0) -> Progress:
         """Compute about so many bounds more; stops early within a relative ``gap``."""
         self._library.tw_mapping_exact_run(
             self._search, nodes, gap, ctypes.byref(self._state), self._row.ctypes.data
@@ -179,13 +195,13 @@ def best_mapping(
         nest: the problem.
         arch: the hardware.
         objective: what is minimised.
-        seconds: processor time after which the search ends as soon as it has a mapping; None: it
-            ends with a proof.
+        seconds: processor time after which the search ends as soon as it has a mapping and a
+            bound; None: it ends with a proof.
         gap: relative gap that is good enough.
-        listener: told about every 50 ms.
+        listener: told about every `STEP_SECONDS`.
 
     Raises:
-        ConfigError: no mapping fits the buffers, or a limit is none.
+        ConfigError: no mapping fits the buffers, a limit is none, or the objective has no price.
 
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
@@ -201,6 +217,7 @@ def best_mapping(
                 field=name,
                 value=limit,
             )
+    require_priced(arch, objective)
     started = time.thread_time()
     search = ExactSearch(nest, arch, objective)
     stopped = _run(search, started, seconds, gap, listener)
@@ -209,7 +226,10 @@ def best_mapping(
         raise _nothing_fits(arch)
     if objective is Objective.AREA and not stopped:
         fast = ExactSearch(nest, arch, Objective.LATENCY, area_limit=found.value)
-        stopped = _run(fast, started, seconds, gap, None)
+        try:
+            stopped = _run(fast, started, seconds, gap, None)
+        except KeyboardInterrupt:  # of the least area there is one already
+            stopped = True
         mapping = fast.mapping or mapping
     return Certified(
         value=found.value,
@@ -231,14 +251,19 @@ def _run(
     listener: Listener | None,
 ) -> bool:
     """Run a search to its end; whether Ctrl-C was that end."""
+    nodes = FIRST_NODES
     try:
         while not search.done:
-            progress = search.step(gap=gap)
+            before = time.thread_time()
+            progress = search.step(nodes, gap)
+            now = time.thread_time()
             if listener is not None:
                 listener(progress)
-            late = seconds is not None and time.thread_time() - started >= seconds
-            if search.mapping is not None and (late or progress.gap <= gap):
+            late = seconds is not None and now - started >= seconds
+            if progress.within(gap) or (late and search.mapping is not None and progress.bound):
                 break
+            faster = STEP_SECONDS / max(now - before, 1e-6)
+            nodes = max(FEWEST_NODES, int(nodes * min(faster, 2)))
     except KeyboardInterrupt:
         if search.mapping is None:
             raise

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tilewright.host.common.names import choices
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
-from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping
+from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
 from tilewright.tuner.mapping.mapping import Mapping
-from tilewright.tuner.mapping.methods.registry import make_mapper
+from tilewright.tuner.mapping.methods.mapper import MapperError
+from tilewright.tuner.mapping.methods.registry import MAPPERS, TUNER_PREFIX, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest
 
 EXACT: Final = "exact"
@@ -48,7 +50,7 @@ class Found:
     @property
     def gap(self) -> float | None:
         """What a better mapping could save at most, as a share of ``value``."""
-        return None if self.bound is None else 1 - self.bound / self.value
+        return None if self.bound is None else gap_of(self.value, self.bound)
 
     def to_row(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
@@ -65,6 +67,7 @@ class Found:
             "gap": self.gap,
             "seconds": round(self.seconds, 3),
             "samples": self.samples,
+            "stopped": self.stopped,
             "cost": self.cost,
         }
 
@@ -103,6 +106,13 @@ def finder(
             return _found(nest, proof)
 
         return prove
+    if not (method in MAPPERS or ":" in method or method.startswith(TUNER_PREFIX)):
+        raise MapperError(
+            "no mapper of that name",
+            field="method",
+            value=method,
+            remedy=f"{choices(method, (EXACT, *MAPPERS))}, package.module:Class or tuner-NAME",
+        )
     mapper = make_mapper(method)
 
     def search(nest: LoopNest, listener: Listener | None = None) -> Found:
@@ -118,6 +128,7 @@ def finder(
             bound=None,
             seconds=time.process_time() - started,
             samples=trace.samples,
+            stopped=trace.stopped,
         )
 
     return search

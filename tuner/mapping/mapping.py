@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.tuner.mapping.nest import DIMENSIONS
+from tilewright.tuner.mapping.nest import DIMENSIONS, MAX_SIZE
 
 Batch = npt.NDArray[np.int32]
 """Mappings, shape ``[n, len(COLUMNS)]``; what the cost model takes."""
@@ -38,6 +38,10 @@ COLUMNS: Final = (
 _D: Final = len(DIMENSIONS)
 
 
+def _counts(value: object) -> bool:
+    return type(value) is int and 1 <= value <= MAX_SIZE
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """Choices at one level.
@@ -54,9 +58,9 @@ class Level:
 
     def __post_init__(self) -> None:
         """Refuse what is no tile, no permutation or no loop."""
-        if len(self.tile) != _D or any(type(t) is not int or t < 1 for t in self.tile):
+        if len(self.tile) != _D or not all(map(_counts, self.tile)):
             raise ConfigError(
-                f"must be {_D} positive integers, {' '.join(DIMENSIONS)}",
+                f"must be {_D} integers from 1 to {MAX_SIZE}, {' '.join(DIMENSIONS)}",
                 field="tile",
                 value=self.tile,
             )
@@ -93,8 +97,10 @@ class Mapping:
         """Validate what needs no nest and no architecture."""
         for name in ("clusters", "cluster_size"):
             value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError("must be a positive integer", field=name, value=value)
+            if not _counts(value):
+                raise ConfigError(
+                    f"must be an integer from 1 to {MAX_SIZE}", field=name, value=value
+                )
         for d, small, large in zip(DIMENSIONS, self.inner.tile, self.outer.tile, strict=True):
             if small > large:
                 raise ConfigError(

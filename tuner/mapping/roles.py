@@ -23,12 +23,13 @@ def owned_knobs(knobs: Sequence[str], roles: Roles | None) -> dict[str, list[int
     """
     if roles is None:
         return {knob: [place] for place, knob in enumerate(knobs)}
-    named = [knob for own in roles.values() for knob in own]
-    if sorted(named) != sorted(knobs) or not all(roles.values()):
+    lists = isinstance(roles, Mapping) and all(isinstance(v, Sequence) for v in roles.values())
+    named = [knob for own in roles.values() for knob in own] if lists else []
+    if sorted(map(str, named)) != sorted(knobs) or not all(roles.values()):
         raise ConfigError(
             "must give every knob to one agent, and every agent a knob",
             field="roles",
-            value={agent: list(own) for agent, own in roles.items()},
+            value=roles,
             remedy=f"knobs: {', '.join(knobs)}",
         )
     return {agent: [knobs.index(knob) for knob in own] for agent, own in roles.items()}

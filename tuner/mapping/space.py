@@ -107,12 +107,12 @@ class MappingSpace(Space[Mapping]):
         self._lengths: Final = np.array([len(knob) for knob in self.knobs], dtype=np.int32)
         self._log_uniform: Final = np.array([k.ordered and len(k) >= 4 for k in self.knobs])
         smallest = np.zeros((1, len(self.knobs)), dtype=np.int32)
-        if why := self.refusal(tuple(smallest[0].tolist())):
+        if self.refusal(tuple(smallest[0].tolist())):
             raise SpaceError(
-                "must hold the operands of one multiply-accumulate",
-                field=f"buffers of {arch.name}",
-                value=why,
-                remedy="give larger l1_bytes and l2_bytes, or 0",
+                "the buffers hold not even one multiply-accumulate's operands",
+                field="l1_bytes, l2_bytes",
+                value=f"{arch.l1_bytes}, {arch.l2_bytes}",
+                remedy=f"give larger buffers, or 0 for as large as needed, in {arch.name}",
             )
 
     @property

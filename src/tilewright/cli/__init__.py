@@ -47,10 +47,10 @@ def main() -> None:
         app()
     except SystemExit as ended:
         code = ended.code
-    except KeyboardInterrupt as ended:
+    except KeyboardInterrupt:
         from tilewright.cli.ending import last_words  # noqa: PLC0415  (small)
 
-        text, number = last_words(ended)
+        text, number = last_words()
         os.write(2, f"{text}\n".encode())
         os._exit(number)
     except OSError as error:  # output of what stands before the commands

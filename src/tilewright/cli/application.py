@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from tilewright.cli.ending import interrupt_behind, last_words
+from tilewright.cli.ending import interrupted, last_words
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
@@ -82,10 +82,9 @@ class _Root(Group):
         try:
             return super().main(*words, **options)
         except SystemExit as ended:
-            interrupt = interrupt_behind(ended)
-            if interrupt is None:
+            if not interrupted(ended):
                 raise
-        text, code = last_words(interrupt)
+        text, code = last_words()
         print(text, file=sys.stderr)  # noqa: T201  (output)
         sys.exit(code)
 

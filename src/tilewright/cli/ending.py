@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import signal
-from typing import NoReturn
+from typing import Final, NoReturn
 
-
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM arrived. It ends a command as Ctrl-C does."""
+_arrived: Final[set[int]] = set()
+"""Signals that ended this process. A search that keeps what it has may swallow their exception."""
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
     del frame
     signal.signal(number, signal.SIG_DFL)  # a second one ends at once
-    raise TerminatedError
+    _arrived.add(number)
+    raise KeyboardInterrupt
 
 
 def end_by_sigterm() -> None:
@@ -23,18 +23,18 @@ def end_by_sigterm() -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
-def last_words(ended: KeyboardInterrupt) -> tuple[str, int]:
-    """What to say of it in a line, and the exit code, as shells have it."""
-    if isinstance(ended, TerminatedError):
+def last_words() -> tuple[str, int]:
+    """What to say of the end in a line, and the exit code, as shells have it."""
+    if signal.SIGTERM in _arrived:
         return "terminated", 128 + signal.SIGTERM
     return "interrupted", 128 + signal.SIGINT
 
 
-def interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
-    """The signal that Typer made an exit with the code of Ctrl-C of."""
+def interrupted(ended: SystemExit) -> bool:
+    """Whether Typer made an exit with the code of Ctrl-C of a signal."""
     if ended.code != 128 + signal.SIGINT:
-        return None
+        return False
     error: BaseException | None = ended
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return error
+    return error is not None

@@ -47,13 +47,13 @@ class JsonTarget:
         return None if self.name == STDOUT else Path(self.name)
 
     def read(self) -> dict[str, Any] | None:
-        """The document that is in the file by now; None: there is none.
+        """The document that is in the file by now; None: there is none, or it is a device.
 
         Raises:
             UsageError: the file holds something else.
         """
         path = self.path
-        if path is None or not path.exists():
+        if path is None or not path.is_file():  # a device such as /dev/stdout holds nothing
             return None
         self.replaces = False
         return read_document(path)

@@ -17,11 +17,13 @@ from tilewright.cli.arguments import (
     LayersOption,
     SeedOption,
     read_network,
+    require_writable,
     split_layers,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
+from tilewright.host.common.names import file_stems
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -36,8 +38,14 @@ _FIELDS: Final = {
     "seconds": "--seconds",
     "gap": "--gap",
     "budget": "--budget",
+    "method": "--method",
+    "mapper": "--method",
+    "tuner": "--method",
 }
 
+
+_FILES: Final = (".yaml", ".timeloop.yaml", ".zigzag.yaml")
+"""Endings of the files of a layer: ours, Timeloop's, ZigZag's."""
 
 _EXACT: Final = "exact"
 _BUDGET: Final = 20_000
@@ -149,13 +157,14 @@ def map_layers(
             seconds=seconds,
             gap=gap or 0.0,
         )
+    files = [] if output is None else _files(output, nests)
     found: list[Found] = []
-    interrupt: KeyboardInterrupt | None = None
+    end: BaseException | None = None
     try:
         with progress("", total=len(nests), quiet=json is not None) as steps:
-            _map(nests, find, steps, found, output)
-    except KeyboardInterrupt as error:
-        interrupt = error
+            _map(nests, find, steps, found, files)
+    except (KeyboardInterrupt, Exception) as error:
+        end = error  # what was found before is told first
     if found:
         _print(found, nests, arch, objective)
         if json is not None:
@@ -174,8 +183,8 @@ def map_layers(
                     **_totals(found),
                 },
             )
-    if interrupt is not None:
-        raise interrupt
+    if end is not None:
+        raise end
 
 
 def _nests(target: str, layers: str) -> list[LoopNest]:
@@ -205,7 +214,7 @@ def _map(
     find: Finder,
     steps: Steps,
     found: list[Found],
-    output: Path | None,
+    files: list[Path],
 ) -> None:
     """Map nests one after another; what is found is kept, and written, at once."""
     for done, nest in enumerate(nests):
@@ -214,26 +223,34 @@ def _map(
             steps.at(f"{nest.name}: gap {100 * at.gap:.2g} %", done, len(nests))
 
         steps.at(nest.name, done, len(nests))
-        one = find(nest, show)
+        with fields_named(_FIELDS):
+            one = find(nest, show)
         found.append(one)
-        if output is not None:
-            _write(output, one)
+        if files:
+            _write(files[done], one)
         if one.stopped:
             raise KeyboardInterrupt
 
 
-def _write(folder: Path, found: Found) -> None:
+def _files(folder: Path, nests: list[LoopNest]) -> list[Path]:
+    """Files of the layers, without their endings; they can be written, as far as can be known."""
+    found = [folder / stem for stem in file_stems([nest.name for nest in nests], _FILES)]
+    for stem in found:
+        require_writable(stem.with_name(stem.name + _FILES[0]), "--output")
+    return found
+
+
+def _write(stem: Path, found: Found) -> None:
     import yaml
 
     from tilewright.host.common.whole_file import write_whole
     from tilewright.tuner.mapping.exchange import timeloop_yaml, zigzag_yaml
 
     nest, mapping = found.nest, found.mapping
-    name = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in nest.name)
     own = yaml.safe_dump(mapping.as_dict(), sort_keys=False, default_flow_style=None)
-    write_whole(folder / f"{name}.yaml", own)
-    write_whole(folder / f"{name}.timeloop.yaml", timeloop_yaml(nest, mapping))
-    write_whole(folder / f"{name}.zigzag.yaml", zigzag_yaml(nest, mapping))
+    texts = (own, timeloop_yaml(nest, mapping), zigzag_yaml(nest, mapping))
+    for ending, text in zip(_FILES, texts, strict=True):
+        write_whole(stem.with_name(stem.name + ending), text)
 
 
 def _print(
@@ -263,6 +280,10 @@ def _print(
             f"{one.seconds:.2f}",
         )
     print_table(table, console)
+    for one in found:
+        if one.stopped:
+            name = printable(one.nest.name, limit=40)
+            console.say(f"{name} was stopped: its best mapping so far, not the final one")
     totals = _totals(found)
     shown = "" if len(found) == len(nests) else f"{len(found)} of {len(nests)} layers: "
     console.say(

@@ -69,6 +69,11 @@ def test_the_json_file_of_a_run_that_goes_on_is_not_said_to_be_replaced(tmp_path
         assert capsys.readouterr().err.count("replaced") == (replaces and not reads)
 
 
+def test_a_device_holds_no_rows_of_an_earlier_run():
+    """``/dev/full`` and ``/dev/zero`` can be read for ever."""
+    assert JsonTarget("/dev/null").read() is None
+
+
 def test_every_command_has_its_place_in_the_help_and_tune_comes_before_report():
     assert len(set(ORDER)) == len(ORDER)
     assert set(get_command(app).commands) == set(ORDER)

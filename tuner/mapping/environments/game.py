@@ -9,7 +9,7 @@ a player never sees an illegal mapping, and each proposal is one sample of the c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.str_enum import StrEnum
-from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
-from tilewright.tuner.mapping.mapping import Batch
+from tilewright.tuner.mapping.cost import CostModel, Costs, Objective, require_priced
+from tilewright.tuner.mapping.mapping import Batch, Level, Mapping
 from tilewright.tuner.mapping.nest import Tensor
 from tilewright.tuner.mapping.space import MappingSpace
 
@@ -67,7 +67,10 @@ class Floors:
 
 
 def floors_of(model: CostModel) -> Floors:
-    """Sound lower bounds in closed form; far below what a mapping reaches, but never above."""
+    """Sound lower bounds in closed form; far below what a mapping reaches, but never above.
+
+    One is zero only where every mapping has that cost.
+    """
     nest, arch = model.nest, model.arch
     once = sum(
         nest.elements(tensor) * size
@@ -78,11 +81,15 @@ def floors_of(model: CostModel) -> Floors:
         )
     )
     operands = arch.weight_bytes + arch.input_bytes + 2 * arch.partial_bytes
+    one = Level(tile=(1, 1, 1, 1, 1, 1), order="KCYXRS", parallel=arch.outer_parallel[0])
+    inner = replace(one, parallel=arch.inner_parallel[0])
+    smallest = model.cost(Mapping(outer=one, inner=inner, clusters=1, cluster_size=1))
     return Floors(
         cycles=max(nest.macs / arch.pes, once / arch.dram_bytes_per_cycle),
         energy=nest.macs * (arch.mac_energy + operands * arch.l1_energy)
-        + once * (arch.dram_energy + arch.l2_energy),
-        area=arch.pe_area + arch.noc_bytes_per_cycle * arch.noc_area,
+        + once * (arch.dram_energy + arch.l2_energy)
+        or once * arch.noc_energy,  # each byte is delivered at least once
+        area=arch.pe_area + arch.noc_bytes_per_cycle * arch.noc_area or smallest["area"],
     )
 
 
@@ -133,9 +140,11 @@ class MappingGame:
         optimum: float | None = None,
         evaluate: Callable[[Batch], Costs] | None = None,
     ) -> None:
-        if lanes < 1:
-            raise ConfigError("must be at least 1", field="lanes", value=lanes)
-        if reward is Reward.REGRET and not (optimum is not None and 0 < optimum < np.inf):
+        if type(lanes) is not int or lanes < 1:
+            raise ConfigError("must be an integer of at least 1", field="lanes", value=lanes)
+        require_priced(space.model.arch, objective)
+        number = isinstance(optimum, (int, float)) and 0 < optimum < np.inf
+        if reward is Reward.REGRET and not number:
             raise ConfigError(
                 "a regret needs the positive cost of the optimum",
                 field="optimum",
@@ -168,7 +177,8 @@ class MappingGame:
         indices = np.asarray(indices)
         shape = (self.lanes, len(self.space.knobs))
         lengths = [len(knob) for knob in self.space.knobs]
-        if indices.shape != shape or (indices < 0).any() or (indices >= lengths).any():
+        whole = np.issubdtype(indices.dtype, np.integer) and indices.shape == shape
+        if not whole or (indices < 0).any() or (indices >= lengths).any():
             raise ConfigError(
                 f"must be positions of the {shape[1]} knobs, of {shape[0]} lanes",
                 field="proposals",
@@ -178,8 +188,9 @@ class MappingGame:
         rows = self.space.repair(wanted)
         costs = self._evaluate(rows)
         cost, floors = costs.of(self.objective), self.floors
-        latency, energy = costs["cycles"] / floors.cycles, costs["energy"] / floors.energy
-        seen = np.stack([latency, energy / latency, energy, costs["area"] / floors.area], axis=1)
+        latency, energy = costs["cycles"] / floors.cycles, _over(costs["energy"], floors.energy)
+        area = _over(costs["area"], floors.area)
+        seen = np.stack([latency, energy / latency, energy, area], axis=1)
         rewards = self._rewards(cost)
         self.best = np.minimum(self.best, cost)
         return Outcome(
@@ -199,3 +210,8 @@ class MappingGame:
             return np.maximum(gain, 0.0)
         inverse = self.floors.of(self.objective) / cost
         return inverse if self.reward is Reward.INVERSE else np.log(inverse)
+
+
+def _over(costs: Reals, floor: float) -> Reals:
+    """Costs over their floor; ones where nothing has a price."""
+    return costs / floor if floor else np.ones_like(costs)

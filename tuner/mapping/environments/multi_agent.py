@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.environments.problem import (
     STEPS,
     episode_steps,
@@ -97,10 +98,24 @@ class MappingParallelEnv(
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Pay for the mapping that the agents propose together; every agent must act."""
-        indices = np.zeros((1, len(self.game.space.knobs)), dtype=np.int64)
+        """Pay for the mapping that the agents propose together; every agent must act.
+
+        Raises:
+            ConfigError: an agent does not act, there was no `reset`, or an action is none.
+        """
+        if not self.agents or not set(actions) >= set(self.agents):
+            raise ConfigError(
+                "every agent must act, from a reset to the end of its episode",
+                field="actions",
+                value=sorted(actions),
+                remedy=f"agents: {', '.join(self.agents) or 'none before a reset'}",
+            )
+        proposal = np.full(len(self.game.space.knobs), -1, dtype=np.int64)
         for agent in self.agents:
-            indices[0, self._owned[agent]] = actions[agent]
+            own = np.asarray(actions[agent])
+            if np.issubdtype(own.dtype, np.integer) and own.size == len(self._owned[agent]):
+                proposal[self._owned[agent]] = own.reshape(-1)
+        indices = proposal[None]
         outcome = self.game.propose(indices)
         self._last = outcome.observations[0]
         self._made += 1

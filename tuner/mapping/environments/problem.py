@@ -41,6 +41,10 @@ def space_of(layer: Layer, hardware: str | Path | Architecture) -> MappingSpace:
     Raises:
         TilewrightError: one of them stands for nothing, or the buffers hold no mapping.
     """
+    if not isinstance(layer, (str, Workload, LoopNest)):
+        raise ConfigError(
+            "must be NETWORK:LAYER, a Workload or a LoopNest", field="layer", value=layer
+        )
     if isinstance(layer, str):
         network, _, name = layer.partition(":")
         layer = load_network(network)[name]

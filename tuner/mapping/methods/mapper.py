@@ -19,10 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
-from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
+from tilewright.tuner.mapping.cost import CostModel, Costs, Objective, require_priced
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.space import MappingSpace
 from tilewright.tuner.search.best_so_far import BestSoFar
+
+MOST_SAMPLES: Final = 10**8
+"""Of one run: the lowest cost after each of them is kept."""
 
 Values = npt.NDArray[np.float64]
 """Costs of a batch, shape ``[n]``; infinite for what is not legal."""
@@ -48,6 +51,7 @@ class Trace:
         samples: that the mapper used of its budget; a capped one stops early.
         setup_samples: used before the run, such as a data set that the mapper learnt from.
         seconds: wall time of the run.
+        stopped: Ctrl-C ended it.
         notes: more that a mapper tells, in plain values.
     """
 
@@ -57,6 +61,7 @@ class Trace:
     samples: int
     setup_samples: int = 0
     seconds: float = 0.0
+    stopped: bool = False
     notes: MappingType[str, Any] = field(default_factory=dict)
 
     @property
@@ -94,9 +99,14 @@ class Probe:
     Attributes:
         space: the mappings.
         setup_samples, notes: see `Trace`; a mapper may set them.
+
+    Raises:
+        ConfigError: the objective has no price.
+        SpaceError: the buffers hold nothing.
     """
 
     def __init__(self, model: CostModel, objective: Objective, budget: int) -> None:
+        require_priced(model.arch, objective)
         self.space: Final = MappingSpace(model.nest, model.arch)
         self.model: Final = self.space.model
         self.objective: Final = objective
@@ -144,7 +154,12 @@ class Probe:
         if not self.left:
             raise BudgetSpentError
 
-    def trace(self, seconds: float) -> Trace:
+    @property
+    def found(self) -> bool:
+        """Whether a legal mapping was among the samples."""
+        return bool(self._rows)
+
+    def trace(self, seconds: float, *, stopped: bool = False) -> Trace:
         """What was found; after an early end, the best stays what it was."""
         return Trace(
             best=self._best.curve(),
@@ -153,6 +168,7 @@ class Probe:
             samples=self.budget - self.left,
             setup_samples=self.setup_samples,
             seconds=seconds,
+            stopped=stopped,
             notes=self.notes,
         )
 
@@ -178,7 +194,7 @@ class Mapper(ABC):
     def run(
         self, model: CostModel, objective: Objective, budget: int, seed: int | tuple[int, ...]
     ) -> Trace:
-        """Search.
+        """Search; Ctrl-C ends it early and keeps what it found.
 
         Args:
             model: the nest on its architecture.
@@ -187,12 +203,21 @@ class Mapper(ABC):
             seed: entropy of the generator.
 
         Raises:
-            ConfigError: the budget is no positive integer.
+            ConfigError: the budget is no integer from 1 to `MOST_SAMPLES`, or the objective has no
+                price.
             SpaceError: the buffers hold nothing.
         """
-        if type(budget) is not int or budget < 1:
-            raise ConfigError("must be a positive integer", field="budget", value=budget)
-        return self.spend(Probe(model, objective, budget), seed)
+        if type(budget) is not int or not 1 <= budget <= MOST_SAMPLES:
+            raise ConfigError(
+                f"must be an integer from 1 to {MOST_SAMPLES}", field="budget", value=budget
+            )
+        probe, started = Probe(model, objective, budget), time.perf_counter()
+        try:
+            return self.spend(probe, seed)
+        except KeyboardInterrupt:
+            if not probe.found:
+                raise
+            return probe.trace(time.perf_counter() - started, stopped=True)
 
     def spend(self, probe: Probe, seed: int | tuple[int, ...]) -> Trace:
         """Search through a probe until its budget is spent."""

@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.environments.game import OBSERVED, MappingGame, Reward
 from tilewright.tuner.mapping.environments.problem import member
 from tilewright.tuner.mapping.learning.decisions import Decisions
@@ -61,6 +62,9 @@ class TeamMapper(Mapper):
 
     A subclass says who decides on what.
 
+    Raises:
+        ConfigError: an argument that cannot be.
+
     Attributes:
         central: one critic for the team, which sees the last proposal as well, instead of one
             per agent, which sees what its agent sees.
@@ -76,6 +80,9 @@ class TeamMapper(Mapper):
         lanes: int = LANES,
         steps: int = STEPS,
     ) -> None:
+        for name, value in (("lanes", lanes), ("steps", steps)):
+            if type(value) is not int or value < 1:
+                raise ConfigError("must be an integer of at least 1", field=name, value=value)
         self._reward: Final = member(Reward, "reward", reward)
         self._settings: Final = settings
         self._lanes: Final = lanes

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tilewright.bench.mapping import study as study_module
 from tilewright.bench.mapping.study import Options, Study, contestants, mapper_of, tasks_of
 from tilewright.bench.mapping.study_page import markdown, page
 from tilewright.bench.mapping.study_summary import (
@@ -78,6 +79,34 @@ def test_a_file_of_other_conditions_is_refused():
         Study(OPTIONS, known)
 
 
+@pytest.mark.parametrize(
+    "row", [5, {"what": "other"}, {k: v for k, v in OPTIMUM.items() if k != "value"}]
+)
+def test_a_file_with_rows_of_others_is_refused(row):
+    known = {"rows": [OPTIMUM, row], "conditions": Study(OPTIONS).conditions}
+    with pytest.raises(ConfigError, match="row 2: the file holds a row that this study"):
+        Study(OPTIONS, known)
+
+
+@pytest.mark.parametrize("at", ["best_mapping", "make_mapper"])
+def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch):
+    class Stopped:
+        """A proof or a run that Ctrl-C ended with its best so far."""
+
+        stopped = True
+
+        def run(self, *_):
+            return self
+
+    study, kept = Study(OPTIONS), []
+    monkeypatch.setattr(study_module, at, lambda *_, **__: Stopped())
+    with pytest.raises(KeyboardInterrupt):
+        study.run(lambda result: kept.append(len(result.rows)))
+    certified = 0 if at == "best_mapping" else 2
+    assert kept == list(range(1, certified + 1))
+    assert [row["what"] for row in study.records] == ["optimum"] * certified
+
+
 def test_layers_are_drawn_evenly_and_shared_ones_count_once():
     all_layers = tasks_of(Options(per_network=0, objectives=("edp",)))
     assert len({(t.nest.kind, t.nest.sizes, t.nest.stride_y) for t in all_layers}) == len(
@@ -91,6 +120,12 @@ def test_contestants_carry_options():
     mapper_of("marl:agents=3")
     with pytest.raises(ConfigError, match="option=value"):
         mapper_of("marl:agents")
+    for unknown in ("random:speed=1", "marl:speed=1"):
+        with pytest.raises(ConfigError, match="does not take these options"):
+            mapper_of(unknown)
+    for wrong in ("marl:lanes=0", "ppo:steps=-1"):
+        with pytest.raises(ConfigError, match="integer of at least 1"):
+            mapper_of(wrong)
     with pytest.raises(MapperError, match="no mapper"):
         Study(Options(methods=("simulated",)))
     assert "marl:agents=10" in contestants((), sweep=True)

@@ -34,6 +34,13 @@ def test_a_link_goes_on_pointing_to_its_file(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "two"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is full")
+def test_an_error_of_a_device_names_it() -> None:
+    with pytest.raises(OSError, match="No space left") as error:
+        write_whole(Path("/dev/full"), "text")
+    assert error.value.filename == "/dev/full"
+
+
 FULL = (
     "import resource, signal, sys\nfrom pathlib import Path\n"
     "from tilewright.host.common.whole_file import write_whole\n"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, fields, replace
 
 import pytest
@@ -80,6 +81,14 @@ def test_an_array_of_fixed_shape_refuses_other_shapes(limits, clusters, cluster_
         {"outer_parallel": ""},
         {"inner_parallel": "KK"},
         {"inner_parallel": "N"},
+        {"l1_energy": 10**400},
+        {"dram_energy": 1e300},
+        {"noc_bytes_per_cycle": 1e-300},
+        {"noc_bytes_per_cycle": math.nan},
+        {"dram_bytes_per_cycle": math.inf},
+        {"name": 5},
+        {"name": "two\nlines"},
+        {"sources": 5},
     ],
 )
 def test_refuses_what_no_accelerator_has(change):

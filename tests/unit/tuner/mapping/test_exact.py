@@ -18,6 +18,7 @@ from tilewright.tuner.mapping.architecture import Architecture, load_architectur
 from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
 from tilewright.tuner.mapping.exact import ExactSearch, best_mapping, with_best_orders
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch
+from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
 
 FLEXIBLE = load_architecture("flexible-256")
@@ -225,14 +226,58 @@ def test_a_limit_of_time_gives_a_mapping_and_a_proven_gap() -> None:
     assert best_mapping(CONV, FLEXIBLE, gap=0.5).gap <= 0.5
 
 
-def test_ctrl_c_gives_the_best_mapping_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_gives_the_best_mapping_so_far() -> None:
     def interrupt(progress: exact.Progress) -> None:
-        raise KeyboardInterrupt
+        if progress.bound:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(exact, "NODES_PER_STEP", 2000)
     found = best_mapping(CONV, FLEXIBLE, Objective.ENERGY, listener=interrupt)
     assert found.stopped
+    assert not found.optimal
     assert found.cost["energy"] == found.value >= found.bound > 0
+
+
+def test_a_gap_that_rounds_to_the_limit_ends_the_search() -> None:
+    """The best of 10 cycles and the bound of 7: ``1 - 7 / 10`` is above 0.3 in binary."""
+    steps: list[exact.Progress] = []
+
+    def listen(progress: exact.Progress) -> None:
+        steps.append(progress)
+        assert len(steps) < 1000, progress
+
+    nest = LoopNest(name="small", sizes=(2, 1, 3, 9, 2, 1))
+    arch = replace(FLEXIBLE, pes=32, l2_bytes=0)
+    found = best_mapping(nest, arch, Objective.LATENCY, gap=0.3, listener=listen)
+    assert (found.value, found.bound) == (10, 7)
+
+
+def test_ctrl_c_in_the_second_search_of_an_area_keeps_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[ExactSearch] = []
+
+    class Search(ExactSearch):
+        def step(self, nodes: int = 1, gap: float = 0.0) -> exact.Progress:
+            made.append(self)
+            if self is not made[0]:
+                raise KeyboardInterrupt
+            return super().step(nodes, gap)
+
+    monkeypatch.setattr(exact, "ExactSearch", Search)
+    found = best_mapping(CONV, FLEXIBLE, Objective.AREA)
+    assert found.stopped
+    assert found.optimal
+    assert found.cost["area"] == found.value
+
+
+def test_refuses_to_minimise_what_has_no_price() -> None:
+    free = replace(FLEXIBLE, **{f"{n}_energy": 0 for n in ("mac", "l1", "l2", "noc", "dram")})
+    for objective in (Objective.ENERGY, Objective.EDP):
+        with pytest.raises(ConfigError, match="no energy of flexible-256 is above 0"):
+            best_mapping(CONV, free, objective)
+        with pytest.raises(ConfigError, match="nothing to minimise"):
+            make_mapper("random").run(CostModel(CONV, free), objective, 9, 0)
+    assert best_mapping(CONV, free, Objective.LATENCY).cost["energy"] == 0
 
 
 def test_of_equal_areas_the_fastest_is_taken() -> None:

@@ -98,6 +98,40 @@ def test_refuses_positions_that_no_knob_has(change):
         playing.propose(drawn(playing)[:-1])
 
 
+def test_refuses_positions_that_are_no_integers():
+    playing = game()
+    for value in (0.5, np.nan):
+        with pytest.raises(ConfigError, match="positions of the 18 knobs"):
+            playing.propose(np.full((N, 18), value))
+
+
+@pytest.mark.parametrize("reward", [Reward.INVERSE, Reward.LOG, Reward.IMPROVEMENT])
+@pytest.mark.parametrize(
+    ("only", "objectives"),
+    [
+        ({}, {Objective.LATENCY}),
+        ({"noc_energy": 1, "l1_area": 1}, set(Objective)),
+        ({"l2_energy": 1, "l2_area": 1}, set(Objective)),
+    ],
+)
+def test_prices_of_zero_leave_every_number_finite(only, objectives, reward):
+    prices = {f.name: 0 for f in dataclasses.fields(FLEXIBLE)}
+    prices = {name: 0 for name in prices if name.endswith(("_energy", "_area"))}
+    for base in (FLEXIBLE, UNBOUNDED):
+        arch = dataclasses.replace(base, **{**prices, **only})
+        for objective in Objective:
+            if objective not in objectives:
+                with pytest.raises(ConfigError, match="nothing to minimise"):
+                    game(CONV, arch, objective, reward=reward)
+                continue
+            playing = game(CONV, arch, objective, reward=reward)
+            outcome = playing.propose(drawn(playing))
+            assert np.isfinite(outcome.observations).all()
+            assert np.isfinite(outcome.rewards).all()
+            assert (outcome.costs >= playing.floors.of(objective) * (1 - 1e-9)).all()
+            assert playing.floors.of(objective) > 0
+
+
 def test_a_regret_needs_an_optimum():
     with pytest.raises(ConfigError, match="optimum"):
         game(reward=Reward.REGRET)

@@ -110,12 +110,26 @@ def test_the_example_of_the_public_module_runs():
         ({"reward": "more"}, "reward"),
         ({"steps": 0}, "steps"),
         ({"hardware": "gone"}, "hardware"),
+        ({"layer": 5}, "layer"),
+        ({"reward": "regret", "optimum": "low"}, "optimum"),
+        ({"roles": 5}, "roles"),
+        ({"roles": {"a": 5}}, "roles"),
     ],
 )
 def test_refuses_what_stands_for_nothing(arguments, field):
     with pytest.raises(TilewrightError) as error:
         parallel_env(**arguments)
     assert error.value.field == field
+
+
+@pytest.mark.parametrize("gone", [0, None])
+def test_refuses_a_step_in_which_an_agent_does_not_act(gone):
+    team = parallel_env(layer=LAYER)
+    if gone is not None:
+        team.reset()
+    actions = {agent: np.zeros(1, dtype=int) for agent in team.agents[1:]}
+    with pytest.raises(TilewrightError, match="every agent must act"):
+        team.step(actions)
 
 
 @pytest.mark.parametrize("roles", [{"a": ["outer_order"]}, {"a": [], "b": ["outer_order"]}])

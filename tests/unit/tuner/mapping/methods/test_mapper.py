@@ -31,6 +31,25 @@ class Early(Mapper):
         probe.values(probe.space.decode_batch(probe.space.sample_batch(rng, 5)))
 
 
+class Interrupted(Mapper):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def _search(self, probe, rng):
+        if self.samples:
+            probe.values(probe.space.decode_batch(probe.space.sample_batch(rng, self.samples)))
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_keeps_the_best_if_there_is_one():
+    trace = Interrupted(5).run(MODEL, Objective.ENERGY, 20, 0)
+    assert trace.stopped
+    assert trace.samples == 5
+    assert trace.value == MODEL.cost(trace.mapping)["energy"]
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(0).run(MODEL, Objective.ENERGY, 20, 0)
+
+
 def test_counts_illegal_samples_and_stops_within_a_batch():
     trace = Stubborn().run(MODEL, Objective.ENERGY, 20, 0)
     assert np.isinf(trace.best[:3]).all()
@@ -49,8 +68,10 @@ def test_keeps_the_best_of_a_mapper_that_ends_early():
 def test_refuses_a_trace_without_a_legal_mapping_and_a_budget_of_none():
     with pytest.raises(MapperError, match="larger budget"):
         _ = Stubborn().run(MODEL, Objective.ENERGY, 2, 0).mapping
-    with pytest.raises(ConfigError, match="positive integer"):
+    with pytest.raises(ConfigError, match="integer from 1 to"):
         Early().run(MODEL, Objective.ENERGY, 0, 0)
+    with pytest.raises(ConfigError, match="integer from 1 to"):
+        Early().run(MODEL, Objective.ENERGY, 10**30, 0)
 
 
 def test_values_of_a_probe_are_the_models():
