@@ -262,11 +262,19 @@ def test_the_layers_of_a_models_compiled_graph_can_be_tuned_at_once(folder):
     assert "1 x Softmax" in " ".join(done.stdout.split())
 
 
+def test_missing_calibration_is_said_with_options(folder):
+    refused = tilewright("compile", "small.onnx", cwd=folder)
+    assert refused.returncode == 2
+    assert "a float model needs calibration data; give --calibration with" in refused.stderr
+    assert "--random-calibration 8 for cycle counts" in refused.stderr
+
+
 def test_open_sizes_need_a_shape(folder):
     onnx.save(small_model(generator("dynamic"), dynamic=True), folder / "open.onnx")
     refused = tilewright("compile", "open.onnx", "--random-calibration", "1", cwd=folder)
     assert refused.returncode == 2
-    assert len(refused.stderr.strip().splitlines()) == 1
+    (line,) = refused.stderr.strip().splitlines()
+    assert "(axis 2 is open), not 'float (1, 3, h, w)'; give its sizes with --shape NAME=" in line
     done = tilewright(
         "compile", "open.onnx", "--random-calibration", "1", "--shape", "x=1,3,12,12", "--hw",
         "tiny-4x4", "--search", "0", cwd=folder,

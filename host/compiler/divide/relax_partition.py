@@ -24,7 +24,9 @@ from tilewright.host.compiler.divide.placement import (
 )
 from tilewright.host.compiler.divide.relax_calls import (
     BUILDING,
+    dtype_of,
     operator_name,
+    shape_of,
     variables_of,
 )
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, read_steps
@@ -285,7 +287,8 @@ class _Divider:
             reason = "it only moves data at the border of a region"
         if reason is None:
             reason = (
-                "it is not between int8 tensors, or not in a form that the accelerator takes"
+                f"it is not of a form that the accelerator takes between int8 tensors: "
+                f"{self._read_by(step)}"
                 if operator.kind in TAKEN_KINDS
                 else "it is no operator of the accelerator"
             )
@@ -298,6 +301,12 @@ class _Divider:
             work=self._work[index],
             crossing_bytes=crossing_bytes,
         )
+
+    @staticmethod
+    def _read_by(step: RelaxStep) -> str:
+        """What a step of the CPU reads, with type and sizes."""
+        read = [f"{dtype_of(var)} {shape_of(var) or '(?)'}" for var in step.reads]
+        return f"it reads {', '.join(read)}" if read else "it reads constants"
 
     def _name_of(self, var: Var) -> str:
         """The model's name of the tensor in an int8 variable."""

@@ -224,7 +224,7 @@ class RegionWriter:
     def _layout(self, step: RelaxStep, var: Var, tensor: QuantisedTensor) -> TensorLayout:
         layout = layouts.natural(tensor.shape, self._forms.get(var, layouts.image))
         if layout is None:
-            raise Misfit(step, "its tensors have neither two, three nor four axes")
+            raise Misfit(step, f"a tensor of it has {len(tensor.shape)} axes {tensor.shape}")
         return layout
 
     def _without_border_moves(self, steps: Sequence[RelaxStep]) -> list[RelaxStep]:

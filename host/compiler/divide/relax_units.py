@@ -87,8 +87,9 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     output = _quantised(root, root)
     if any(0 in tensor.shape for tensor in (*inputs, output)):
         raise Refusal("it has an empty tensor")
-    if kind != "move" and any(len(t.shape) not in RANKS for t in (*inputs, output)):
-        raise Refusal("its tensors have neither two, three nor four axes")
+    wrong = [t.shape for t in (*inputs, output) if len(t.shape) not in RANKS]
+    if kind != "move" and wrong:
+        raise Refusal(f"a tensor of it has {len(wrong[0])} axes {wrong[0]}, not two, three or four")
     match = _Match(parts=parts, inputs=inputs, output=output)
     operator = _READERS[kind](match)
     bounds = _bounds(parts)

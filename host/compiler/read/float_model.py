@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.import_options import GIVE_CALIBRATION
 
 TORCH_SUFFIXES: Final = frozenset({".pt", ".pt2", ".pth"})
 """Of files that PyTorch writes; everything else is taken for ONNX."""
@@ -54,9 +55,7 @@ def calibration_missing(path: Path) -> WorkloadError:
     return WorkloadError(
         "a float model needs calibration data",
         field=str(path),
-        remedy="give --calibration with a folder of images, an .npy or .npz file, or "
-        "--random-calibration 8 for cycle counts without meaningful outputs "
-        "(in Python: Calibration(path=...), (arrays=...) or (random_samples=8))",
+        remedy=GIVE_CALIBRATION,
     )
 
 

@@ -12,6 +12,8 @@ import onnx
 from onnx import external_data_helper, inliner, shape_inference, version_converter
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.half_precision import widen_floats
+from tilewright.host.compiler.read.import_options import GIVE_SHAPES
 from tilewright.host.network.onnx_file import (
     MAX_TENSOR_ELEMENTS,
     batch_of_zero,
@@ -78,6 +80,7 @@ def _normalised(
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = shape_inference.infer_shapes(model)  # the checker wants them
     onnx.checker.check_model(model)
+    widen_floats(model)
     _fix_shapes(model, path, input_shapes)
     version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
     if version < OLDEST_OPSET:
@@ -217,14 +220,14 @@ def _fix_shapes(
         if stated is not None:
             _set_shape(tensor, stated, f"{path}: {short(name)}")
         elif not tensor.HasField("shape"):
-            _refuse_dynamic(path, name, "no shape")
+            _refuse_dynamic(path, value, "no shape")
         for index, dim in enumerate(tensor.shape.dim):
             if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
                 continue
             if not index and dim.WhichOneof("value") == "dim_value" and dim.dim_value == 0:
                 raise batch_of_zero(path, name)
             if index:
-                _refuse_dynamic(path, name, f"axis {index}")
+                _refuse_dynamic(path, value, f"axis {index}")
             dim.dim_value = 1
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")
@@ -259,9 +262,13 @@ def _set_shape(tensor: Any, stated: tuple[int, ...], field: str) -> None:
         dims.add().dim_value = size
 
 
-def _refuse_dynamic(path: Path, name: str, what: str) -> None:
+def _refuse_dynamic(path: Path, value: onnx.ValueInfoProto, what: str) -> None:
+    tensor = value.type.tensor_type
+    sizes = ", ".join(short(dim.dim_param) or str(dim.dim_value or "?") for dim in tensor.shape.dim)
+    kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
     raise WorkloadError(
         f"must have a fixed shape ({what} is open)",
-        field=f"{path}: {short(name)}",
-        remedy="give input_shapes",
+        field=f"{path}: {short(value.name)}",
+        value=f"{kind} ({sizes})",
+        remedy=GIVE_SHAPES,
     )

@@ -38,6 +38,8 @@ def rewrite(model: ir.Model) -> None:
             _pool_globally(editor, node)
         elif is_kind(node, "MatMul"):
             _scale_product(editor, node)
+        elif is_kind(node, "Gather"):
+            _drop_whole_gather(editor, node)
     editor.drop_unused()
 
 
@@ -86,6 +88,30 @@ def _pool_globally(editor: Editor, node: ir.Node) -> None:
     ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
     editor.graph.remove(node, safe=True)
     new.name, result.name = stem, None
+
+
+def _drop_whole_gather(editor: Editor, node: ir.Node) -> None:
+    """A gather of all positions in their order as a change of shape, or as nothing.
+
+    PyTorch exports ``as_strided`` and some indexing in this form.
+    """
+    data, result, indices = node.inputs[0], node.outputs[0], array_of(input_of(node, 1))
+    shape, whole = shape_of(data), shape_of(result)
+    if data is None or indices is None or not shape or whole is None or not indices.ndim:
+        return
+    size = shape[integer(node, "axis", 0) % len(shape)]
+    places = np.where(indices < 0, indices + size, indices)
+    if places.size != size or not np.array_equal(places.reshape(-1), np.arange(size)):
+        return
+    stem = result.name or "gathered"
+    sizes = editor.constant(f"{stem}_sizes", np.array(whole, np.int64))
+    same = editor.before(node, "Reshape", [data, sizes], stem=stem, like=result)
+    if whole == shape and not result.is_graph_output():
+        same = data
+    ir.convenience.replace_all_uses_with(result, same, replace_graph_outputs=True)
+    editor.graph.remove(node, safe=True)
+    if same is not data:
+        same.name, result.name = stem, None
 
 
 def _scale_product(editor: Editor, node: ir.Node) -> None:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.cli.ending import interrupted, last_words
+from tilewright.cli.remedies import in_options
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
@@ -105,7 +106,7 @@ class _Root(Group):
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
-            print_error(str(error))
+            print_error(str(in_options(error)))
         except _Usage as error:
             print_error(str(_explained(error)))
         except ModuleNotFoundError as error:

@@ -46,7 +46,7 @@ def test_shapes_are_set_on_request(tmp_path) -> None:
         dims[index].dim_param = name
     path = written(tmp_path, proto)
     assert shape_of(read_model(path, {"x": (2, 3, 10, 12)}), "conv0") == [2, 4, 8, 10]
-    with pytest.raises(WorkloadError, match=r"x: must have a fixed shape \(axis 2 is open\)"):
+    with pytest.raises(WorkloadError, match=r"not 'float \(1, 3, size, size\)'; give its sizes"):
         read_model(path, {})
     with pytest.raises(WorkloadError, match="must be 3 on a fixed axis, not 4"):
         read_model(path, {"x": (2, 4, 10, 12)})
@@ -177,3 +177,29 @@ def test_unreadable_files_are_refused(tmp_path) -> None:
     path.write_text("this is no model")
     with pytest.raises(WorkloadError, match=r"is not protobuf|operator set"):
         read_model(path, {})
+
+
+def test_half_precision_is_widened(tmp_path) -> None:
+    proto = layer().proto("conv0")
+    values = {t.name: onnx.numpy_helper.to_array(t) for t in proto.graph.initializer}
+    for tensor in proto.graph.initializer:
+        half = values[tensor.name].astype(np.float16)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(half, tensor.name))
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    node = proto.graph.node[-1]
+    cast = onnx.helper.make_node("Cast", node.output, ["cast"], to=onnx.TensorProto.BFLOAT16)
+    scale = onnx.helper.make_tensor("two", onnx.TensorProto.BFLOAT16, (), [2.0])
+    constant = onnx.helper.make_node("Constant", [], ["two"], value=scale)
+    proto.graph.node.extend([cast, constant, onnx.helper.make_node("Mul", ["cast", "two"], ["y"])])
+    proto.graph.output[0].name = "y"
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    model = read_model(written(tmp_path, proto), {})
+    kinds = {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.value_info)}
+    assert kinds | {model.graph.output[0].type.tensor_type.elem_type} == {onnx.TensorProto.FLOAT}
+    for tensor in model.graph.initializer:
+        wide = onnx.numpy_helper.to_array(tensor)
+        assert wide.dtype == np.float32
+        assert np.array_equal(wide, values[tensor.name].astype(np.float16))
+    (two,) = (n.attribute[0].t for n in model.graph.node if n.op_type == "Constant")
+    assert onnx.numpy_helper.to_array(two) == np.float32(2)

@@ -123,3 +123,22 @@ def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() ->
     model = Model(fresh_rng())
     y = model.add("Relu", model.add("MatMul", model.input(1, 4, 6), model.weights(6, 3)))
     assert rewritten(model.proto(y), x=(1, 4, 6)) == ["MatMul", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis", "kinds"),
+    [
+        ((2, 6), np.arange(6), 1, []),
+        ((2, 6), np.array([0, 1, 2, -3, -2, -1]), 1, []),
+        ((2, 6), np.arange(6).reshape(2, 3), 1, ["Reshape"]),
+        ((3, 2), np.arange(3), -2, []),
+        ((2, 6), np.array([0, 2, 1, 3, 4, 5]), 1, ["Gather"]),
+        ((2, 6), np.arange(5), 1, ["Gather"]),
+        ((2, 6), np.array(0), 0, ["Gather"]),
+    ],
+)
+def test_a_gather_of_everything_in_order_is_no_gather(shape, indices, axis, kinds) -> None:
+    model = Model(fresh_rng())
+    x = model.add("Relu", model.input(*shape))
+    y = model.add("Gather", x, model.constant(indices), axis=axis)
+    assert rewritten(model.proto(model.add("Neg", y)), x=shape) == ["Relu", *kinds, "Neg"]
