@@ -176,7 +176,7 @@ def compile_model(
         ToolError: a package of the extra ``network`` is missing.
     """
     options = options or ImportOptions()
-    imported = import_network(model, calibration=calibration, options=options)
+    imported = import_network(model, calibration=calibration, options=options, progress=progress)
     started = time.perf_counter()
     compilation = compile_network(
         imported,
@@ -210,13 +210,15 @@ def import_network(
     *,
     calibration: Calibration | None = None,
     options: ImportOptions | None = None,
+    progress: Progress = lambda _: None,
 ) -> ImportedNetwork:
     """Read, quantise (unless the model is quantised) and import a model.
 
     Args:
-        model: see `compile_model`.
-        calibration: see `compile_model`.
-        options: see `compile_model`.
+        model: see `compile_model`, as are the other arguments.
+        calibration: see there.
+        options: see there.
+        progress: see there.
 
     Raises:
         WorkloadError: the network is malformed, of dynamic shape, or has an operator that TVM does
@@ -233,6 +235,7 @@ def import_network(
     options = options or ImportOptions()
     started = time.perf_counter()
     name = options.name or (type(model).__name__ if file is None else file.stem)
+    progress(f"reading and quantising {name}")
     if file is None:
         prepared = prepare.prepare_object(model, name, calibration, options)
     else:
@@ -241,6 +244,7 @@ def import_network(
     from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
 
     loaded = time.perf_counter()
+    progress(f"importing {counted(len(prepared.model.graph.node), 'node')} into TVM")
     relax = to_relax(prepared.model)
     finished = time.perf_counter()
     inputs, outputs = prepare.arguments_of(prepared.model)
@@ -319,13 +323,14 @@ def compile_network(
 
     started = time.perf_counter()
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
+    progress("dividing the network between accelerator and CPU")
     costs = CostModel(hw, board, offload_all=offload_all)
     parts = partition(imported, costs.choose, why=costs.why)
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []
     for region in parts.regions:
         graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)
-        progress(f"{region.name}: {counted(len(graph.layers), 'layer')}")
+        progress(f"{region.name} of {len(parts.regions)}: {counted(len(graph.layers), 'layer')}")
         layers.append(graph)
         executables.append(make_executable(region, graph, hw, schedule_of))
     network = CompiledNetwork(

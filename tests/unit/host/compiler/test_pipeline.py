@@ -53,7 +53,11 @@ def assert_close_to(module: nn.Module, network: ImportedNetwork, data: np.ndarra
 def test_a_module_of_pytorch() -> None:
     module, data = small_module(), images(4)
     module.train()
-    network = import_network(module, calibration=Calibration(arrays={"input": data}))
+    said: list[str] = []
+    network = import_network(
+        module, calibration=Calibration(arrays={"input": data}), progress=said.append
+    )
+    assert [text.split()[0] for text in said] == ["reading", "importing"]
     assert module.training
     assert network.name == "Sequential"
     assert {"export", "quantise", "import into Relax", "total"} <= set(network.seconds)
