@@ -20,47 +20,61 @@ OURS: Final = "tilewright"
 TIE: Final = 1e-6
 """Relative difference of makespans up to which two are equal."""
 BOUND_SLACK: Final = 1e-9
+PAIRS: Final = (
+    ("S2", "S1"),
+    ("S4", "S3"),
+    ("S5", "S4"),
+    ("S6", "S5"),
+    ("S1-flexible", "S1"),
+    ("S2-flexible", "S2"),
+)
+"""Platforms that are compared with others: one low-bandwidth core for a high-bandwidth one, half
+the cores little, twice the cores, arrays of any shape."""
 TIGHT_PCT: Final = 3.0
 """A bound is called tight where some method is within this many per cent of it."""
 
 
 def summarise(rows: Sequence[Row]) -> Row:
     """The figures that the documents name."""
-    bounds = {_instance(row): row["bound"] for row in rows if row["what"] == "bound"}
+    bounds = {instance_of_row(row): row["bound"] for row in rows if row["what"] == "bound"}
     runs = [row for row in rows if row["what"] == "run"]
     methods = list(dict.fromkeys(run["method"] for run in runs))
     found: Row = {
         "instances": len(bounds),
         "bound_violations": sum(
-            run["makespan"] < bounds[_instance(run)] * (1 - BOUND_SLACK) for run in runs
+            run["makespan"] < bounds[instance_of_row(run)] * (1 - BOUND_SLACK) for run in runs
         ),
         "geomean_vs_magma": {},
         "gap_to_bound_pct": {},
         "gap_to_bound_pct_at_100": {},
         "core_seconds_per_run": {},
+        "runs": {},
     }
-    reference = {_instance(r): r["makespan"] for r in runs if r["method"] == REFERENCE}
+    reference = {instance_of_row(r): r["makespan"] for r in runs if r["method"] == REFERENCE}
     for method in methods:
         mine = [run for run in runs if run["method"] == method]
         ratios = [
-            (run, reference[_instance(run)] / run["makespan"])
+            (run, reference[instance_of_row(run)] / run["makespan"])
             for run in mine
-            if _instance(run) in reference
+            if instance_of_row(run) in reference
         ]
         if ratios:
             found["geomean_vs_magma"][method] = _interval(geometric_mean(_clusters(ratios)))
         for name, value in (("gap_to_bound_pct", _last), ("gap_to_bound_pct_at_100", _at_100)):
-            gaps = [(run, max(1.0, value(run) / bounds[_instance(run)])) for run in mine]
+            gaps = [(run, max(1.0, value(run) / bounds[instance_of_row(run)])) for run in mine]
             found[name][method] = _interval(geometric_mean(_clusters(gaps)), per_cent=True)
+        found["runs"][method] = len(mine)
         found["core_seconds_per_run"][method] = round(
             sum(run["core_seconds"] for run in mine) / len(mine), 3
         )
     found["by_case"] = _by_case(runs, bounds, reference)
+    found["platforms"] = _platforms(runs)
     found.update(_defeats(runs, bounds))
     return found
 
 
-def _instance(row: Row) -> tuple[Any, ...]:
+def instance_of_row(row: Row) -> tuple[Any, ...]:
+    """What rows of one instance have in common."""
     return row["task"], row["platform"], row["bandwidth"], row["seed"]
 
 
@@ -86,7 +100,7 @@ def _by_case(
     """Per case and method: throughput against MAGMA and the gap, geometric means over seeds."""
     cases: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for run in runs:
-        case = cases.setdefault(_instance(run)[:3], {})
+        case = cases.setdefault(instance_of_row(run)[:3], {})
         case.setdefault(run["method"], []).append(run)
     return [
         {
@@ -96,18 +110,37 @@ def _by_case(
             "method": method,
             "vs_magma": _mean(
                 [
-                    reference[_instance(run)] / run["makespan"]
+                    reference[instance_of_row(run)] / run["makespan"]
                     for run in mine
-                    if _instance(run) in reference
+                    if instance_of_row(run) in reference
                 ]
             ),
             "gap_pct": _mean(
-                [max(1.0, run["makespan"] / bounds[_instance(run)]) for run in mine], per_cent=True
+                [max(1.0, run["makespan"] / bounds[instance_of_row(run)]) for run in mine],
+                per_cent=True,
             ),
         }
         for case, methods in cases.items()
         for method, mine in methods.items()
     ]
+
+
+def _platforms(runs: Sequence[Row]) -> list[Row]:
+    """Throughput of one platform over another on the same groups, as our own mapper uses them."""
+    ours = {instance_of_row(run): run["makespan"] for run in runs if run["method"] == OURS}
+    found = []
+    for bandwidth in sorted({of[2] for of in ours}):
+        for platform, other in PAIRS:
+            ratios = [
+                ({"task": task, "platform": other}, makespan / ours[task, platform, at, seed])
+                for (task, name, at, seed), makespan in ours.items()
+                if (name, at) == (other, bandwidth) and (task, platform, at, seed) in ours
+            ]
+            if ratios:
+                row = {"platform": platform, "over": other, "bandwidth": bandwidth}
+                value = _interval(geometric_mean(_clusters(ratios)))
+                found.append({**row, "groups": len(ratios), "throughput": value})
+    return found
 
 
 def _mean(values: list[float], *, per_cent: bool = False) -> float | None:
@@ -122,7 +155,7 @@ def _defeats(runs: Sequence[Row], bounds: Mapping[Any, float]) -> Row:
     best: dict[Any, float] = {}
     ours: dict[Any, float] = {}
     for run in runs:
-        instance, value = _instance(run), run["makespan"]
+        instance, value = instance_of_row(run), run["makespan"]
         if run["method"] == OURS:
             ours[instance] = value
         else:

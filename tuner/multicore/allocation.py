@@ -30,7 +30,7 @@ NATIVE_DIR: Final = ROOT / "tuner" / "multicore" / "native"
 DEFAULT_WINDOW: Final = 1024.0
 """Cycles of a regulation window."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 Indices = npt.NDArray[np.int32]
 
@@ -152,12 +152,16 @@ def multicore_library() -> ctypes.CDLL:
             [pointer, pointer, pointer, pointer, pointer, i64, pointer, pointer, pointer],
             i64,
         ),
+        "tw_multicore_anneal": (
+            [pointer, ctypes.c_uint64, pointer, pointer, i64, *[pointer] * 4],
+            ctypes.c_double,
+        ),
     }
     path = build_native("multicore", inputs)
     return bind_library(path, {"tw_multicore_version": _VERSION}, signatures)
 
 
-class _Problem:
+class NativeProblem:
     """A table with its bandwidth and policy, as the native allocator takes it."""
 
     def __init__(
@@ -241,7 +245,7 @@ def makespans(
         >>> makespans(table, 8, [[0, 1], [0, 0]], [[0, 0], [0, 1]]).tolist()
         [20.0, 20.0]
     """
-    problem = _Problem(table, bandwidth, policy, regulation)
+    problem = NativeProblem(table, bandwidth, policy, regulation)
     cores, priorities = _population(table, core, priority)
     found = np.empty(len(cores), dtype=np.float64)
     multicore_library().tw_multicore_makespans(
@@ -275,7 +279,7 @@ def timeline(
     Raises:
         ConfigError: as `makespans`; or a job is on a core that cannot run it.
     """
-    problem = _Problem(table, bandwidth, policy, regulation)
+    problem = NativeProblem(table, bandwidth, policy, regulation)
     cores, priorities = _population(table, np.asarray(core)[None], np.asarray(priority)[None])
     impossible = np.flatnonzero(np.isinf(table.latency[np.arange(table.jobs), cores[0]]))
     if impossible.size:

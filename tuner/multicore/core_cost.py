@@ -24,11 +24,11 @@ SLACK: Final = 0.02
 STEP: Final = 1.1
 """Factor within which `mapped_cost` knows the answer to its second question."""
 
-NODES: Final = 100_000_000
-"""Bounds after which a search ends without a proof: some seconds. A count, not a time, so that the
-same job has the same cost on every machine."""
+NODES: Final = 4_000_000
+"""Bounds after which a search ends without a proof: less than a second. A count, not a time, so
+that the same job has the same cost on every machine."""
 
-DECISION_NODES: Final = 10_000_000
+DECISION_NODES: Final = 400_000
 """Bounds after which the second question counts as answered with no."""
 
 _UNLIMITED: Final = 1e15

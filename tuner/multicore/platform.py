@@ -34,6 +34,9 @@ PLATFORM_DIR: Final = CONSTRAINTS_DIR / "platforms"
 
 MAX_CORES: Final = 64
 
+FLEXIBLE: Final = "-flexible"
+"""After the name of a platform: with cores whose array takes any shape (`Platform.flexible`)."""
+
 _KINDS: Final = ("architecture", "hwconfig")
 _OWN_KEYS: Final = ("name", "count", "flexible")
 _VALUES: Final = tuple(f.name for f in fields(Architecture) if f.name not in ("name", "sources"))
@@ -109,7 +112,7 @@ class Platform:
     def flexible(self) -> Platform:
         """The platform with cores of as many PEs in an array of any shape."""
         cores = tuple(replace(core, flexible=True) for core in self.cores)
-        return replace(self, name=f"{self.name}-flexible", cores=cores)
+        return replace(self, name=f"{self.name}{FLEXIBLE}", cores=cores)
 
 
 def named_platforms() -> tuple[str, ...]:
@@ -119,6 +122,8 @@ def named_platforms() -> tuple[str, ...]:
 
 def load_platform(name_or_path: str | Path | Platform) -> Platform:
     """Load a named platform or a YAML file; one that is loaded stays as it is.
+
+    A name with `FLEXIBLE` at its end is that platform with flexible cores.
 
     Raises:
         ConfigError: unknown name, unreadable file, or bad values; the field names the place.
@@ -130,6 +135,9 @@ def load_platform(name_or_path: str | Path | Platform) -> Platform:
     """
     if isinstance(name_or_path, Platform):
         return name_or_path
+    name = str(name_or_path)
+    if name.removesuffix(FLEXIBLE) in named_platforms() and name.endswith(FLEXIBLE):
+        return load_platform(name.removesuffix(FLEXIBLE)).flexible()
     path = named_file(name_or_path, PLATFORM_DIR, "platform", "platform", named_platforms())
     values = read_yaml_mapping(path, "a platform")
     values.setdefault("name", path.stem)

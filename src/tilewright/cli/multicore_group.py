@@ -28,6 +28,7 @@ _FIELDS: Final = {
     "platform": "--platform",
     "bandwidth": "--bandwidth",
     "budget": "--budget",
+    "group mapper": "--method",
     "size": "--size",
     "mini_batch": "--mini-batch",
     "seed": "--seed",

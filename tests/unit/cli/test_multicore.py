@@ -38,7 +38,11 @@ def test_a_small_table_is_solved_exactly(tmp_path):
     [
         ([TABLE], "--bandwidth: must be given for a job table"),
         ([TABLE, "--bandwidth", "0"], "--bandwidth"),
-        ([TABLE, "--bandwidth", "1", "--method", "hreald"], "did you mean herald?"),
+        (
+            [TABLE, "--bandwidth", "1", "--method", "hreald"],
+            "--method: no group mapper of that name",
+        ),
+        ([TABLE, "--bandwidth", "1", "--method", "magam"], "did you mean magma?"),
         ([TABLE, "--bandwidth", "1", "--method", "exact"], "only groups of up to"),
         (["no.csv", "--bandwidth", "1"], "must be a readable CSV file"),
         (["visoin"], "did you mean vision?"),

@@ -15,16 +15,21 @@ child does not have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.tuner.multicore.encoding import Population, joined, random_cores, random_population
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
 from tilewright.tuner.multicore.methods.mapper import GroupMapper, Probe
+
+RECORD: Final = Path(__file__).with_name("magma_tuned.yaml")
+"""Hyper-parameters that `bench.multicore.tune_magma` found, and how."""
 
 Pair = tuple[Population, Population]
 """First and second children of as many pairs."""
@@ -35,7 +40,7 @@ Rows = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class MagmaSettings:
-    """Hyper-parameters; each share and rate from 0 to 1.
+    """Hyper-parameters; each share and rate from 0 to 1. The defaults are those of the paper.
 
     Attributes:
         population: mappings of a generation.
@@ -87,14 +92,28 @@ class MagmaMapper(GroupMapper):
         evolve(probe, first, probe.makespans(first), self._settings, rng)
 
 
+class TunedMagmaMapper(MagmaMapper):
+    """MAGMA with `tuned_settings`."""
+
+    def __init__(self) -> None:
+        super().__init__(**asdict(tuned_settings()))
+
+
+def tuned_settings() -> MagmaSettings:
+    """The hyper-parameters of `RECORD`."""
+    return MagmaSettings(**read_yaml_mapping(RECORD, "a record of settings")["settings"])
+
+
 def evolve(
     probe: Probe,
     population: Population,
     costs: Numbers,
     settings: MagmaSettings,
     rng: np.random.Generator,
-) -> None:
-    """Breed generations until the budget is spent.
+    *,
+    left: int = 0,
+) -> Population:
+    """Breed generations until so many samples are left.
 
     Args:
         probe: takes the samples.
@@ -102,16 +121,21 @@ def evolve(
         costs: makespans of it.
         settings: hyper-parameters.
         rng: all randomness.
+        left: samples of the budget that are not for this.
+
+    Returns:
+        The best mapping of the last generation: a population of one.
     """
     elite = settings.count(settings.elite, 1)
     parents = settings.count(settings.parents, 2)
-    while True:
+    while probe.left > left:
         ranked = np.argsort(costs, kind="stable")
         best = population.take(ranked[:parents])
         children = bred(probe.instance.table, best, settings.population - elite, settings, rng)
         found = probe.makespans(children)
         population = joined(population.take(ranked[:elite]), children)
         costs = np.concatenate([costs[ranked[:elite]], found])
+    return population.take([int(np.argmin(costs))])
 
 
 def bred(

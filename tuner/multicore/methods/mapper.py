@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
+from tilewright.tuner.multicore.annealing import anneal
 from tilewright.tuner.multicore.encoding import Population, joined
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import Numbers
@@ -123,13 +124,26 @@ class Probe:
         """
         population = population.take(slice(0, self.left))
         values = self.instance.makespans(population)
+        self._count(population, values)
+        return values
+
+    def anneal(self, start: Population, temperatures: Numbers, seed: int) -> Population:
+        """Where a piece of a chain of `annealing.anneal` ends; one sample per temperature.
+
+        Raises:
+            BudgetSpentError: it used up the budget; the steps that still fitted are counted.
+        """
+        walk = anneal(self.instance, start, temperatures[: self.left], seed)
+        self._count(walk.tried, walk.makespans)
+        return walk.left
+
+    def _count(self, population: Population, values: Numbers) -> None:
         for row in self._best.add(values):
             self._found.append(population.take([row]))
         if self._listener is not None:
             self._listener(self.budget - self.left, self.lowest)
         if not self.left:
             raise BudgetSpentError
-        return values
 
     def trace(self, seed: Seed, seconds: float, *, stopped: bool) -> Trace:
         """What was found; after an early end, the best stays what it was."""

@@ -23,13 +23,18 @@ _BUILTIN: Final = {
     "tilewright": Entry(
         module="methods.tilewright",
         kind="TilewrightMapper",
-        summary="bound, balanced placements, paired orders, annealing, then MAGMA (ours)",
+        summary="bound, balanced placements, paired orders, MAGMA, then annealing (ours)",
         packages=("scipy",),
     ),
     "magma": Entry(
         module="methods.magma",
         kind="MagmaMapper",
         summary="genetic algorithm with operators made for cores and priorities (MAGMA)",
+    ),
+    "magma-tuned": Entry(
+        module="methods.magma",
+        kind="TunedMagmaMapper",
+        summary="MAGMA with hyper-parameters found by Bayesian optimisation",
     ),
     "herald": Entry(
         module="methods.herald",
@@ -52,25 +57,19 @@ _BUILTIN: Final = {
         summary="genetic algorithm whose genes are all alike",
     ),
     "de": Entry(
-        module="methods.from_nevergrad",
+        module="methods.differential_evolution",
         kind="DifferentialEvolutionMapper",
-        summary="differential evolution (Nevergrad)",
-        packages=("nevergrad",),
-        extras=("nevergrad",),
+        summary="differential evolution",
     ),
     "pso": Entry(
-        module="methods.from_nevergrad",
+        module="methods.particle_swarm",
         kind="ParticleSwarmMapper",
-        summary="particle swarm optimisation (Nevergrad)",
-        packages=("nevergrad",),
-        extras=("nevergrad",),
+        summary="particle swarm optimisation",
     ),
     "tbpsa": Entry(
-        module="methods.from_nevergrad",
+        module="methods.tbpsa",
         kind="TbpsaMapper",
-        summary="test-based population-size adaptation (Nevergrad)",
-        packages=("nevergrad",),
-        extras=("nevergrad",),
+        summary="test-based population-size adaptation",
     ),
     "cma-es": Entry(
         module="methods.cma_es",

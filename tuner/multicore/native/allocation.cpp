@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makespans of populations and timelines. Signatures are bound in tuner/multicore/allocation.py.
+// Makespans of populations, timelines and annealing. Signatures are bound in
+// tuner/multicore/allocation.py.
 #include "tuner/multicore/native/allocation.h"
+
+#include "tuner/multicore/native/annealing.h"
 
 #define TW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -33,7 +36,7 @@ struct Recorder {
 
 }  // namespace
 
-TW_EXPORT int32_t tw_multicore_version() { return 2; }
+TW_EXPORT int32_t tw_multicore_version() { return 3; }
 
 // `core` and `priority` are [population, jobs]; `makespans` is [population].
 TW_EXPORT void tw_multicore_makespans(const Problem* problem, const int32_t* core,
@@ -52,4 +55,13 @@ TW_EXPORT int64_t tw_multicore_timeline(const Problem* problem, const int32_t* c
   Recorder recorder{start, end, room, cycles, running, granted, problem->cores};
   Allocator(*problem).run(core, priority, recorder);
   return recorder.count;
+}
+
+// `core` and `priority` are one mapping, in and out; arrays of what was tried have `steps` rows.
+TW_EXPORT double tw_multicore_anneal(const Problem* problem, uint64_t seed, int32_t* core,
+                                     double* priority, int64_t steps, const double* temperature,
+                                     int32_t* tried_core, double* tried_priority,
+                                     double* tried_makespan) {
+  return Annealing(*problem, seed)
+      .run(core, priority, steps, temperature, tried_core, tried_priority, tried_makespan);
 }

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from tilewright.cli.arguments import QuickOption
+from tilewright.cli.arguments import QuickOption, replacing
 from tilewright.cli.bench.application import (
     SEARCH,
+    HtmlOption,
     bench_app,
     finish,
     keeper,
@@ -24,6 +25,14 @@ from tilewright.cli.json_output import JsonOption
 from tilewright.cli.multicore_group import ModelName
 from tilewright.cli.multicore_networks import SystemDeviceName
 from tilewright.host.common.errors import fields_named
+
+_FIELDS: Final = {
+    "task": "--tasks",
+    "platform": "--platforms",
+    "bandwidth": "--bandwidths",
+    "group mapper": "--methods",
+    "size": "--size",
+}
 
 
 @bench_app.command("multicore", rich_help_panel=SEARCH)
@@ -77,6 +86,7 @@ def multicore(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes side by side.")] = 1,
+    html: HtmlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Every mapper of groups at equal budgets of samples, against a bound of each instance.
@@ -84,7 +94,8 @@ def multicore(
     The file of --json is written after each case and seed; the same command goes on with it.
     """
     from tilewright.bench.multicore import study as bench
-    from tilewright.bench.multicore.text import markdown
+    from tilewright.bench.multicore.study_page import markdown, page
+    from tilewright.host.common.whole_file import write_whole
     from tilewright.tuner.multicore.analyse import BandwidthModel
     from tilewright.tuner.multicore.jobs import task_names
 
@@ -100,14 +111,19 @@ def multicore(
         jobs=jobs,
         recorded=recorded,
     )
-    study = bench.Study(options, known_rows(json))
     try:
-        study.run(keeper(json))
+        with fields_named(_FIELDS):
+            study = bench.Study(options, known_rows(json))
+            study.run(keeper(json))
     except KeyboardInterrupt:
         typer.echo("with --json FILE the same command goes on", err=True)
         raise
     result = study.result()
     typer.echo(markdown(result.summary))
+    if html is not None:
+        shown = {"rows": result.rows, "summary": result.summary, "conditions": result.conditions}
+        with replacing(html):
+            write_whole(html, page(shown))
     finish(result, json)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tilewright.bench.multicore.study_page import courses, markdown, page
 from tilewright.bench.multicore.summary import summarise
-from tilewright.bench.multicore.text import markdown
 
 
 def bound(seed, value):
@@ -56,5 +56,34 @@ def test_a_makespan_below_its_bound_is_a_violation():
 def test_the_text_has_a_line_for_each_method_and_tells_where_ours_stands():
     text = markdown({**summarise(ROWS), "evaluations_per_s": 1})
     assert "| `tilewright` | 1.348 " in text
+    assert "| S2 4 | 10.00 |" in text
     assert "best or ties in 1 of 2 instances" in text
     assert "at most 10 % worse" in text
+
+
+def test_platforms_are_compared_on_the_same_groups():
+    rows = [
+        {**run("tilewright", seed, makespan, makespan), "platform": platform}
+        for seed, platform, makespan in ((0, "S1", 400.0), (0, "S2", 100.0), (1, "S2", 7.0))
+    ]
+    rows += [{**bound(row["seed"], 1.0), "platform": row["platform"]} for row in rows]
+    (found,) = summarise(rows)["platforms"]
+    assert (found["platform"], found["over"], found["groups"]) == ("S2", "S1", 1)
+    assert found["throughput"]["value"] == 4
+
+
+def test_courses_are_the_gaps_by_samples():
+    found = courses(ROWS)
+    assert [at for at, _ in found["magma"]] == [1, 100, 1000]
+    assert found["magma"][1][1] == pytest.approx(300)
+    assert found["tilewright"][2][1] == pytest.approx(10)
+    assert courses(ROWS, ["S1"]) == {}
+
+
+def test_the_page_draws_both_kinds_of_platforms():
+    rows = [*ROWS, *({**row, "platform": "S3"} for row in ROWS)]
+    summary = {**summarise(rows), "evaluations_per_s": 1}
+    text = page({"rows": rows, "summary": summary, "conditions": {"budget": 1000}})
+    assert "Cores of one kind" in text
+    assert "Cores of several kinds" in text
+    assert "budget: 1000" in text

@@ -61,6 +61,12 @@ def test_a_flexible_platform_differs_in_that_alone():
     assert flexible.bandwidths == fixed.bandwidths
 
 
+def test_a_flexible_platform_has_a_name():
+    assert load_platform("S2-flexible") == load_platform("S2").flexible()
+    with pytest.raises(ConfigError, match="no platform of that name"):
+        load_platform("S9-flexible")
+
+
 def test_a_loaded_platform_stays_as_it_is():
     platform = load_platform("S1")
     assert load_platform(platform) is platform

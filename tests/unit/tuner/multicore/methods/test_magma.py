@@ -6,10 +6,13 @@ from support.multicore import random_instance, random_table
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.methods.magma import (
+    RECORD,
     MagmaMapper,
     MagmaSettings,
+    TunedMagmaMapper,
     bred,
     crossover_accel,
     crossover_gen,
@@ -129,3 +132,13 @@ def test_the_best_stay():
 def test_refuses_settings_that_cannot_be(wrong, field):
     with pytest.raises(ConfigError, match=field):
         MagmaMapper(**wrong)
+
+
+def test_the_tuned_one_has_the_recorded_settings():
+    record = read_yaml_mapping(RECORD, "a record")
+    settings, conditions = record["settings"], record["conditions"]
+    assert MagmaSettings(**settings) != MagmaSettings()
+    assert conditions["found"] < conditions["published"]
+    instance = random_instance(fresh_rng(), 20, 3)
+    own = MagmaMapper(**settings).run(instance, 300, 0)
+    np.testing.assert_array_equal(TunedMagmaMapper().run(instance, 300, 0).best, own.best)

@@ -16,7 +16,7 @@ from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods.balance import balanced
 from tilewright.tuner.multicore.methods.pairing import Rule, mean_need, paired
 from tilewright.tuner.multicore.methods.registry import MANUAL, make_group_mapper
-from tilewright.tuner.multicore.methods.tilewright import changed, manual_mappings, ranked
+from tilewright.tuner.multicore.methods.tilewright import manual_mappings, ranked
 
 RECORDED = Path(__file__).parents[1] / "magma"
 
@@ -49,7 +49,7 @@ def test_is_not_worse_than_others_on_random_groups(seed):
     ours = make_group_mapper("tilewright").run(instance, 3000, seed).makespan
     for name in ("magma", "genetic", "random", "herald", "ai-mt", *MANUAL):
         theirs = make_group_mapper(name).run(instance, 3000, seed).makespan
-        assert ours <= theirs * 1.005, where(mapper=name)
+        assert ours <= theirs * 1.0025, where(mapper=name)
 
 
 def test_finds_optima_of_small_groups():
@@ -106,19 +106,6 @@ def test_pairing_puts_hungry_jobs_beside_frugal_ones(rule):
     instance = Instance(table=table, bandwidth=10.0)
     assert instance.makespans(population_of([queues]))[0] == 40
     assert instance.makespans(population_of([[[0, 2, 1, 3], [4, 6, 5, 7]]]))[0] > 40
-
-
-def test_a_change_moves_one_job_or_two_and_keeps_what_can_run():
-    rng = fresh_rng()
-    instance = random_instance(rng, 20, 4, unable=0.4)
-    here = ranked(random_population(instance.table, 200, rng))
-    there = changed(instance.table, loads_of(instance).busy, here, rng)
-    cores = (here.core != there.core).sum(axis=1)
-    priorities = (here.priority != there.priority).sum(axis=1)
-    assert set(cores) <= {0, 1, 2}
-    assert set(priorities) <= {0, 1, 2}
-    assert ((cores > 0) | (priorities > 0)).mean() > 0.5
-    assert np.isfinite(instance.makespans(there)).all()
 
 
 def test_ranked_priorities_say_the_same():
