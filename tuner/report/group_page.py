@@ -105,7 +105,8 @@ def needs(group: MappedGroup) -> Numbers:
     """Bytes per cycle that the jobs of each segment need to run at full speed, ``[segments]``."""
     running, table = group.timeline.running, group.instance.table
     cores = np.arange(table.cores)
-    return np.where(running >= 0, table.bandwidth[running, cores], 0.0).sum(axis=1)
+    found: Numbers = np.where(running >= 0, table.bandwidth[running, cores], 0.0).sum(axis=1)
+    return found
 
 
 def jobs_chart(group: MappedGroup) -> GanttChart:
