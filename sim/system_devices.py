@@ -3,37 +3,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig
-from tilewright.sim.multicore.device import VerilatorSystem
+from tilewright.sim.multicore.build import FIDELITIES
+from tilewright.sim.multicore.simulated import SimulatedSystem
 
-SYSTEM_DEVICES: Final = (Fidelity.RTL, Fidelity.TIMING)
+SYSTEM_DEVICES: Final = (*FIDELITIES, Fidelity.TWIN)
 """Names of the simulated systems."""
 
 WITH_DATA: Final = (Fidelity.RTL,)
 """Those whose memories hold results; the others count cycles alone."""
 
 
-def open_system(name: str, system: SystemConfig, memory: MemoryModel) -> VerilatorSystem:
+def open_system(name: str, system: SystemConfig, memory: MemoryModel) -> SimulatedSystem[Any]:
     """Open a simulated system; whoever opens it closes it.
 
     Args:
         name: one of `SYSTEM_DEVICES`.
-        system: it is built when the cache does not hold it.
+        system: its RTL is built when the cache does not hold it; the twin needs none.
         memory: DRAM timing of each memory port.
 
     Raises:
-        ConfigError: no such system.
+        ConfigError: no such system, or one that the twin does not cover.
         BuildError: it cannot be built.
         ToolError: a tool is missing.
     """
-    if name in SYSTEM_DEVICES:
+    if name in FIDELITIES:
+        from tilewright.sim.multicore.device import VerilatorSystem  # noqa: PLC0415  (one of many)
+
         return VerilatorSystem(system, memory, fidelity=Fidelity(name))
+    if name == Fidelity.TWIN:
+        from tilewright.sim.twin.system_device import TwinSystem  # noqa: PLC0415  (one of many)
+
+        return TwinSystem(system, memory, outputs=False)
     raise ConfigError(
         "no simulated system of that name",
         field="device",

@@ -158,6 +158,7 @@ class TwinRegisters:
             DeviceError: a program cannot be counted, or never ends.
         """
         before = self._cycle
+        self._advance(before)
         progress = self._advance(before + max_cycles, to_interrupt=True)
         self._cycle = progress.cycle
         reason = StopReason.INTERRUPT if progress.interrupts else StopReason.CYCLE_LIMIT

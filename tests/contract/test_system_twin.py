@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from support.randomness import generator, sample, where
 from support.rtl import IDEAL, any_memory
-from support.systems import MIXED, hanging, reader
+from support.systems import MIXED, hanging, program_of, reader
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.fidelity import Fidelity
@@ -134,7 +134,7 @@ def check_random(
 
 
 def test_two_small_cores_on_any_memory() -> None:
-    check_random(PAIR, [Fidelity.RTL], generator("system twin pair"), 8)
+    check_random(PAIR, [Fidelity.RTL], generator("system twin pair"), 6)
 
 
 @pytest.mark.slow
@@ -182,6 +182,16 @@ def test_a_queue_is_fed_as_fast_as_by_a_host_of_the_rtl(twin) -> None:
         for number, program in enumerate(programs)
     ]
     assert observed(twin, given, {1: 700}) == observed(rtl, given, {1: 700})
+    rtl.close()
+
+
+def test_a_program_may_end_in_any_cycle_in_which_the_host_takes_another(twin) -> None:
+    """The host's clock shows it: an interrupt that lasts, one that comes while it reads."""
+    rtl = VerilatorSystem(PAIR, IDEAL)
+    program = program_of(TINY)
+    given = [Submission(core=c, program=program, memory=program.image()) for c in (0, 1)]
+    for late in range(48):
+        assert observed(twin, given, {1: late}) == observed(rtl, given, {1: late}), late
     rtl.close()
 
 

@@ -82,7 +82,8 @@ def multicore(
     device: Annotated[
         SystemDeviceName,
         typer.Option(
-            help="rtl (the RTL in Verilator, bit-exact), or timing (the same cycles without data)."
+            help="rtl (the RTL in Verilator, bit-exact), or the same cycles without data: timing "
+            "(its control alone), twin (a model, the fastest)."
         ),
     ] = SystemDeviceName.RTL,
     frames: Annotated[

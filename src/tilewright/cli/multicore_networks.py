@@ -41,6 +41,7 @@ class SystemDeviceName(StrEnum):
 
     RTL = Fidelity.RTL
     TIMING = Fidelity.TIMING
+    TWIN = Fidelity.TWIN
 
 
 def run_networks(
@@ -103,7 +104,7 @@ def run_networks(
         tenants = placed_networks(
             networks, placed, with_data=check, trusted=trusted, seed=seed, steps=steps
         )
-        steps.say(f"building {config.name} in Verilator")
+        steps.say(f"building {config.name}")
         with (
             closing(open_system(device, config, timing)) as opened,
             fields_named({"frames": "--frames"}),

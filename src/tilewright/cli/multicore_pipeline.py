@@ -97,7 +97,7 @@ def run_pipeline(
                 books[hw.config_hash] = stack.enter_context(lookup)
             return books[hw.config_hash]
 
-        steps.say(f"building {config.name} in Verilator")
+        steps.say(f"building {config.name}")
         opened = stack.enter_context(closing(open_system(device, config, timing)))
         with fields_named({"cores": "--cores"}):
             found = measure_pipeline(

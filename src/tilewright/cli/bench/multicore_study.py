@@ -141,7 +141,7 @@ def multicore_rtl(
         str,
         typer.Option(
             metavar="BYTES,...",
-            help="Bytes per cycle of DRAM in each direction; default: 8,2,1, quick: 2.",
+            help="Bytes per cycle of a port's DRAM in each direction; default: 8,2,1, quick: 2.",
         ),
     ] = "",
     methods: Annotated[
@@ -155,12 +155,15 @@ def multicore_rtl(
         ),
     ] = None,
     budget: Annotated[int, typer.Option(metavar="N", min=1, help="Samples of a mapper.")] = 2000,
+    device: Annotated[
+        SystemDeviceName, typer.Option(help="rtl (bit-exact), or the same cycles without data.")
+    ] = SystemDeviceName.RTL,
     json: JsonOption = None,
 ) -> None:
     """Makespans that models predict, against the RTL of several cores, bit-exact.
 
-    Small layers of real networks run on all cores of a system at the same time. The file of --json
-    is written after each run.
+    Small layers of real networks run on all cores of a system at the same time. Without data each
+    job is checked on the reference. The file of --json is written after each run.
     """
     from tilewright.bench.multicore import truth
 
@@ -174,6 +177,7 @@ def multicore_rtl(
         size=size,
         seeds=seeds or (1 if quick else 2),
         budget=budget,
+        device=device.value,
     )
     named = {
         "system": "--systems",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.bench.multicore.truth import (
@@ -55,11 +57,21 @@ def test_a_task_without_small_layers_is_refused():
         small_networks("vision", 10)
 
 
+SMALL = Options(
+    systems=("dual-tiny",), tasks=("recommendation",), bandwidths=(2.0,), seeds=1, size=4,
+    methods=("fcfs-greedy",),
+)  # fmt: skip
+
+
+def test_a_group_takes_the_same_cycles_on_the_twin():
+    (wanted,) = run(SMALL, print).rows
+    result = run(replace(SMALL, device="twin"), print)
+    assert result.rows == [wanted]
+    assert result.conditions["fidelity"] == "twin"
+
+
 def test_a_group_runs_on_the_hardware_and_the_mended_model_is_nearest():
-    options = Options(
-        systems=("dual-tiny",), tasks=("recommendation",), bandwidths=(2.0,), seeds=1, size=4,
-        methods=("fcfs-greedy",),
-    )  # fmt: skip
+    options = SMALL
     told: list = []
     kept: list = []
     result = run(options, told.append, kept.append)
