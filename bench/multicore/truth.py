@@ -58,7 +58,7 @@ MODELS: Final = ("fluid", "directions", "alone", "arbitrated")
 - ``alone``: as ``directions``, but the latency is what the job takes alone behind this memory, and
   `GAP_CYCLES` pass between the programs of a core.
 - ``arbitrated``: as ``alone``, but running jobs share by the weights of the arbiter, up to what
-  they need, and not in proportion to it.
+  they need, and not in proportion to it; budgets of reads hold.
 """
 MENDED: Final = "arbitrated"
 SEARCHED: Final = {"magma": ("fluid", MENDED), "tilewright": ("fluid", MENDED)}
@@ -171,7 +171,7 @@ def run(
                     networks = small_networks(task, macs)
                     for seed in range(options.seeds):
                         for row in _group(options, system, device, networks, seed, bandwidth):
-                            rows.append({"system": name, "task": task, **row})
+                            rows.append({"system": system.name, "task": task, **row})
                             tell(rows[-1])
                             if keep is not None:
                                 keep(_result(options, rows))
@@ -276,7 +276,7 @@ def instances_of(
             table=behind,
             bandwidth=channel,
             policy=Policy.REGULATED,
-            regulation=regulation_of(system),
+            regulation=regulation_of(system, reads=True),
         ),
     }
 

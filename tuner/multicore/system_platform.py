@@ -30,11 +30,15 @@ def platform_of(system: SystemConfig, *, clock_mhz: float, bandwidths: Sequence[
     )
 
 
-def regulation_of(system: SystemConfig) -> Regulation:
+def regulation_of(system: SystemConfig, *, reads: bool = False) -> Regulation:
     """What weights and budgets of a system's registers mean in bytes.
 
     A turn is a number of bursts, so a weight counts as often as a burst has bytes. The model has
     one bucket for both directions: it gets both budgets, and no limit where a direction has none.
+
+    Args:
+        system: the hardware.
+        reads: the bytes of jobs are those of one direction, mostly reads: their budget counts.
 
     Example:
         >>> from tilewright.host.machine.system_config import load_system
@@ -43,7 +47,7 @@ def regulation_of(system: SystemConfig) -> Regulation:
     """
     return Regulation(
         window=float(system.window),
-        budgets=tuple(_budget(core) for core in system.cores),
+        budgets=tuple(_budget(core, reads=reads) for core in system.cores),
         weights=tuple(
             float(core.weight * core.hw.axi_burst_beats * core.hw.axi_bytes)
             for core in system.cores
@@ -51,7 +55,6 @@ def regulation_of(system: SystemConfig) -> Regulation:
     )
 
 
-def _budget(core: SystemCore) -> float:
-    if 0 in (core.read_budget, core.write_budget):
-        return math.inf
-    return float((core.read_budget + core.write_budget) * core.hw.axi_bytes)
+def _budget(core: SystemCore, *, reads: bool) -> float:
+    beats = (core.read_budget,) if reads else (core.read_budget, core.write_budget)
+    return math.inf if 0 in beats else float(sum(beats) * core.hw.axi_bytes)

@@ -35,6 +35,8 @@ def test_budgets_become_bytes_and_weights_shares():
     rules = regulation_of(system)
     assert rules.window == 64
     assert rules.budgets == (16 * HW.axi_bytes, np.inf, np.inf)
+    of_reads = regulation_of(system, reads=True)
+    assert of_reads.budgets == (10 * HW.axi_bytes, 10 * HW.axi_bytes, np.inf)
     assert rules.weights[0] == 3 * rules.weights[1] == 3 * rules.weights[2]
 
 
