@@ -3,7 +3,8 @@
 
 Both cut a loop into factors, one per level. Timeloop's last tile may be smaller (its *residual*);
 every other tile is a product of factors, so a tile that its own tiles do not divide is rounded up.
-ZigZag knows whole factors only. Each document tells what was rounded.
+ZigZag knows whole factors only, and takes a mapping whose factors are the layer's loops: where they
+are more, the layer itself must be given with longer loops. Each document tells what was rounded.
 """
 
 from __future__ import annotations
@@ -135,8 +136,8 @@ def timeloop_yaml(nest: LoopNest, mapping: Mapping) -> str:
 def zigzag_yaml(nest: LoopNest, mapping: Mapping) -> str:
     """The mapping for ZigZag (`zigzag-dse` 3.9), with an array of clusters (D1) times PEs (D2).
 
-    ZigZag itself decides which memory holds which loops. A loop whose factors exceed its size is
-    padded.
+    ZigZag itself decides which memory holds which loops. A loop whose factors exceed its size must
+    be padded in the layer that ZigZag is given; the first lines tell to which sizes.
     """
     cut = factors_of(nest, mapping)
     names = dict(_ZIGZAG_NAMES)
@@ -146,11 +147,12 @@ def zigzag_yaml(nest: LoopNest, mapping: Mapping) -> str:
     for loop, size in zip(DIMENSIONS, nest.sizes, strict=True):
         padded = prod(cut[loop].all)
         if padded != size:
-            lines.append(f"# {names[loop]}: {size} is padded to {padded}")
+            lines.append(f"# {names[loop]}: {size} is padded to {padded}; pad the layer's, too")
     outer, inner = mapping.outer.parallel, mapping.inner.parallel
     temporal = [(loop, cut[loop].tile) for loop in reversed(DIMENSIONS)]
     temporal += [(loop, cut[loop].trips1) for loop in reversed(mapping.inner.order)]
     temporal += [(loop, cut[loop].trips2) for loop in reversed(mapping.outer.order)]
+    steps = [f"  - [{names[loop]}, {factor}]" for loop, factor in temporal if factor > 1]
     lines += [
         "- name: default",
         "  spatial_mapping:",
@@ -158,8 +160,8 @@ def zigzag_yaml(nest: LoopNest, mapping: Mapping) -> str:
         f"    - {names[outer]}, {cut[outer].clusters}",
         "    D2:",
         f"    - {names[inner]}, {cut[inner].pes}",
-        "  temporal_ordering:  # innermost first",
-        *(f"  - [{names[loop]}, {factor}]" for loop, factor in temporal if factor > 1),
+        *(["  temporal_ordering:  # innermost first"] if steps else []),
+        *steps,
         "  memory_operand_links: {O: O, W: I2, I: I1}",
     ]
     return "\n".join(lines) + "\n"

@@ -38,6 +38,7 @@ _FIELDS: Final = {
     "seconds": "--seconds",
     "gap": "--gap",
     "budget": "--budget",
+    "objective": "--objective",
     "method": "--method",
     "mapper": "--method",
     "tuner": "--method",

@@ -226,6 +226,14 @@ def test_a_limit_of_time_gives_a_mapping_and_a_proven_gap() -> None:
     assert best_mapping(CONV, FLEXIBLE, gap=0.5).gap <= 0.5
 
 
+def test_a_limit_of_time_is_looked_at_after_few_bounds() -> None:
+    """A bound of a loop of a million iterations may have to list thousands of choices."""
+    wide = LoopNest(name="wide", sizes=(1, 1, 1, 1_000_000, 1, 3))
+    found = best_mapping(wide, FLEXIBLE, Objective.ENERGY, seconds=0)
+    assert not found.optimal
+    assert found.nodes < 50_000
+
+
 def test_ctrl_c_gives_the_best_mapping_so_far() -> None:
     def interrupt(progress: exact.Progress) -> None:
         if progress.bound:

@@ -74,7 +74,16 @@ def test_zigzag_has_the_array_and_its_loops_innermost_first() -> None:
     assert entry["spatial_mapping"] == {"D1": ["K, 2"], "D2": ["C, 16"]}
     assert entry["temporal_ordering"] == [["C", 8], ["K", 3], ["C", 2], ["K", 2]]
     assert entry["memory_operand_links"] == {"O": "O", "W": "I2", "I": "I1"}
-    assert "# K: 10 is padded to 12" in text
+    assert "# K: 10 is padded to 12; pad the layer's, too" in text
+
+
+def test_zigzag_takes_no_empty_order() -> None:
+    one = LoopNest(name="one", sizes=(1, 1, 1, 1, 1, 1))
+    level = Level(tile=one.sizes, order="KCYXRS", parallel="K")
+    (entry,) = yaml.safe_load(
+        zigzag_yaml(one, Mapping(outer=level, inner=level, clusters=1, cluster_size=1))
+    )
+    assert "temporal_ordering" not in entry
 
 
 @pytest.mark.parametrize("write", [timeloop_yaml, zigzag_yaml])
