@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators of a Relax module compute and move, counted from its shapes."""
+"""What the operators of a Relax module compute and move, counted from its shapes.
+
+TVM runs neighbouring operators that work element by element in one pass. Tensors inside of a pass
+are not moved, and its operators share what it reads and writes in equal parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -19,11 +23,23 @@ from tilewright.host.compiler.divide.relax_calls import (
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 
 Expr = Any
+Var = Any
 
-_VIEWS: Final = frozenset({"relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten"})
+_VIEWS: Final = frozenset({"reshape", "squeeze", "expand_dims", "flatten"})
 """Operators that give the same bytes another shape."""
 
-_CONVOLUTION: Final = "relax.nn.conv"
+_BY_ELEMENT: Final = _VIEWS | frozenset((
+    "abs", "add", "astype", "broadcast_to", "ceil", "clip", "cos", "dequantize", "divide", "equal",
+    "erf", "exp", "floor", "greater", "less", "log", "logical_and", "logical_not", "logical_or",
+    "maximum", "minimum", "multiply", "negative", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
+    "nn.prelu", "nn.relu", "nn.selu", "nn.silu", "nn.softplus", "permute_dims", "power", "quantize",
+    "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "subtract", "tanh", "where",
+))  # fmt: skip
+_REDUCTIONS: Final = frozenset({"max", "mean", "min", "sum"})
+"""They read what is computed element by element in the same pass."""
+
+_PRODUCTS: Final = frozenset({"matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d"})
+"""What works element by element behind them is in the same pass."""
 
 
 def operator_work(model: RelaxModel) -> tuple[Work, ...]:
@@ -34,17 +50,15 @@ def operator_work(model: RelaxModel) -> tuple[Work, ...]:
     """
     found = [Work() for _ in model.operators]
     waiting = Work()
-    constants: set[Expr] = set()
-    for block in model.module["main"].body.blocks:
-        for binding in block.bindings:
-            if all(var in constants for var in variables_of(binding.value)):
-                constants.add(binding.var)
-                continue
-            waiting += _work(binding.value, constants)
-            index = operator_index(binding.var.name)
-            if index is not None:
-                found[index] += waiting
-                waiting = Work()
+    main = model.module["main"]
+    bindings, constants = _computed(main)
+    shares = _shares(bindings, constants, variables_of(main.body.body))
+    for var, value in bindings:
+        waiting += Work(macs=_macs(_name(value), value), bytes=shares[var])
+        index = operator_index(var.name)
+        if index is not None:
+            found[index] += waiting
+            waiting = Work()
     return tuple(found)
 
 
@@ -53,19 +67,82 @@ def bytes_of(expr: Expr) -> int:
     return _bytes_of_type(expr.ty)
 
 
-def _work(value: Expr, constants: Collection[Expr]) -> Work:
-    name = operator_name(value)
-    if not name or name in _VIEWS:
-        return Work()
-    read = [var for var in variables_of(value) if var not in constants]
-    return Work(
-        macs=_macs(name, value),
-        bytes=sum(map(bytes_of, read)) + sum(map(_bytes_of_type, _results(value.ty))),
+def _computed(function: Any) -> tuple[list[tuple[Var, Expr]], set[Var]]:
+    """The bindings that an inference computes, and the variables that are constants."""
+    constants: set[Var] = set()
+    bindings = []
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            read = variables_of(binding.value)
+            if all(var in constants for var in read):
+                constants.add(binding.var)
+            else:
+                bindings.append((binding.var, binding.value))
+    return bindings, constants
+
+
+def _shares(
+    bindings: Sequence[tuple[Var, Expr]], constants: Collection[Var], results: Collection[Var]
+) -> dict[Var, int]:
+    """The bytes that each binding reads and writes: its share of its pass."""
+    values = dict(bindings)
+    readers: dict[Var, list[Var]] = {}
+    for var, value in bindings:
+        for read in variables_of(value):
+            readers.setdefault(read, []).append(var)
+    passes: dict[Var, list[Var]] = {var: [var] for var in values}
+    inside = dict.fromkeys(
+        var
+        for var, value in bindings
+        if var not in results and _stays_inside(_name(value), var, readers, values)
     )
+    for var in inside:
+        for reader in readers[var]:
+            if passes[reader] is not passes[var]:
+                passes[var] += passes[reader]
+                for member in passes[reader]:
+                    passes[member] = passes[var]
+    shares = {}
+    for members in {id(members): members for members in passes.values()}.values():
+        moved = 0
+        if any(_name(values[var]) not in _VIEWS | {""} for var in members):
+            read = {v for var in members for v in variables_of(values[var])} - set(members)
+            moved = sum(bytes_of(var) for var in read - set(constants))
+            moved += sum(map(_bytes_of_type, _written(members, inside, values)))
+        for number, var in enumerate(members):
+            shares[var] = moved * (number + 1) // len(members) - moved * number // len(members)
+    return shares
 
 
-def _results(kind: Any) -> Sequence[Any]:
-    return list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+def _stays_inside(
+    name: str, var: Var, readers: Mapping[Var, Sequence[Var]], values: Mapping[Var, Expr]
+) -> bool:
+    """Whether a tensor is never written: all that reads it is in the pass that computes it.
+
+    What is quantised may leave or enter a region.
+    """
+    names = {_name(values[reader]) for reader in readers.get(var, ())}
+    if not names or name == "quantize":
+        return False
+    if name in _BY_ELEMENT:
+        return names <= _BY_ELEMENT | _REDUCTIONS
+    return name in _PRODUCTS and names <= _BY_ELEMENT
+
+
+def _written(
+    members: Sequence[Var], inside: Collection[Var], values: Mapping[Var, Expr]
+) -> Iterator[Any]:
+    """Types of the tensors that a pass writes; a view or a member of a tuple is none."""
+    for var in members:
+        value = values[var]
+        if var in inside or not isinstance(value, relax.Call):
+            continue
+        kind = value.ty
+        yield from kind.fields if isinstance(kind, relax.TupleType) else (kind,)
+
+
+def _name(value: Expr) -> str:
+    return operator_name(value).removeprefix("relax.")
 
 
 def _bytes_of_type(kind: Any) -> int:
@@ -77,7 +154,7 @@ def _bytes_of_type(kind: Any) -> int:
 
 
 def _macs(name: str, value: Expr) -> int:
-    if name.startswith(_CONVOLUTION):
+    if name.startswith("nn.conv"):
         weights, output = shape_of(value.args[1]), shape_of(value)
         if "transpose" in name:
             output = shape_of(value.args[0])
@@ -85,7 +162,7 @@ def _macs(name: str, value: Expr) -> int:
             return 0
         pixels = prod(output) // output[1]
         return pixels * prod(weights)
-    if name == "relax.matmul":
+    if name == "matmul":
         a, output = shape_of(value.args[0]), shape_of(value)
         return prod(output) * a[-1] if a and output is not None else 0
     return 0

@@ -402,8 +402,8 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
     _assert_same_outputs(network, parts)
     (graph,) = seen
     first, second = (c for c in graph.candidates if c.operator is not None)
-    floats = 4 * (144 + 128) + 4 * (128 + 128)  # the convolution, and its bias
-    assert first.work == Work(macs=8 * 4 * 9 * 16, bytes=floats + 5 * (144 + 128))
+    passes = (144 + 4 * 144) + (4 * 144 + 128)  # dequantise; convolution, bias and quantise
+    assert first.work == Work(macs=8 * 4 * 9 * 16, bytes=passes)
     assert second.work.macs == 2 * 8 * 16
     ids = {c.id for c in graph.candidates} | {n.id for n in graph.cpu_nodes}
     assert {e.source for e in graph.edges} - {None} == ids
