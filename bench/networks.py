@@ -26,6 +26,7 @@ from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.pack.latency import latency
 from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
@@ -93,6 +94,7 @@ def measure(
             f"bit-exact {exact}; {fidelity} {run.cycles} cycles, twin {cycles}", field=name
         )
     placed = compiled.placements
+    spent = latency(compiled, board, cycles)
     return {
         "network": name,
         "layers": len(timing.layers),
@@ -100,7 +102,9 @@ def measure(
         "operators": len(placed),
         "accelerated": sum(p.where == "accelerator" for p in placed),
         "cycles": cycles,
-        "milliseconds": cycles / board.clock_mhz / 1e3,
+        "milliseconds": 1e3 * spent.accelerator,
+        "crossings_milliseconds": 1e3 * spent.crossings,
+        "cpu_milliseconds": 1e3 * spent.cpu,
         "of_bound": timing.utilisation,
         "macs": sum(layer.workload.macs for layer in timing.layers),
         "memory_bytes": max((p.program.memory_bytes for p in compiled.programs), default=0),
@@ -178,7 +182,8 @@ def run(
         )
         records.append(record)
         print(
-            f"{name}: {record['cycles']:,} cycles ({record['milliseconds']:.2f} ms), "
+            f"{name}: {record['cycles']:,} cycles ({record['milliseconds']:.2f} ms, crossings "
+            f"{record['crossings_milliseconds']:.2f} ms, CPU {record['cpu_milliseconds']:.2f} ms), "
             f"{100 * record['of_bound']:.1f} % of the bounds, {record['accelerated']} of "
             f"{record['operators']} operators in {counted(record['regions'], 'region')}, "
             f"{100 * record['equal_to_ort']:.1f} % of outputs equal to ONNX Runtime (largest gap "
