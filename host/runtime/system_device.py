@@ -113,3 +113,15 @@ class SystemDevice(Protocol):
     def close(self) -> None:
         """Release the device; further calls are an error."""
         ...
+
+
+class SharedPorts(SystemDevice, Protocol):
+    """A system whose shares of memory ports can be set."""
+
+    def set_share(
+        self, core: int, *, weight: int = 1, read_budget: int = 0, write_budget: int = 0
+    ) -> None:
+        """Change a core's share of its port from now on."""
+
+    def set_window(self, cycles: int) -> None:
+        """Change the cycles in which budgets count, from now on."""

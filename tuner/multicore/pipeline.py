@@ -22,7 +22,7 @@ from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pipeline import ImportedNetwork, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.in_stages import Ticks, run_stages
-from tilewright.host.compiler.run.side_by_side import SharedPorts, Tenant, set_shares
+from tilewright.host.compiler.run.side_by_side import Tenant, set_shares
 from tilewright.host.compiler.staged import (
     compile_part,
     compile_stages,
@@ -33,7 +33,7 @@ from tilewright.host.compiler.staged import (
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.system_config import SystemConfig
-from tilewright.host.runtime.system_device import Submission
+from tilewright.host.runtime.system_device import SharedPorts, Submission
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.network_timing import time_layers
 from tilewright.tuner.multicore.stages import Costs, Cut, best_cut

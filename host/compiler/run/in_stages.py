@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.host.compiler.run.side_by_side import Ran, SharedPorts, Tenant, run_frames
+from tilewright.host.compiler.run.side_by_side import Ran, Tenant, run_frames
 from tilewright.host.machine.board import Board
+from tilewright.host.runtime.system_device import SharedPorts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -20,22 +20,10 @@ from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.run.recorded import Frame
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.machine.system_config import SystemConfig
-from tilewright.host.runtime.system_device import Submission, SystemDevice
+from tilewright.host.runtime.system_device import SharedPorts, Submission, SystemDevice
 
 MAX_BYTES: Final = 3 << 30
 """Of the memories of all programs of a run: a machine must hold them twice."""
-
-
-class SharedPorts(SystemDevice, Protocol):
-    """A system whose shares of memory ports can be set."""
-
-    def set_share(
-        self, core: int, *, weight: int = 1, read_budget: int = 0, write_budget: int = 0
-    ) -> None:
-        """Change a core's share of its port from now on."""
-
-    def set_window(self, cycles: int) -> None:
-        """Change the cycles in which budgets count, from now on."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
