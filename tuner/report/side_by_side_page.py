@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
+from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.page import (
     bullets,
     definitions,
@@ -21,7 +23,7 @@ from tilewright.tuner.report.drawing.page import (
     tiles,
 )
 from tilewright.tuner.report.drawing.palette import series_colour
-from tilewright.tuner.report.drawing.scales import spanning
+from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 
 _WAITS: Final = (
@@ -30,6 +32,9 @@ _WAITS: Final = (
     ("write_waited", "writes wait for others"),
     ("write_throttled", "writes wait for their budget"),
 )
+MOST_SLICES: Final = 2000
+"""Frames of a page, which a browser has to draw."""
+
 WORDS: Final = (
     ("alone", "cycles of a frame while the other cores rest, without weights and budgets"),
     ("together", "cycles per frame while all networks run"),
@@ -56,8 +61,36 @@ def write_page(text: str, path: Path) -> None:
         ) from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """A frame on a core.
+
+    Attributes:
+        network: whose it is.
+        number: of the frame, from 0.
+        core: that runs it.
+        begin, end: cycles from the first start of the run.
+        alone: cycles that it takes alone.
+    """
+
+    network: str
+    number: int
+    core: int
+    begin: int
+    end: int
+    alone: int
+
+    @property
+    def speed(self) -> float:
+        """Share of its speed alone."""
+        return min(1.0, self.alone / (self.end - self.begin))
+
+
 def page(
-    rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], conditions: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]],
+    summary: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+    slices: Sequence[Slice] = (),
 ) -> str:
     """The page.
 
@@ -65,6 +98,7 @@ def page(
         rows: of ``tilewright multicore NETWORK...``, one per network.
         summary: of them.
         conditions: that they hold under.
+        slices: frames of the run together.
     """
     title = f"{', '.join(str(row['network']) for row in rows)} on {conditions['system']}"
     parts = [heading(title, f"{conditions['fidelity']}, memory {conditions['memory']}")]
@@ -76,6 +110,7 @@ def page(
         title,
         *parts,
         section("Networks", _table(rows), definitions(WORDS)),
+        _frames(slices),
         section(
             "Conditions",
             bullets([f"{name}: {value}" for name, value in conditions.items() if name != "hw"]),
@@ -124,6 +159,37 @@ def _waits(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str
         paragraph("Most of them are hidden behind work: the slow-down says what is lost.", "note"),
         figure(chart, "waits"),
     )
+
+
+def _frames(slices: Sequence[Slice]) -> str:
+    """When each frame ran, and how fast."""
+    shown = slices[:MOST_SLICES]
+    if not shown:
+        return ""
+    cores = sorted({each.core for each in shown})
+    networks = list(dict.fromkeys(each.network for each in shown))
+    last = max(each.end for each in shown)
+    chart = GanttChart(
+        alt="frames of each core over time",
+        rows=[f"core {core}" for core in cores],
+        axis=Axis(title="cycles", low=0.0, high=float(last)),
+        tasks=[
+            Task(
+                row=cores.index(each.core),
+                kind=each.network,
+                times=(each.begin, each.end),
+                speeds=(each.speed,),
+                tip=f"{each.network} {each.number}: {each.begin:,} to {each.end:,}, "
+                f"{100 * each.speed:.1f} % of its speed alone",
+            )
+            for each in shown
+        ],
+        colours={name: series_colour(number) for number, name in enumerate(networks)},
+    )
+    note = "A frame is drawn as high as it is fast."
+    if len(slices) > len(shown):
+        note += f" The first {len(shown)} of {len(slices)} frames are shown."
+    return section("Frames over time", paragraph(note, "note"), figure(chart, "frames"))
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

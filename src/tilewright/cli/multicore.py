@@ -17,7 +17,6 @@ from tilewright.cli.multicore_pipeline import run_pipeline
 
 _OF_GROUPS: Final = (
     "platform", "bandwidth", "method", "budget", "size", "mini_batch", "bw_model", "policy",
-    "trace",
 )  # fmt: skip
 _OF_SYSTEMS: Final = (
     "system", "device", "frames", "cores", "weights", "budgets", "window", "board", "memory",
@@ -134,8 +133,8 @@ def multicore(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of a task or table: write a Chrome trace (JSON, for ui.perfetto.dev): when each "
-            "job runs where, and the bandwidth.",
+            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each job, or frame, runs "
+            "where; of jobs also the bandwidth.",
         ),
     ] = None,
     trust_model: Annotated[
@@ -186,7 +185,7 @@ def multicore(
     --pipeline and --system: each core runs some of its layers, and each works on another frame.
     """
     if pipeline:
-        _refuse(context, (*_OF_GROUPS, *_OF_NETWORKS, "report"), "is not of --pipeline")
+        _refuse(context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline")
         run_pipeline(
             targets,
             system=system,
@@ -221,6 +220,7 @@ def multicore(
             board=board,
             memory=memory,
             report=report,
+            trace=trace,
             trusted=trust_model,
             seed=seed,
             json=json,

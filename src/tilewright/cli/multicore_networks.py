@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tilewright.host.compiler.run.side_by_side import Measured, Tenant
     from tilewright.host.machine.board import Board
     from tilewright.host.machine.system_config import SystemConfig
+    from tilewright.tuner.report.side_by_side_page import Slice
 
 SUFFIX: Final = ".tw"
 DISTINCT: Final = 2
@@ -57,6 +58,7 @@ def run_networks(
     board: str,
     memory: str,
     report: Path | None,
+    trace: Path | None,
     trusted: bool,
     seed: int,
     json: JsonTarget | None,
@@ -76,7 +78,7 @@ def run_networks(
                 remedy=f"compile it, or leave --system out (files end in {SUFFIX})",
             )
         require_readable(Path(name), "NETWORK")
-    check_places(report, None)
+    check_places(report, trace)
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.side_by_side import check_placement, measure
     from tilewright.host.machine.system_config import load_system, named_systems
@@ -124,12 +126,7 @@ def run_networks(
         "seed": seed,
     }
     _print(rows, summary, conditions, config, target)
-    if report is not None:
-        from tilewright.tuner.report.side_by_side_page import page, write_page
-
-        with replacing(report):
-            write_page(page(rows, summary, conditions), report)
-        open_console().say(f"report: {report}")
+    _write_files(report, trace, rows, summary, conditions, _slices(tenants, found))
     if json is not None:
         json.write(rows, conditions, summary=summary)
     if found.wrong_bytes:
@@ -222,6 +219,46 @@ def told(
         "stopped": found.stopped,
     }
     return rows, summary
+
+
+def _slices(tenants: Sequence[Tenant], found: Measured) -> list[Slice]:
+    """The frames of the run together."""
+    from tilewright.tuner.report.side_by_side_page import Slice
+
+    return [
+        Slice(
+            network=tenant.name,
+            number=number,
+            core=tenant.core,
+            begin=time.begin,
+            end=time.end,
+            alone=mine.alone,
+        )
+        for tenant, mine in zip(tenants, found.sharing(), strict=False)
+        for number, time in enumerate(mine.times)
+    ]
+
+
+def _write_files(
+    report: Path | None,
+    trace: Path | None,
+    rows: Sequence[dict[str, Any]],
+    summary: dict[str, Any],
+    conditions: dict[str, Any],
+    slices: Sequence[Slice],
+) -> None:
+    """Write the files that the user asked for."""
+    from tilewright.tuner.report.side_by_side_page import page, write_page
+    from tilewright.tuner.report.side_by_side_trace import write_trace
+
+    if report is not None:
+        with replacing(report):
+            write_page(page(rows, summary, conditions, slices), report)
+        open_console().say(f"report: {printable(str(report))}")
+    if trace is not None:
+        with replacing(trace):
+            write_trace(trace, slices, {"system": conditions["system"], **summary})
+        open_console().say(f"trace: {printable(str(trace))} (view with ui.perfetto.dev)")
 
 
 def _cpu_ms(tenant: Tenant) -> float | None:

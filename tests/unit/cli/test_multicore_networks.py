@@ -63,10 +63,11 @@ def document(folder, *words):
 
 def test_two_networks_run_on_the_rtl_bit_exact(folder, tmp_path):
     files = [str(folder / f"{name}.tw") for name in ("larger", "smaller")]
-    page = tmp_path / "page.html"
+    page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     found, said = document(
-        folder, *files, "--system", "dual-tiny", "--frames", "2", "--report", str(page)
-    )
+        folder, *files, "--system", "dual-tiny", "--frames", "2", "--report", str(page),
+        "--trace", str(trace),
+    )  # fmt: skip
     large, small = found["rows"]
     assert (large["network"], large["core"], large["frames"]) == ("larger", 0, 2)
     assert small["frames"] > 2
@@ -85,6 +86,11 @@ def test_two_networks_run_on_the_rtl_bit_exact(folder, tmp_path):
     assert "equal to the reference's, byte by byte" in said
     assert "take no time" in said
     assert "larger, smaller on dual-tiny" in page.read_text()
+    assert "Frames over time" in page.read_text()
+    slices = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert len(slices) == large["frames"] + small["frames"]
+    assert max(e["ts"] + e["dur"] for e in slices) == summary["makespan"]
+    assert {e["tid"] for e in slices if e["name"].startswith("larger")} == {0}
 
 
 def test_networks_share_a_core_and_ports_have_budgets(folder):
