@@ -111,6 +111,17 @@ def test_networks_share_a_core_and_ports_have_budgets(folder):
     assert slow["conditions"]["weights"] == [2, 1]
 
 
+def test_the_twin_counts_what_the_rtl_counts(folder):
+    files = [str(folder / f"{name}.tw") for name in ("larger", "smaller")]
+    words = ("--system", "dual-tiny", "--frames", "2", "--weights", "1,3", "--budgets", "90,0")
+    told = [document(folder, *files, *words, "--device", device)[0] for device in ("rtl", "twin")]
+    same = {"wrong_bytes", "cpu_ms"}
+    rtl, twin = (
+        [{k: v for k, v in row.items() if k not in same} for row in found["rows"]] for found in told
+    )
+    assert rtl == twin
+
+
 def test_ctrl_c_tells_what_was_measured(folder, monkeypatch, tmp_path):
     run, done = VerilatorSystem.run, []
 
