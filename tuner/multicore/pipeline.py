@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pipeline import ImportedNetwork, partition
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.run.in_stages import Ticks, run_stages
+from tilewright.host.compiler.run.in_stages import Ticks, pace, run_stages
 from tilewright.host.compiler.run.side_by_side import Tenant, set_shares
 from tilewright.host.compiler.staged import (
     compile_part,
@@ -278,3 +278,47 @@ def measure_pipeline(
         whole={hw.name: known[hw.config_hash].cycles for hw in (*hws, *([one] if one else []))},
         wrong_elements=wrong,
     )
+
+
+def pipeline_rows(found: Figures, board: Board) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows, one per stage, and the summary of a pipeline."""
+    edges = [0, *found.pipeline.cut.places, len(found.operators)]
+    rows = [
+        {
+            "stage": place,
+            "core": core,
+            "operators": edges[place + 1] - edges[place],
+            "first": found.operators[edges[place]],
+            "last": found.operators[edges[place + 1] - 1],
+            "alone_cycles": round(found.alone[place]),
+            "together_cycles": found.pipeline.cycles[place],
+        }
+        for place, core in enumerate(found.pipeline.cut.cores)
+    ]
+    clock = board.clock_mhz * 1e6
+    serial, overlapped = (
+        pace(found.pipeline.tick, len(rows), found.moved, board, overlapped=each)
+        for each in (False, True)
+    )
+    summary: dict[str, Any] = {
+        "tick_cycles": found.pipeline.tick,
+        "moved_bytes": found.moved,
+        "rounds": found.pipeline.rounds,
+        "frames_per_s": round(clock / serial.period, 3),
+        "latency_ms": round(1e3 * serial.latency / clock, 3),
+        "overlapped_frames_per_s": round(clock / overlapped.period, 3),
+        "overlapped_latency_ms": round(1e3 * overlapped.latency / clock, 3),
+        "whole": {
+            name: {
+                "cycles": cycles,
+                "frames_per_s": round(
+                    clock / pace(cycles, 1, 0, board, overlapped=False).period, 3
+                ),
+            }
+            for name, cycles in found.whole.items()
+        },
+        "wrong_bytes": found.ticks.wrong_bytes,
+        "wrong_elements": found.wrong_elements,
+        "stopped": found.ticks.stopped,
+    }
+    return rows, summary

@@ -152,7 +152,7 @@ def compile_command(
     annotated: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.onnx",
+            metavar="FILE",
             help="Write the quantised model with where each operator runs, for Netron.",
         ),
     ] = None,

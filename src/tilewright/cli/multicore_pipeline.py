@@ -22,9 +22,7 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
-    from tilewright.host.machine.board import Board
     from tilewright.host.machine.system_config import SystemConfig
-    from tilewright.tuner.multicore.pipeline import Figures
 
 
 def run_pipeline(
@@ -72,7 +70,7 @@ def run_pipeline(
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.machine.system_config import load_system
     from tilewright.sim.system_devices import WITH_DATA, open_system
-    from tilewright.tuner.multicore.pipeline import measure_pipeline
+    from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
     with fields_named({"system": "--system", "hw": "--one"}):
@@ -114,7 +112,7 @@ def run_pipeline(
                 check=device in WITH_DATA,
                 tell=steps.say,
             )
-    rows, summary = told(found, target)
+    rows, summary = pipeline_rows(found, target)
     conditions = {
         "network": imported.name,
         "system": config.name,
@@ -157,52 +155,6 @@ def _order(text: str, config: SystemConfig) -> list[int]:
             remedy="name each core once, in the order of the stages",
         )
     return found
-
-
-def told(found: Figures, board: Board) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows, one per stage, and the summary of a pipeline."""
-    from tilewright.host.compiler.run.in_stages import pace
-
-    edges = [0, *found.pipeline.cut.places, len(found.operators)]
-    rows = [
-        {
-            "stage": place,
-            "core": core,
-            "operators": edges[place + 1] - edges[place],
-            "first": found.operators[edges[place]],
-            "last": found.operators[edges[place + 1] - 1],
-            "alone_cycles": round(found.alone[place]),
-            "together_cycles": found.pipeline.cycles[place],
-        }
-        for place, core in enumerate(found.pipeline.cut.cores)
-    ]
-    clock = board.clock_mhz * 1e6
-    serial, overlapped = (
-        pace(found.pipeline.tick, len(rows), found.moved, board, overlapped=each)
-        for each in (False, True)
-    )
-    summary: dict[str, Any] = {
-        "tick_cycles": found.pipeline.tick,
-        "moved_bytes": found.moved,
-        "rounds": found.pipeline.rounds,
-        "frames_per_s": round(clock / serial.period, 3),
-        "latency_ms": round(1e3 * serial.latency / clock, 3),
-        "overlapped_frames_per_s": round(clock / overlapped.period, 3),
-        "overlapped_latency_ms": round(1e3 * overlapped.latency / clock, 3),
-        "whole": {
-            name: {
-                "cycles": cycles,
-                "frames_per_s": round(
-                    clock / pace(cycles, 1, 0, board, overlapped=False).period, 3
-                ),
-            }
-            for name, cycles in found.whole.items()
-        },
-        "wrong_bytes": found.ticks.wrong_bytes,
-        "wrong_elements": found.wrong_elements,
-        "stopped": found.ticks.stopped,
-    }
-    return rows, summary
 
 
 def _print(

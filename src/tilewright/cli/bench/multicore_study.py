@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks of many networks on many cores: mappers, predictions on the RTL, real pairs."""
+"""The benchmarks of many networks on many cores: mappers, predictions, networks."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -258,6 +258,46 @@ def multicore_networks(
     named = {"system": "--system", "hw": "--one", "network": "--stream, --small"}
     with fields_named({**named, "board": "--board"}):
         result = bench.run(options, lambda row: typer.echo(bench.line(row)), keeper(json))
+    for name, value in result.summary.items():
+        typer.echo(f"{name}: {value}")
+    finish(result, json)
+
+
+@bench_app.command("multicore-pipeline", rich_help_panel=SEARCH)
+def multicore_pipeline(
+    quick: QuickOption = False,
+    network: Annotated[
+        str,
+        typer.Option(
+            metavar="NETWORK", help="Of examples/networks; default: resnet18, quick: digits."
+        ),
+    ] = "",
+    device: Annotated[
+        SystemDeviceName, typer.Option(help="rtl (bit-exact), or the same cycles without data.")
+    ] = SystemDeviceName.RTL,
+    search: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Measurements on the twin per layer; default: 16, quick: 0."
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """One network in stages on several cores, against one core of about the same area.
+
+    The file of --json is written after each system.
+    """
+    from tilewright.bench.multicore import pipelines as bench
+
+    with fields_named({"network": "--network"}):
+        result = bench.run(
+            network or ("digits" if quick else "resnet18"),
+            bench.QUICK if quick else bench.PAIRS,
+            device=device.value,
+            search=(0 if quick else 16) if search is None else search,
+            tell=lambda row: typer.echo(bench.line(row)),
+            keep=keeper(json),
+        )
     for name, value in result.summary.items():
         typer.echo(f"{name}: {value}")
     finish(result, json)

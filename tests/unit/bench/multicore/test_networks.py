@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.bench.multicore import pipelines
 from tilewright.bench.multicore.networks import Options, imported, line, run, summarise
 from tilewright.host.common.errors import ConfigError
 
@@ -53,3 +54,16 @@ def test_a_pair_runs_on_two_cores_and_in_turns_on_one():
     assert first["latency_worst"] <= side["latency_worst"]
     assert turn["latency_worst"] > told[4]["alone_cycles"] > side["latency_worst"]
     assert told[7]["frames"] == side["frames"] > turn["frames"]
+
+
+@pytest.mark.slow
+def test_a_network_in_stages_is_compared_with_one_core():
+    told: list = []
+    result = pipelines.run("digits", pipelines.QUICK, device="rtl", search=0, tell=told.append)
+    (found,) = told
+    assert result.passed
+    assert (found["wrong_bytes"], found["wrong_elements"]) == (0, 0)
+    assert found["tick_cycles"] < found["whole"]["tiny-4x4"]["cycles"]
+    assert "whole on edge-8x8" in pipelines.line(found)
+    gain = found["frames_per_s"] / found["whole"]["edge-8x8"]["frames_per_s"]
+    assert result.summary["pipeline_over_one"]["dual-tiny"] == pytest.approx(gain, abs=1e-3)
