@@ -22,7 +22,7 @@ from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pipeline import ImportedNetwork, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.in_stages import Ticks, pace, run_stages
-from tilewright.host.compiler.run.side_by_side import Tenant, set_shares
+from tilewright.host.compiler.run.side_by_side import Tenant, check_room, set_shares
 from tilewright.host.compiler.staged import (
     compile_part,
     compile_stages,
@@ -241,8 +241,11 @@ def measure_pipeline(
     found = balanced(graph, device, costs, book, cores=cores, tell=tell)
     ticks, wrong = Ticks(ticks=()), None
     if check:
+        count = max(frames, len(found.stages))
+        programs = [step.program.program for stage in found.stages for step in stage.steps]
+        check_room(count * sum(program.memory_bytes for program in programs))
         tell("the stages on the reference")
-        noise = Calibration(random_samples=max(frames, len(found.stages)), seed=seed)
+        noise = Calibration(random_samples=count, seed=seed)
         inputs = list(noise.batches(imported.inputs))
         host = parts.host.to_json()
         with ExitStack() as stack:

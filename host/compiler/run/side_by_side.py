@@ -245,6 +245,21 @@ def balanced_counts(
     return tuple(max(frames, round(frames * most / load[tenant.core])) for tenant in tenants)
 
 
+def check_room(size: int) -> None:
+    """Refuse frames whose memories are larger than `MAX_BYTES`, before anything is made for them.
+
+    Raises:
+        ProgramError: they are.
+    """
+    if size > MAX_BYTES:
+        raise ProgramError(
+            f"the memories of all frames must fit {MAX_BYTES:,} bytes",
+            field="frames",
+            value=f"{size:,} bytes",
+            remedy="run fewer frames",
+        )
+
+
 def run_frames(
     device: SystemDevice, tenants: Sequence[Tenant], counts: Sequence[int], *, check: bool = True
 ) -> Ran:
@@ -253,6 +268,12 @@ def run_frames(
     Raises:
         ProgramError, DeviceError, DeviceTimeoutError: see `run_together`.
     """
+    check_room(
+        sum(
+            count * sum(run.program.memory_bytes for run in tenant.frames[0].runs)
+            for tenant, count in zip(tenants, counts, strict=True)
+        )
+    )
     given: list[Submission] = []
     expected = []
     places: list[list[list[int]]] = [[[] for _ in range(count)] for count in counts]
@@ -266,14 +287,6 @@ def run_frames(
             places[who][frame].append(len(given))
             given.append(Submission(core=tenant.core, program=run.program, memory=run.before))
             expected.append(run.after)
-    size = sum(one.program.memory_bytes for one in given)
-    if size > MAX_BYTES:
-        raise ProgramError(
-            f"the memories of all frames must fit {MAX_BYTES:,} bytes",
-            field="frames",
-            value=f"{size:,} bytes",
-            remedy="run fewer frames",
-        )
     result = device.run(given)
     times = []
     for who, tenant in enumerate(tenants):

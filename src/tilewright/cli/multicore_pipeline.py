@@ -97,7 +97,7 @@ def run_pipeline(
 
         steps.say(f"building {config.name}")
         opened = stack.enter_context(closing(open_system(device, config, timing)))
-        with fields_named({"cores": "--cores"}):
+        with fields_named({"cores": "--cores", "frames": "--frames"}):
             found = measure_pipeline(
                 imported,
                 opened,

@@ -88,6 +88,7 @@ def test_the_order_of_cores_can_be_given(folder):
         (["divided.onnx", *WORDS], "2 regions; on the CPU: Sin"),
         (["residual.onnx", *WORDS, "--cores", "0,0"], "--cores: must be different cores"),
         (["residual.onnx", *WORDS, "--frames", "2,2"], "--frames"),
+        (["residual.onnx", *WORDS, "--frames", "9" * 12], "--frames: the memories of all frames"),
         (["residual.onnx", *WORDS, "--one", "edge-8x9"], "--one: no configuration of that name"),
         (["residual.onnx", *WORDS, "--platform", "S2"], "--platform: is not of --pipeline"),
         (["residual.onnx", "--system", "dual-tiny", "--search", "2"], "--search: needs --pipeline"),

@@ -150,6 +150,11 @@ def test_more_memory_than_a_machine_has_is_refused(monkeypatch):
         measure(StubSystem(), PAIR, [tenant("a", 0, frame(5))], 4)
 
 
+def test_frames_beyond_all_measure_are_refused_at_once():
+    with pytest.raises(ProgramError, match="frames: the memories of all frames must fit"):
+        measure(StubSystem(), PAIR, [tenant("a", 0, frame(5))], 10**18)
+
+
 def test_the_index_of_jain_is_one_for_equal_and_one_nth_for_one_who_has_all():
     assert jain([0.4, 0.4, 0.4]) == pytest.approx(1)
     assert jain([1, 0, 0, 0]) == pytest.approx(1 / 4)
