@@ -49,7 +49,7 @@ QUICK: Final = ("keyword-spotter", "bert-tiny", "gpt-block", "mobilenet-v3-small
 BEFORE_FILE: Final = Path(__file__).with_name("zoo_before.yaml")
 """Milliseconds that `zoo.geomean_speedup` compares with."""
 
-HOST_RUNS: Final = 3
+HOST_RUNS: Final = 2
 """Runs whose fastest tells what the CPU's part takes on this machine."""
 
 Record = dict[str, Any]

@@ -14,7 +14,7 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QGraph
+from tilewright.host.compiler.lower.qgraph import QAdd, QConv, QGraph, QRescale
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
@@ -43,11 +43,12 @@ class CostModel:
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
         cpu = self._board.cpu
+        fused = _fused(graph)
         costs = [
             OperatorCost(
                 name=str(candidate.id),
                 cpu_seconds=cpu.work_seconds(macs=candidate.work.macs, nbytes=candidate.work.bytes),
-                accelerator_seconds=self._accelerator_seconds(candidate),
+                accelerator_seconds=self._accelerator_seconds(candidate, candidate.id in fused),
             )
             for candidate in graph.candidates
         ]
@@ -72,7 +73,7 @@ class CostModel:
                 )
         return taken
 
-    def _accelerator_seconds(self, candidate: OffloadCandidate) -> float:
+    def _accelerator_seconds(self, candidate: OffloadCandidate, fused: bool) -> float:
         if candidate.operator is None or candidate.output is None:
             return 0.0
         hw, operator = self._hw, candidate.operator
@@ -91,10 +92,24 @@ class CostModel:
         except TilewrightError as error:
             self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
             return inf
-        if self._offload_all:
+        if self._offload_all or fused:
             return 0.0
         cycles = sum(bound(hw, layer.workload, self._board.memory).cycles for layer in layers)
         return cycles / (self._board.clock_mhz * 1e6)
+
+
+def _fused(graph: OffloadGraph) -> set[int]:
+    """Adds and rescalings that go into the epilogue of the layer in front of them."""
+    layers = {c.id for c in graph.candidates if isinstance(c.operator, QConv)}
+    epilogues = {c.id for c in graph.candidates if isinstance(c.operator, QAdd | QRescale)}
+    return {
+        edge.readers[0]
+        for edge in graph.edges
+        if edge.source in layers
+        and len(edge.readers) == 1
+        and not edge.leaves
+        and edge.readers[0] in epilogues
+    }
 
 
 def _milliseconds(seconds: float) -> str:

@@ -20,6 +20,7 @@ from support.small_models import (
 )
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.cost import CostModel, _fused
 from tilewright.host.compiler.divide.placement import Work
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
@@ -32,6 +33,8 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.run.relax_host import HostProgram
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
 
 
 @pytest.mark.parametrize("asymmetric", [False, True], ids=["symmetric", "asymmetric"])
@@ -418,6 +421,22 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
     ]
     candidates = {p.candidate for p in parts.placements if p.kind == "Conv"}
     assert candidates == {first.id, second.id}
+
+
+def test_an_add_behind_a_layer_costs_nothing_more_and_one_of_its_own_does() -> None:
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 3, 3), pads=[1, 1, 1, 1])
+    pooled = model.add("MaxPool", x, kernel_shape=[1, 1])
+    y = model.add("Add", model.add("Conv", pooled, model.weights(4, 4, 1, 1)), x)
+    alone = model.add("Add", model.add("MaxPool", y, kernel_shape=[1, 1]), x)
+    seen = []
+    partition(imported(model.proto(alone)), lambda graph: seen.append(graph) or set())
+    (graph,) = seen
+    adds = [c for c in graph.candidates if isinstance(c.operator, QAdd)]
+    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
+    fused = _fused(graph)
+    assert [c.id in fused for c in adds] == [True, False]
+    assert [costs._accelerator_seconds(c, c.id in fused) > 0 for c in adds] == [False, True]
 
 
 def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
