@@ -22,8 +22,7 @@ from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pipeline import PartitionedNetwork
-from tilewright.host.compiler.run.host_process import HostProcess
-from tilewright.host.compiler.run.network_runner import Array
+from tilewright.host.compiler.run.network_runner import Array, CpuPart
 from tilewright.host.compiler.run.recorded import Frame, Recorder
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.runtime.device import Device
@@ -110,7 +109,7 @@ class StagedFrame:
 
 
 def record_stages(
-    host: str,
+    part: CpuPart,
     region: QGraph,
     stages: Sequence[RegionExecutable],
     references: Sequence[Device],
@@ -119,14 +118,14 @@ def record_stages(
     """Run a network stage by stage on references.
 
     Args:
-        host: CPU part of the network, as JSON.
+        part: CPU part of the network; it stays the caller's to close.
         region: what was cut; names the network's tensors.
         stages: of it.
         references: of each stage's configuration; they stay the caller's to close.
         inputs: of each inference, by name.
 
     Raises:
-        TilewrightError: see `HostProcess.run` and `RegionExecutable.run`.
+        TilewrightError: see `CpuPart.run` and `RegionExecutable.run`.
     """
     recorders = [Recorder(device) for device in references]
 
@@ -139,18 +138,17 @@ def record_stages(
         return [values[name] for name in region.outputs]
 
     frames = []
-    with HostProcess(host) as part:
-        for one in inputs:
-            for recorder in recorders:
-                recorder.runs = []
-            outputs = part.run(one, run)
-            frames.append(
-                StagedFrame(
-                    stages=tuple(
-                        Frame(runs=tuple(recorder.runs), outputs={}, cpu_seconds=0.0)
-                        for recorder in recorders
-                    ),
-                    outputs=outputs,
-                )
+    for one in inputs:
+        for recorder in recorders:
+            recorder.runs = []
+        outputs = part.run(one, run)
+        frames.append(
+            StagedFrame(
+                stages=tuple(
+                    Frame(runs=tuple(recorder.runs), outputs={}, cpu_seconds=None)
+                    for recorder in recorders
+                ),
+                outputs=outputs,
             )
+        )
     return frames

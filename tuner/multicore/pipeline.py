@@ -21,6 +21,7 @@ from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pipeline import ImportedNetwork, partition
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.host_process import HostProcess
 from tilewright.host.compiler.run.in_stages import Ticks, pace, run_stages
 from tilewright.host.compiler.run.side_by_side import Tenant, check_room, set_shares
 from tilewright.host.compiler.staged import (
@@ -247,14 +248,14 @@ def measure_pipeline(
         tell("the stages on the reference")
         noise = Calibration(random_samples=count, seed=seed)
         inputs = list(noise.batches(imported.inputs))
-        host = parts.host.to_json()
         with ExitStack() as stack:
+            part = stack.enter_context(HostProcess(parts.host.to_json()))
             references = [
                 stack.enter_context(closing(ReferenceDevice(hws[core]))) for core in found.cut.cores
             ]
-            staged = record_stages(host, graph, found.stages, references, inputs)
+            staged = record_stages(part, graph, found.stages, references, inputs)
             uncut = known[hws[found.cut.cores[0]].config_hash].executable
-            (expected,) = record_stages(host, graph, [uncut], references[:1], inputs[:1])
+            (expected,) = record_stages(part, graph, [uncut], references[:1], inputs[:1])
         wrong = sum(
             int(np.count_nonzero(array != staged[0].outputs[name]))
             for name, array in expected.outputs.items()
