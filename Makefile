@@ -127,7 +127,7 @@ bench-mapping: $(DEV_READY) ## every mapper against certified optima (hours; ARG
 	@$(TW) bench mapping --json build/bench/mapping.json --html build/bench/mapping.html $(ARGS)
 
 bench-multicore: $(DEV_READY) ## every mapper of groups on many cores (hours; ARGS=--quick: minutes)
-	@$(TW) bench multicore --json build/bench/multicore.json $(ARGS)
+	@$(TW) bench multicore --recorded tests/unit/tuner/multicore/magma --json build/bench/multicore.json --html build/bench/multicore.html $(ARGS)
 
 bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on the RTL (minutes; ARGS=--quick)
 	@$(TW) bench networks --json build/bench/networks.json $(ARGS)

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-PICTURES: Final = ("accelerator", "loop", "stalls", "bound", "regret", "resources", "blockdesign")
+PICTURES: Final = (
+    "accelerator", "loop", "stalls", "bound", "regret", "resources", "blockdesign", "multicore",
+    "group",
+)  # fmt: skip
 
 
 def stale() -> dict[Path, str]:
