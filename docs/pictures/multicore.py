@@ -54,7 +54,11 @@ def draw(theme: str) -> str:
         )  # fmt: skip
         art.text(frame.x, 78, kind, size=12, bold=True)
         ticks = [(1000, "1000 %"), (100, "100 %"), (10, "10 %"), (1, "1 %"), (FLOOR, "0.1 %")]
-        frame.horizontals(art, [(at, words if not place else "") for at, words in ticks])
+        if not place:
+            frame.horizontals(art, ticks)
+        for at, _ in ticks if place else ():
+            x, y = frame.at(frame.left, at)
+            art.line([(x, y), (x + frame.width, y)], colour="faint")
         frame.marks(art, [(at, f"{at:,}") for at in (1, 100, data["budget"])])
         for method, (colour, dashes) in STYLES.items():
             points = [frame.at(at, max(FLOOR, gap)) for at, gap in curves.get(method, [])]
