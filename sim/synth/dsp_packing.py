@@ -78,11 +78,11 @@ def _wrong(work: Path) -> Iterator[str]:
     before, slices = _cells(work / _BEFORE), _cells(work / _SLICES)
     log = (work / _LOG).read_text(encoding="utf-8", errors="replace")
     adders = _ADDER.findall(log)
-    with_adder = [cell for cell in slices.values() if cell["parameters"]["USE_DPORT"] == "TRUE"]
+    with_adder = [cell for cell in slices.values() if _has_adder(cell)]
     if len(adders) != len(with_adder):
         yield f"{len(with_adder)} slices with a pre-adder, {len(adders)} told in the log"
     for cell in slices.values():
-        if _number(cell, "ADREG") and cell["parameters"]["USE_DPORT"] == "TRUE":
+        if _number(cell, "ADREG") and _has_adder(cell):
             yield f"a register became ADREG at {_place(cell)}"
     for name in adders:
         if name not in before:
@@ -93,6 +93,12 @@ def _wrong(work: Path) -> Iterator[str]:
         if name in before and "1" in str(before[name]["parameters"]["SRST_VALUE"]):
             place = _place(before[name])
             yield f"a register with a reset to another value than 0 became {slot} at {place}"
+
+
+def _has_adder(slice_: Mapping[str, Any]) -> bool:
+    """Whether a slice uses its pre-adder: DSP48E1 and DSP48E2 tell it by other parameters."""
+    parameters = slice_["parameters"]
+    return parameters.get("USE_DPORT") == "TRUE" or parameters.get("AMULTSEL", "A") != "A"
 
 
 def _may_wrap(adder: Mapping[str, Any]) -> bool:

@@ -149,8 +149,9 @@ def systems_table(rows: Sequence[SystemRow], accelerators: Results) -> str:
             row = None
         lines.append(_line(system_design(system), smallest_board(system), row, alone))
     if rows:
-        tools = ", ".join(sorted({f"{row.tool}, family {row.family}" for row in rows}))
-        lines += ["", f"Tool: {tools}."]
+        tools = ", ".join(sorted({row.tool for row in rows}))
+        families = " and ".join(sorted({row.family for row in rows}))
+        lines += ["", f"Tool: {tools}, family {families}."]
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ The cases are the code of docs/results/yosys-xilinx-dsp.md.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -34,12 +35,12 @@ REFUSED = {
     "wraps": "a sum that may wrap became the pre-adder at case.v:6",
     "reset to 50": "a register with a reset to another value than 0 became ffM at case.v:6",
 }
-FLOW = "synth_xilinx -family xc7 -noiopad -flatten -top"
 
 
-def pack(source: str, work: Path) -> None:
+def pack(source: str, work: Path, family: str = "xc7") -> None:
     (work / "case.v").write_text(source)
-    run_yosys(["read_verilog case.v", *packing_commands(f"{FLOW} top")], work)
+    flow = f"synth_xilinx -family {family} -noiopad -flatten -top top"
+    run_yosys(["read_verilog case.v", *packing_commands(flow)], work)
     check_packing(work)
 
 
@@ -59,6 +60,14 @@ def test_the_yosys_at_hand_still_gets_the_case_wrong(case: str, tmp_path: Path) 
 def test_refuses_what_yosys_gets_wrong_and_names_its_line(case: str, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=REFUSED[case]):
         pack(CASES[case], tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_moved_into_the_slices_of_ultrascale(case: str, tmp_path: Path) -> None:
+    pack(CASES[case], tmp_path, "xcup")
+    slices = json.loads((tmp_path / "packing-slices.json").read_text(encoding="utf-8"))
+    cells = [cell for module in slices["modules"].values() for cell in module["cells"].values()]
+    assert "DSP48E2" in {cell["type"] for cell in cells}
 
 
 KEPT = {
