@@ -98,7 +98,7 @@ def _wrong(work: Path) -> Iterator[str]:
 def _has_adder(slice_: Mapping[str, Any]) -> bool:
     """Whether a slice uses its pre-adder: DSP48E1 and DSP48E2 tell it by other parameters."""
     parameters = slice_["parameters"]
-    return parameters.get("USE_DPORT") == "TRUE" or parameters.get("AMULTSEL", "A") != "A"
+    return bool(parameters.get("USE_DPORT") == "TRUE" or parameters.get("AMULTSEL", "A") != "A")
 
 
 def _may_wrap(adder: Mapping[str, Any]) -> bool:
