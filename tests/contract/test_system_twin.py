@@ -38,8 +38,8 @@ RUNS = 4
 
 
 def any_system(rng: np.random.Generator) -> SystemConfig:
-    """Two to five cores of any parameters on one to three ports."""
-    cores = int(rng.integers(2, 6))
+    """Two to five cores of any parameters and shares on one to three ports."""
+    cores, window = int(rng.integers(2, 6)), int(rng.integers(16, 3000))
     ports = int(rng.integers(1, min(3, cores) + 1))
     widths = [int(rng.choice([32, 64, 128])) for _ in range(ports)]
     entries = []
@@ -48,12 +48,14 @@ def any_system(rng: np.random.Generator) -> SystemConfig:
         hw = any_hwconfig(rng)
         while hw.axi_data_bits != widths[port]:
             hw = any_hwconfig(rng)
-        entries.append(SystemCore(hw=hw, port=port, weight=int(rng.integers(1, 16))))
+        budgets = (int(rng.integers(1, window)) if rng.random() < 0.3 else 0 for _ in range(2))
+        share = dict(zip(("read_budget", "write_budget"), budgets, strict=True))
+        entries.append(SystemCore(hw=hw, port=port, weight=int(rng.integers(1, 16)), **share))
     return SystemConfig(
         name="random",
         cores=tuple(entries),
         memory_ports=ports,
-        window=int(rng.integers(16, 3000)),
+        window=window,
         queue_depth=int(rng.choice([2, 4, 8])),
     )
 
