@@ -23,7 +23,7 @@ from tilewright.host.common.places import ROOT
 from tilewright.host.common.str_enum import StrEnum
 from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native
-from tilewright.tuner.multicore.job_table import JobTable, Numbers
+from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_number
 
 NATIVE_DIR: Final = ROOT / "tuner" / "multicore" / "native"
 
@@ -64,7 +64,7 @@ class Regulation:
         weights: of the cores that have tokens; by default 1 each.
 
     Raises:
-        ConfigError: a value that is not above 0, or not finite, or another number of weights.
+        ConfigError: a value that cannot be computed with, or another number of weights.
     """
 
     window: float
@@ -73,12 +73,12 @@ class Regulation:
 
     def __post_init__(self) -> None:
         """Validate."""
-        _require_positive("window", self.window)
+        require_number("window", self.window)
         for core, budget in enumerate(self.budgets):
             if budget != math.inf:
-                _require_positive(f"budgets[{core}]", budget)
+                require_number(f"budgets[{core}]", budget)
         for core, weight in enumerate(self.weights):
-            _require_positive(f"weights[{core}]", weight)
+            require_number(f"weights[{core}]", weight)
         if not self.weights:
             object.__setattr__(self, "weights", (1.0,) * len(self.budgets))
         if len(self.weights) != len(self.budgets):
@@ -167,7 +167,7 @@ class NativeProblem:
     def __init__(
         self, table: JobTable, bandwidth: float, policy: str, regulation: Regulation | None
     ) -> None:
-        _require_positive("bandwidth", bandwidth)
+        require_number("bandwidth", bandwidth)
         policies = tuple(Policy)
         if policy not in policies:
             raise ConfigError(
@@ -337,8 +337,3 @@ def _population(
     if np.isnan(priorities).any():
         raise ConfigError("must be numbers", field="priority", value=math.nan)
     return np.ascontiguousarray(wanted, dtype=np.int32), priorities
-
-
-def _require_positive(field: str, value: float) -> None:
-    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
-        raise ConfigError("must be a finite number above 0", field=field, value=value)

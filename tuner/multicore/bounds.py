@@ -18,6 +18,10 @@ still a part of the time: the makespan is the longest queue, and for each moment
 of the moment need above the bandwidth, as a share of the bandwidth. What jobs need together is
 above the bandwidth by at least the sum of what each needs above it. So the own excess of every
 job, on whatever core, delays every core.
+
+A solver's optimum is true to its tolerance only, and jobs that are far shorter than another lie
+below that. So its dual solution is taken, and what that proves is computed: by weights of sum 1 of
+the constraints, each job adds at least what it adds on its cheapest core, whatever the weights.
 """
 
 from __future__ import annotations
@@ -34,6 +38,10 @@ from tilewright.tuner.multicore.job_table import Numbers
 
 SLACK: Final = 1e-9
 """Relative: what a solver's rounding may lift a bound by."""
+
+_MOST: Final = 1e9
+"""Multiple of the makespan's scale that a part of a job adds: the solver takes no number above
+1e15. A smaller number only lowers the bound."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,19 +130,19 @@ def lower_bound(instance: Instance) -> Bound:
     times = np.unique(loads.own[np.isfinite(loads.own)])
     # Below the largest of the jobs' least times, some job is nowhere.
     low, high = int(np.searchsorted(times, loads.own.min(axis=1).max())), len(times) - 1
-    found: dict[int, tuple[float, Numbers]] = {}
+    found: dict[int, float] = {}
 
     def agrees(step: int) -> bool:
-        found[step] = _relaxed(loads, loads.own <= times[step])
-        return step == len(times) - 1 or found[step][0] < times[step + 1]
+        found[step] = _proven(_Program(loads, loads.own <= times[step]))
+        return step == len(times) - 1 or found[step] < times[step + 1]
 
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if agrees(middle) else (middle + 1, high)
     if low not in found:
         agrees(low)
-    value, shares = found[low]
-    return Bound(makespan=max(value * (1 - SLACK), float(times[low])), shares=shares)
+    _, shares = _relaxed(_Program(loads, loads.own <= times[low]))
+    return Bound(makespan=max(found[low] * (1 - SLACK), float(times[low])), shares=shares)
 
 
 def integer_bound(instance: Instance, seconds: float) -> Bound:
@@ -146,68 +154,105 @@ def integer_bound(instance: Instance, seconds: float) -> Bound:
     """
     linear = lower_bound(instance)
     loads = loads_of(instance)
-    value, shares = _relaxed(
-        loads, np.isfinite(loads.own), {"time_limit": seconds, "mip_rel_gap": 0.0}
-    )
+    program = _Program(loads, np.isfinite(loads.own))
+    value, shares = _relaxed(program, {"time_limit": seconds, "mip_rel_gap": 0.0})
     return Bound(makespan=max(linear.makespan, value * (1 - SLACK)), shares=shares)
 
 
-def _relaxed(
-    loads: Loads, allowed: npt.NDArray[np.bool_], whole: dict[str, Any] | None = None
-) -> tuple[float, Numbers]:
-    """Least makespan, and the jobs' shares; with ``whole``, options of it, jobs are not cut."""
-    from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415  (of the extra `search`)
-    from scipy.sparse import coo_array, vstack  # noqa: PLC0415  (of the extra `search`)
+class _Program:
+    """The linear program; its variables are a share per pair, the excess of all jobs, the makespan.
 
-    jobs, cores = allowed.shape
-    job, core = np.nonzero(allowed)
-    pairs = np.arange(len(job))
-    busy, everywhere = loads.busy[job, core], loads.everywhere[job, core]
-    memory = loads.memory[job, core]
-    # Numbers around 1 are what the solver's tolerances are made for.
-    scale = max(float(loads.own.min(axis=1).max()), float(loads.own.min(axis=1).sum()) / cores)
+    Args:
+        loads: of the instance.
+        allowed: pairs of a job and a core, ``[jobs, cores]``; each job has one.
+    """
 
-    # The variables are a share per pair, the excess of all jobs, and the makespan.
-    width = len(pairs) + 2
+    def __init__(self, loads: Loads, allowed: npt.NDArray[np.bool_]) -> None:
+        from scipy.sparse import vstack  # noqa: PLC0415  (of the extra `search`)
 
-    def rows(number: npt.NDArray[np.intp], values: Numbers, height: int, *last: float) -> Any:
-        ends = [np.full(height, value) for value in last]
+        self.jobs, self.cores = jobs, cores = allowed.shape
+        self.job, self.core = np.nonzero(allowed)
+        # Numbers around 1 are what the solver's tolerances are made for.
+        own = loads.own.min(axis=1)
+        self.scale = max(float(own.max()), float(own.sum()) / cores)
+        self.busy, self.everywhere, self.memory = (
+            np.minimum(each[self.job, self.core] / self.scale, _MOST)
+            for each in (loads.busy, loads.everywhere, loads.memory)
+        )
+        first = np.zeros_like(self.job)
+        self.limited = vstack(
+            [
+                self._rows(self.core, self.busy, cores, 1.0, -1.0),
+                self._rows(self.job, self.busy, jobs, 1.0, -1.0),
+                self._rows(first, self.memory, 1, 0.0, -1.0),
+            ]
+        )
+        self.equal = vstack(
+            [
+                self._rows(self.job, np.ones(len(self.job)), jobs, 0.0, 0.0),
+                self._rows(first, self.everywhere, 1, -1.0, 0.0),
+            ]
+        )
+        self.right = np.append(np.ones(jobs), 0.0)
+        self.objective = np.append(np.zeros(len(self.job) + 1), 1.0)
+
+    def _rows(
+        self, number: npt.NDArray[np.intp], values: Numbers, height: int, *last: float
+    ) -> Any:
+        """Rows with a value per pair, each in the row of its number, and with these at the end."""
+        from scipy.sparse import coo_array  # noqa: PLC0415  (of the extra `search`)
+
+        pairs = len(self.job)
+        column = np.concatenate([np.arange(pairs), np.repeat([pairs, pairs + 1], height)])
+        row = np.concatenate([number, np.tile(np.arange(height), len(last))])
+        ends = np.repeat(last, height)
         return coo_array(
-            (
-                np.concatenate([values, *ends]),
-                (
-                    np.concatenate([number, *[np.arange(height)] * len(last)]),
-                    np.concatenate([pairs, np.repeat([width - 2, width - 1], height)]),
-                ),
-            ),
-            shape=(height, width),
+            (np.concatenate([values, ends]), (row, column)), shape=(height, pairs + len(last))
         )
 
-    first = np.zeros_like(pairs)
-    limited = vstack(
-        [
-            rows(core, busy / scale, cores, 1.0, -1.0),
-            rows(job, busy / scale, jobs, 1.0, -1.0),
-            rows(first, memory / scale, 1, 0.0, -1.0),
-        ]
+
+def _proven(program: _Program) -> float:
+    """A makespan that nothing goes below, by the weights that a solver finds."""
+    from scipy.optimize import linprog  # noqa: PLC0415  (of the extra `search`)
+
+    solved = linprog(
+        program.objective,
+        A_ub=program.limited,
+        b_ub=np.zeros(program.limited.shape[0]),
+        A_eq=program.equal,
+        b_eq=program.right,
     )
-    equal = vstack(
-        [
-            rows(job, np.ones(len(pairs)), jobs, 0.0, 0.0),
-            rows(first, everywhere / scale, 1, -1.0, 0.0),
-        ]
+    if solved.status != 0:
+        return 0.0
+    weights = np.maximum(-solved.ineqlin.marginals, 0.0)
+    weights /= weights.sum()
+    queues, own, memory = np.split(weights, [program.cores, program.cores + program.jobs])
+    adds = (
+        program.busy * (queues[program.core] + own[program.job])
+        + program.everywhere * (1 - memory)
+        + program.memory * memory
     )
+    least = np.full(program.jobs, np.inf)
+    np.minimum.at(least, program.job, adds)
+    return float(least.sum() * program.scale)
+
+
+def _relaxed(program: _Program, whole: dict[str, Any] | None = None) -> tuple[float, Numbers]:
+    """Least makespan, and the jobs' shares; with ``whole``, options of it, jobs are not cut."""
+    from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415  (of the extra `search`)
+
+    pairs = len(program.job)
     solved = milp(
-        np.append(np.zeros(width - 1), 1.0),
-        integrality=np.concatenate([np.full(len(pairs), whole is not None), [False, False]]),
+        program.objective,
+        integrality=np.append(np.full(pairs, whole is not None), [False, False]),
         constraints=[
-            LinearConstraint(limited, -np.inf, 0.0),
-            LinearConstraint(equal, (right := np.append(np.ones(jobs), 0.0)), right),
+            LinearConstraint(program.limited, -np.inf, 0.0),
+            LinearConstraint(program.equal, program.right, program.right),
         ],
         options=whole or {},
     )
-    shares = np.zeros((jobs, cores))
+    shares = np.zeros((program.jobs, program.cores))
     if solved.x is not None:
-        shares[job, core] = np.clip(solved.x[:-2], 0.0, 1.0)
+        shares[program.job, program.core] = np.clip(solved.x[:pairs], 0.0, 1.0)
     value = solved.fun if whole is None else solved.mip_dual_bound
-    return float(value) * scale, shares
+    return float(value or 0.0) * program.scale, shares

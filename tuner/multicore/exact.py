@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import SLACK, loads_of
 from tilewright.tuner.multicore.encoding import Cores, Population
 from tilewright.tuner.multicore.instance import Instance
@@ -26,6 +27,9 @@ from tilewright.tuner.multicore.job_table import Numbers
 
 MOST_JOBS: Final = 9
 """Jobs of a group that is small enough: the orders of one queue are listed."""
+
+MOST_ORDERED: Final = 7
+"""The same under `Policy.PRIORITY`, where the order of the whole group counts and is listed."""
 
 MOST_PLACEMENTS: Final = 1 << 20
 """Placements of a group that is small enough."""
@@ -53,7 +57,7 @@ def best_mapping(instance: Instance) -> Optimum:
     """The mapping of least makespan.
 
     Args:
-        instance: of a group with at most `MOST_JOBS` and `MOST_PLACEMENTS`.
+        instance: of a group with at most `MOST_JOBS` (`MOST_ORDERED`) and `MOST_PLACEMENTS`.
 
     Raises:
         ConfigError: the group is larger.
@@ -70,7 +74,7 @@ def best_mapping(instance: Instance) -> Optimum:
     for row in np.argsort(floors, kind="stable"):
         if floors[row] >= least * (1 - SLACK):
             break
-        for priority in _orders(placements[row], instance.table.cores):
+        for priority in _orders(placements[row], instance):
             core = np.broadcast_to(placements[row], priority.shape)
             values = instance.makespans(Population(core=core, priority=priority))
             tried += len(values)
@@ -92,9 +96,10 @@ def _placements(instance: Instance) -> Cores:
     table = instance.table
     able = [np.flatnonzero(row) for row in np.isfinite(table.latency)]
     count = math.prod(len(cores) for cores in able)
-    if table.jobs > MOST_JOBS or count > MOST_PLACEMENTS:
+    most = MOST_ORDERED if instance.policy is Policy.PRIORITY else MOST_JOBS
+    if table.jobs > most or count > MOST_PLACEMENTS:
         raise ConfigError(
-            f"only groups of up to {MOST_JOBS} jobs and {MOST_PLACEMENTS:,} placements are solved "
+            f"only groups of up to {most} jobs and {MOST_PLACEMENTS:,} placements are solved "
             "exactly",
             field="jobs",
             value=table.jobs,
@@ -125,9 +130,15 @@ def _first_of_alike(instance: Instance, every: Cores) -> npt.NDArray[np.bool_]:
     return stay
 
 
-def _orders(core: Cores, cores: int) -> Iterator[Numbers]:
-    """Priorities for every order of the queues of one placement, in batches ``[n, jobs]``."""
-    queues = [np.flatnonzero(core == c) for c in range(cores)]
+def _orders(core: Cores, instance: Instance) -> Iterator[Numbers]:
+    """Priorities for every order of one placement that counts, in batches ``[n, jobs]``.
+
+    Queues count one by one, but for `Policy.PRIORITY`, which weighs jobs of different cores.
+    """
+    if instance.policy is Policy.PRIORITY:
+        queues = [np.arange(len(core))]
+    else:
+        queues = [np.flatnonzero(core == c) for c in range(instance.table.cores)]
     each = [np.array(list(itertools.permutations(range(len(queue))))) for queue in queues]
     sizes = [len(orders) for orders in each]
     total = math.prod(sizes)

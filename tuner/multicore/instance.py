@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy, Regulation, makespans
 from tilewright.tuner.multicore.encoding import Population
-from tilewright.tuner.multicore.job_table import JobTable, Numbers
+from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +21,7 @@ class Instance:
         regulation: of `Policy.REGULATED`; None: equal budgets.
 
     Raises:
-        ConfigError: a bandwidth that is no positive number.
+        ConfigError: a bandwidth that no allocator computes with (`require_number`).
     """
 
     table: JobTable
@@ -33,10 +31,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         """Validate."""
-        if not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
-            raise ConfigError(
-                "must be a finite number above 0", field="bandwidth", value=self.bandwidth
-            )
+        require_number("bandwidth", self.bandwidth)
 
     def makespans(self, population: Population) -> Numbers:
         """Cycles until the last job ends, for each mapping; shape ``[len(population)]``.

@@ -11,12 +11,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.errors import ConfigError, WorkloadError, errors_in
 
 Numbers = npt.NDArray[np.float64]
 
 LATENCY_COLUMN: Final = "lat_core"
 BANDWIDTH_COLUMN: Final = "reqbw_core"
+
+LEAST: Final = 1e-100
+MOST: Final = 1e100
+"""Cycles, and bytes per cycle: the products and sums of such numbers are finite and above 0."""
+
+_RANGE: Final = f"a number from {LEAST:g} to {MOST:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +37,8 @@ class JobTable:
         names: of the jobs; by default ``J0``, ``J1``, ...
 
     Raises:
-        WorkloadError: another shape, a value that is not above 0 (a bandwidth must be finite, too),
-            a job that no core can run, or another number of names.
+        WorkloadError: another shape, a value that is not from `LEAST` to `MOST`, a job that no core
+            can run, or another number of names.
 
     Example:
         >>> table = JobTable([[10, 20], [30, float("inf")]], [[2, 1], [4, 1]], names=("a", "b"))
@@ -54,8 +60,8 @@ class JobTable:
                 field="bandwidth",
                 value=self.bandwidth.shape,
             )
-        self._require_positive("latency", np.isnan(self.latency) | (self.latency <= 0))
-        self._require_positive("bandwidth", ~(np.isfinite(self.bandwidth) & (self.bandwidth > 0)))
+        self._require_range("latency", " or inf", self.latency == np.inf)
+        self._require_range("bandwidth", "", False)
         nowhere = np.flatnonzero(np.isinf(self.latency).all(axis=1))
         if nowhere.size:
             raise WorkloadError(
@@ -68,14 +74,15 @@ class JobTable:
             raise WorkloadError(f"must be {self.jobs} names", field="names", value=len(names))
         object.__setattr__(self, "names", names)
 
-    def _require_positive(self, field: str, wrong: npt.NDArray[np.bool_]) -> None:
-        if wrong.any():
-            job, core = (int(index) for index in np.argwhere(wrong)[0])
-            finite = "" if field == "latency" else "finite "
+    def _require_range(self, field: str, other: str, allowed: npt.NDArray[np.bool_] | bool) -> None:
+        values = getattr(self, field)
+        wrong = np.argwhere(~((values >= LEAST) & (values <= MOST) | allowed))
+        if len(wrong):
+            job, core = (int(index) for index in wrong[0])
             raise WorkloadError(
-                f"must be a {finite}number above 0",
+                f"must be {_RANGE}{other}",
                 field=f"{field}[{job}, {core}]",
-                value=float(getattr(self, field)[job, core]),
+                value=float(values[job, core]),
             )
 
     @property
@@ -97,32 +104,34 @@ class JobTable:
     def from_csv(cls, path: Path) -> JobTable:
         """The table of a CSV file: ``row``, then ``lat_core0`` ..., then ``reqbw_core0`` ...
 
-        ``row`` is the job's name; a latency may be ``inf``.
+        ``row`` is the job's name; a latency may be ``inf``. Empty lines are passed over.
 
         Raises:
             WorkloadError: it cannot be read, or is no such table.
         """
         try:
-            with path.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.reader(file))
+            with path.open(encoding="utf-8-sig", newline="") as file:  # "-sig": of spreadsheets
+                lines = csv.reader(file)
+                rows = [(lines.line_num, row) for row in lines if row]
         except (OSError, ValueError, csv.Error) as error:
             raise WorkloadError(
                 "a job table must be a readable CSV file", field=str(path)
             ) from error
-        cores = (len(rows[0]) - 1) // 2 if rows else 0
+        columns = rows[0][1] if rows else []
+        cores = (len(columns) - 1) // 2
         expected = [
             "row",
             *(f"{LATENCY_COLUMN}{core}" for core in range(cores)),
             *(f"{BANDWIDTH_COLUMN}{core}" for core in range(cores)),
         ]
-        if not cores or rows[0] != expected:
+        if cores < 1 or columns != expected:
             raise WorkloadError(
                 f"columns must be row, {LATENCY_COLUMN}0, ..., {BANDWIDTH_COLUMN}0, ...",
                 field=str(path),
-                value=",".join(rows[0]) if rows else "",
+                value=",".join(columns),
             )
         values = []
-        for number, row in enumerate(rows[1:], start=2):
+        for number, row in rows[1:]:
             try:
                 values.append([float(text) for text in row[1:]])
                 if len(row) != len(expected):
@@ -134,7 +143,18 @@ class JobTable:
                     value=",".join(row),
                 ) from error
         table = np.array(values, dtype=np.float64).reshape(-1, 2 * cores)
-        return cls(table[:, :cores], table[:, cores:], tuple(row[0] for row in rows[1:]))
+        with errors_in(str(path)):
+            return cls(table[:, :cores], table[:, cores:], tuple(row[0] for _, row in rows[1:]))
+
+
+def require_number(field: str, value: float) -> None:
+    """Refuse what cannot be computed with.
+
+    Raises:
+        ConfigError: it is no number from `LEAST` to `MOST`.
+    """
+    if isinstance(value, bool) or not LEAST <= value <= MOST:
+        raise ConfigError(f"must be {_RANGE}", field=field, value=value)
 
 
 def _matrix(field: str, values: Any) -> Numbers:

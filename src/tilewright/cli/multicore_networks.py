@@ -333,7 +333,9 @@ def shared(config: SystemConfig, weights: str, budgets: str, window: int | None)
         for budget in ("read_budget", "write_budget"):
             named[f"cores[{number}].{budget}"] = f"--budgets (core {number})"
     with fields_named(named):
-        return replace(config, cores=tuple(cores), window=window or config.window)
+        return replace(
+            config, cores=tuple(cores), window=config.window if window is None else window
+        )
 
 
 def _board(networks: Sequence[CompiledNetwork], names: Sequence[str], board: str) -> Board:

@@ -173,6 +173,7 @@ def test_a_wrong_result_ends_with_a_code_of_its_own(folder, monkeypatch):
         (["smaller.tw", "--system", "dual-tiny", "--weights", "1,99"], "--weights (core 1)"),
         (["smaller.tw", "--system", "dual-tiny", "--budgets", "9,9999"], "--budgets (core 1)"),
         (["smaller.tw", "--system", "dual-tiny", "--window", "2"], "--window"),
+        (["smaller.tw", "--system", "dual-tiny", "--window", "0"], "--window"),
         (["smaller.tw", "--system", "dual-tiny", "--platform", "S2"], "--platform: maps a task"),
         (["vision", "--frames", "2"], "--frames: runs compiled networks"),
         (["vision", "mix"], "takes one task or table"),

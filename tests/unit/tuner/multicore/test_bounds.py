@@ -10,6 +10,7 @@ from support.randomness import fresh_rng, where
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import integer_bound, loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import Population, random_population
+from tilewright.tuner.multicore.exact import best_mapping
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 
@@ -65,6 +66,30 @@ def test_a_job_is_not_on_a_core_on_which_it_alone_takes_longer():
     bound = lower_bound(Instance(table=table, bandwidth=1.0))
     assert bound.makespan == pytest.approx(10)
     assert bound.shares.argmax(axis=1).tolist() == [0, 1]
+
+
+def test_jobs_below_a_solvers_tolerance_do_not_lift_the_bound():
+    """A short job may lie on the core of the long one in the solver's optimum, to its tolerance."""
+    latency = [[0.8322919160944432, 1.0885044420629888], [1.0, 0.3880944000982999], [6.9e8, 1.8e9]]
+    need = [[1e-30, 74.64313742532714], [1e-30, 1e-30], [1e-30, 1e-30]]
+    instance = Instance(
+        table=JobTable(latency, need), bandwidth=2.8627031674886955e-06, policy=Policy.EQUAL
+    )
+    assert lower_bound(instance).makespan <= best_mapping(instance).makespan
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_numbers_of_any_size_have_a_bound(policy):
+    """As far apart as a table allows: more than a solver takes."""
+    rng = fresh_rng()
+    mappings = every_mapping(4, 2)
+    for case in range(12):
+        latency, need = np.exp(rng.uniform(-200, 200, (2, 4, 2)))
+        table = JobTable(latency, need)
+        bandwidth = float(np.exp(rng.uniform(-200, 200)))
+        instance = Instance(table=table, bandwidth=bandwidth, policy=policy)
+        least = instance.makespans(mappings).min()
+        assert 0 < lower_bound(instance).makespan <= least * (1 + 1e-12), where(case=case)
 
 
 def test_the_bound_is_the_memory_where_everything_waits_for_it():

@@ -12,6 +12,8 @@ from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import lower_bound
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.exact import best_mapping
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import JobTable
 
 
 def least_of_all(instance):
@@ -38,6 +40,21 @@ def test_equals_the_least_of_all_mappings(policy):
         assert found.makespan == instance.makespans(found.mapping)[0], about
         assert found.makespan == pytest.approx(least_of_all(instance), rel=1e-9), about
         assert lower_bound(instance).makespan <= found.makespan, about
+
+
+def test_by_priority_the_order_of_jobs_on_different_cores_counts():
+    # Each is alone on its core. With the second one first, neither waits as long as the other way.
+    table = JobTable([[10, 90], [90, 10]], [[3, 1], [1, 2]])
+    instance = Instance(table=table, bandwidth=4.0, policy=Policy.PRIORITY)
+    found = best_mapping(instance)
+    assert found.mapping.core.tolist() == [[0, 1]]
+    assert found.makespan == pytest.approx(40 / 3, rel=1e-12)
+    assert found.makespan == pytest.approx(least_of_all(instance), rel=1e-12)
+
+
+def test_a_group_by_priority_is_smaller():
+    with pytest.raises(ConfigError, match="only groups of up to 7 jobs"):
+        best_mapping(random_instance(fresh_rng(), 8, 2, policy=Policy.PRIORITY))
 
 
 def test_tries_a_part_of_the_mappings():

@@ -31,6 +31,8 @@ def test_reads_the_recorded_form(tmp_path):
         ("row,lat_core0,reqbw_core1\n", "columns must be row"),
         ("row,lat_core0,reqbw_core0\na,1\n", r":2: must be a name and 2 numbers, not 'a,1'"),
         ("row,lat_core0,reqbw_core0\na,1,x\n", r":2: must be a name and 2 numbers"),
+        ("row,lat_core0,reqbw_core0\n\na,1,x\n", r":3: must be a name and 2 numbers"),
+        ("row,lat_core0,reqbw_core0\na,1,inf\n", r"jobs.csv: bandwidth\[0, 0\]: must be a number"),
         ("row,lat_core0,reqbw_core0\n", r"latency: must have the shape \[jobs, cores\]"),
     ],
 )
@@ -41,6 +43,12 @@ def test_refuses_a_file_that_is_no_table(tmp_path, text, message):
         JobTable.from_csv(path)
 
 
+def test_reads_the_files_of_spreadsheets(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("\ufeffrow,lat_core0,reqbw_core0\r\na,10,2\r\n\r\nb,30,4\r\n\r\n", newline="")
+    assert JobTable.from_csv(path).names == ("a", "b")
+
+
 def test_refuses_a_file_that_is_missing(tmp_path):
     with pytest.raises(WorkloadError, match="must be a readable CSV file"):
         JobTable.from_csv(tmp_path / "none.csv")
@@ -49,10 +57,12 @@ def test_refuses_a_file_that_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("latency", "bandwidth", "message"),
     [
-        ([[1, 0]], [[1, 1]], r"latency\[0, 1\]: must be a number above 0, not 0.0"),
-        ([[1, float("nan")]], [[1, 1]], r"latency\[0, 1\]: must be a number above 0, not nan"),
-        ([[1, 1]], [[1, INF]], r"bandwidth\[0, 1\]: must be a finite number above 0, not inf"),
-        ([[1, 1]], [[1, -1]], r"bandwidth\[0, 1\]: must be a finite number above 0"),
+        ([[1, 0]], [[1, 1]], r"latency\[0, 1\]: must be a number from 1e-100 .* or inf, not 0.0"),
+        ([[1, float("nan")]], [[1, 1]], r"latency\[0, 1\]: must be a number from .*, not nan"),
+        ([[1, 1e101]], [[1, 1]], r"latency\[0, 1\]: must be a number from .*, not 1e\+101"),
+        ([[1, -INF]], [[1, 1]], r"latency\[0, 1\]: must be a number from .*, not -inf"),
+        ([[1, 1]], [[1, INF]], r"bandwidth\[0, 1\]: must be a number from .* to 1e\+100, not inf"),
+        ([[1, 1]], [[1, -1]], r"bandwidth\[0, 1\]: must be a number from"),
         ([[1, 1], [INF, INF]], [[1, 1]] * 2, r"latency\[1\]: at least one core must be able"),
         ([[1, 1]], [[1]], r"bandwidth: must have the shape of the latency, \(1, 2\), not \(1, 1\)"),
         ([1, 1], [1, 1], r"latency: must have the shape \[jobs, cores\]"),
