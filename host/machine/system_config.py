@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
@@ -103,7 +103,7 @@ class SystemConfig:
             ("port_writes", 1, MAX_IN_FLIGHT),
         ):
             _check_integer(name, getattr(self, name), low, high)
-        if self.queue_depth not in QUEUE_DEPTHS:
+        if type(self.queue_depth) is not int or self.queue_depth not in QUEUE_DEPTHS:
             raise ConfigError(
                 f"must be one of {', '.join(map(str, QUEUE_DEPTHS))}",
                 field="queue_depth",
@@ -179,23 +179,22 @@ class SystemConfig:
     # -- YAML -------------------------------------------------------------------------------
 
     @classmethod
-    def from_mapping(cls, data: Mapping[str, Any], *, origin: str = "") -> SystemConfig:
+    def from_mapping(cls, data: Mapping[str, Any]) -> SystemConfig:
         """Build from a mapping (a parsed YAML document).
 
         Args:
             data: fields of this class. A core is the name of a configuration, or a mapping of
                 ``hw``, fields of `SystemCore` and parameters that differ from that configuration's.
-            origin: of the mapping, for messages.
 
         Raises:
             ConfigError: on an unknown or missing key or a broken rule.
         """
-        _check_keys(data, {f.name for f in fields(cls)}, "a system", origin)
+        _check_keys(data, {f.name for f in fields(cls)}, "a system")
         cores = data.get("cores")
         if not isinstance(cores, Sequence) or isinstance(cores, str):
             raise ConfigError(
                 "must be a list of configurations",
-                field=f"{origin}: cores" if origin else "cores",
+                field="cores",
                 value=cores,
                 remedy="write '- tiny-4x4' lines",
             )
@@ -212,12 +211,12 @@ def _check_integer(name: str, value: object, low: int, high: int) -> None:
         )
 
 
-def _check_keys(data: Mapping[str, Any], known: set[str], what: str, origin: str) -> None:
+def _check_keys(data: Mapping[str, Any], known: set[str], what: str) -> None:
     for key in data:
         if key not in known:
             raise ConfigError(
                 f"unknown key of {what}",
-                field=f"{origin}: {key}" if origin else str(key),
+                field=str(key),
                 remedy=choices(key, sorted(known), "known keys", limit=None),
             )
 
@@ -233,15 +232,15 @@ def _core(number: int, data: object) -> SystemCore:
             value=data,
             remedy="write '- tiny-4x4' or '- {hw: tiny-4x4, weight: 2}'",
         )
-    base = load_hwconfig(data["hw"])
-    shares = {f.name for f in fields(SystemCore)}
-    changes = {key: value for key, value in data.items() if key not in shares}
-    parameters = set(base.parameters()) | {"name"}
-    _check_keys(changes, parameters | shares, "a core", place)
-    own = {key: value for key, value in data.items() if key in shares and key != "hw"}
-    if changes:
-        changes.setdefault("name", f"{base.name}-{number}")
-    return SystemCore(hw=base.with_(**changes), **own)
+    with errors_in(place):
+        base = load_hwconfig(data["hw"])
+        shares = {f.name for f in fields(SystemCore)}
+        changes = {key: value for key, value in data.items() if key not in shares}
+        _check_keys(changes, {*base.parameters(), "name"} | shares, "a core")
+        own = {key: value for key, value in data.items() if key in shares and key != "hw"}
+        if changes:
+            changes.setdefault("name", f"{base.name}-{number}")
+        return SystemCore(hw=base.with_(**changes), **own)
 
 
 SYSTEM_DIR: Final = CONSTRAINTS_DIR / "systems"
@@ -263,7 +262,8 @@ def load_system(name_or_path: str | Path | SystemConfig) -> SystemConfig:
     path = named_file(name_or_path, SYSTEM_DIR, "system", "system", named_systems())
     data = read_yaml_mapping(path, "a system")
     data.setdefault("name", path.stem)
-    return SystemConfig.from_mapping(data, origin=str(path))
+    with errors_in(str(path)):
+        return SystemConfig.from_mapping(data)
 
 
 def load_core(name_or_path: str | Path) -> HwConfig:

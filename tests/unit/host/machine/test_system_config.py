@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,7 @@ BOARDS = {
         ({"port_reads": 0}, "port_reads"),
         ({"port_writes": 33}, "port_writes"),
         ({"queue_depth": 7}, "queue_depth"),
+        ({"queue_depth": 8.0}, "queue_depth"),
         ({"cores": (CORE, replace(CORE, port=1))}, "cores[1].port"),
         ({"cores": (CORE, replace(CORE, weight=0))}, "cores[1].weight"),
         ({"cores": (CORE, replace(CORE, weight=16))}, "cores[1].weight"),
@@ -118,19 +120,20 @@ def test_a_core_is_a_name_or_a_mapping_with_what_differs(tmp_path):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("cores: tiny-4x4\n", "cores"),
-        ("window: 100\n", "cores"),
-        ("cores: [tiny-4x4]\ncore: 3\n", "core"),
-        ("cores: [{weight: 3}]\n", "cores[0]"),
-        ("cores: [{hw: tiny-4x4, block: 3}]\n", "block"),
-        ("cores: [{hw: tiny-4x4, block_in: 3}]\n", "block_in"),
-        ("cores: [tinny]\n", "tinny"),
+        ("cores: tiny-4x4\n", "cores: must be a list"),
+        ("window: 100\n", "cores: must be a list"),
+        ("cores: [tiny-4x4]\nwindow: 3\n", "window: must be an integer"),
+        ("cores: [tiny-4x4]\ncore: 3\n", "core: unknown key"),
+        ("cores: [{weight: 3}]\n", "cores[0]: must be the name"),
+        ("cores: [{hw: tiny-4x4, block: 3}]\n", "cores[0]: block: unknown key"),
+        ("cores: [{hw: tiny-4x4, block_in: 3}]\n", "cores[0]: block_in: must be"),
+        ("cores: [tiny-4x4, tinny]\n", "cores[1]: hw: no configuration of that name"),
     ],
 )
 def test_a_wrong_file_names_what_is_wrong(tmp_path, text, named):
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=named.replace("[", r"\[")):
+    with pytest.raises(ConfigError, match=re.escape(f"wrong.yaml: {named}")):
         load_system(path)
 
 
