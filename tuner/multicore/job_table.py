@@ -147,13 +147,14 @@ class JobTable:
             return cls(table[:, :cores], table[:, cores:], tuple(row[0] for _, row in rows[1:]))
 
 
-def require_number(field: str, value: float) -> None:
+def require_number(field: str, value: Any) -> None:
     """Refuse what cannot be computed with.
 
     Raises:
         ConfigError: it is no number from `LEAST` to `MOST`.
     """
-    if isinstance(value, bool) or not LEAST <= value <= MOST:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and LEAST <= value <= MOST):
         raise ConfigError(f"must be {_RANGE}", field=field, value=value)
 
 

@@ -16,7 +16,6 @@ configuration of Tilewright's accelerator.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.tuner.mapping.architecture import Architecture, load_architecture
+from tilewright.tuner.multicore.job_table import require_number
 
 PLATFORM_DIR: Final = CONSTRAINTS_DIR / "platforms"
 
@@ -85,7 +85,7 @@ class Platform:
             raise ConfigError(
                 f"must be from 1 to {MAX_CORES} cores", field="cores", value=len(self.cores)
             )
-        _require_number("clock_mhz", self.clock_mhz)
+        require_number("clock_mhz", self.clock_mhz)
         values = self.bandwidths
         if not isinstance(values, list | tuple) or not values:
             raise ConfigError(
@@ -95,7 +95,7 @@ class Platform:
                 remedy="write, for example, [1, 4, 16]",
             )
         for index, value in enumerate(values):
-            _require_number(f"bandwidths[{index}]", value)
+            require_number(f"bandwidths[{index}]", value)
         if any(b <= a for a, b in itertools.pairwise(values)):
             raise ConfigError("must be ascending", field="bandwidths", value=list(values))
         object.__setattr__(self, "bandwidths", tuple(float(value) for value in values))
@@ -104,10 +104,12 @@ class Platform:
         """A bandwidth in GB/s in the unit of job tables and allocators.
 
         Raises:
-            ConfigError: it is not a positive number.
+            ConfigError: either is a number that no allocator computes with.
         """
-        _require_number("bandwidth", bandwidth)
-        return bandwidth * 1000 / self.clock_mhz
+        require_number("bandwidth", bandwidth)
+        found = bandwidth * 1000 / self.clock_mhz
+        require_number("bandwidth", found)
+        return found
 
     def flexible(self) -> Platform:
         """The platform with cores of as many PEs in an array of any shape."""
@@ -198,8 +200,3 @@ def _cores(place: str, values: Any) -> Iterator[Core]:
             raise ConfigError("must be text", field="name", value=name, remedy="quote the name")
     core = Core(name=name, hardware=hardware, flexible=flexible)
     return iter((core,) * count)
-
-
-def _require_number(name: str, value: Any) -> None:
-    if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-        raise ConfigError("must be a finite number above 0", field=name, value=value)

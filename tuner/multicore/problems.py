@@ -50,7 +50,7 @@ class Problem:
 
 def is_table(target: str) -> bool:
     """Whether a target is the path of a job table; otherwise it is a task."""
-    return target.endswith(TABLE_SUFFIX)
+    return target.lower().endswith(TABLE_SUFFIX)
 
 
 def instance_of(problem: Problem, listener: Listener | None = None) -> Instance:

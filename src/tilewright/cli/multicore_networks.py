@@ -126,9 +126,9 @@ def run_networks(
         "seed": seed,
     }
     _print(rows, summary, conditions, config, target)
-    _write_files(report, trace, rows, summary, conditions, _slices(tenants, found))
     if json is not None:
         json.write(rows, conditions, summary=summary)
+    _write_files(report, trace, rows, summary, conditions, _slices(tenants, found))
     if found.wrong_bytes:
         print(  # noqa: T201  (output)
             f"WRONG RESULT: {found.wrong_bytes} bytes differ from the reference; this is a defect "

@@ -44,6 +44,7 @@ def test_a_small_table_is_solved_exactly(tmp_path):
         ),
         ([TABLE, "--bandwidth", "1", "--method", "magam"], "did you mean magma?"),
         ([TABLE, "--bandwidth", "1", "--method", "exact"], "only groups of up to"),
+        (["NO.CSV", "--bandwidth", "1"], "must be a readable CSV file"),
         (["no.csv", "--bandwidth", "1"], "must be a readable CSV file"),
         (["visoin"], "did you mean vision?"),
         (["vision", "--platform", "S9"], "no platform of that name"),

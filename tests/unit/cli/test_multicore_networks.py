@@ -145,6 +145,17 @@ def test_ctrl_c_tells_what_was_measured(folder, monkeypatch, tmp_path):
     assert "stopped before its end" in page.read_text()
 
 
+def test_a_report_that_cannot_be_written_loses_no_figures(folder, tmp_path):
+    path = tmp_path / "found.json"
+    result = call(
+        "multicore", str(folder / "smaller.tw"), "--system", "dual-tiny", "--device", "twin",
+        "--frames", "1", "--trust-model", "--json", str(path), "--report", "/dev/full",
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert "the report cannot be written" in result.stderr
+    assert json.loads(path.read_text())["rows"][0]["alone_cycles"] > 0
+
+
 def test_a_wrong_result_ends_with_a_code_of_its_own(folder, monkeypatch):
     monkeypatch.setattr(Measured, "wrong_bytes", 3)
     words = ("--system", "dual-tiny", "--frames", "1", "--trust-model")
