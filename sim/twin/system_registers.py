@@ -222,7 +222,7 @@ class TwinRegisters:
         Raises:
             DeviceError: a program cannot be counted; the twin has no such register.
         """
-        page, offset = divmod(address, PAGE)
+        page, offset = self._page(address)
         self._advance(self._cycle + _WRITTEN_AFTER)
         if page == 0:
             self._write_shared(offset, value)
@@ -236,7 +236,7 @@ class TwinRegisters:
         Raises:
             DeviceError: a program cannot be counted; the twin has no such register.
         """
-        page, offset = divmod(address, PAGE)
+        page, offset = self._page(address)
         at = self._cycle + _READ_AFTER
         self._advance(at)
         value = (
@@ -245,10 +245,26 @@ class TwinRegisters:
         self._cycle += _READ_CYCLES
         return value
 
+    def _page(self, address: int) -> tuple[int, int]:
+        """Page of a register, 0 the shared one, and its offset in the page."""
+        page, offset = divmod(address, PAGE)
+        if page > len(self._system.cores):
+            raise _unknown(address)
+        return page, offset
+
+    def _entry(self, offset: int, base: int, step: int) -> tuple[int, int]:
+        """Core of an entry of the shared page's tables, and the offset in the entry."""
+        core, place = divmod(offset - base, step)
+        if core >= len(self._system.cores):
+            raise _unknown(offset)
+        return core, place
+
     def _write_shared(self, offset: int, value: int) -> None:
         handle, name = self._open(), _SHARED.get(offset)
         if offset >= SHARE_BASE:
-            core, place = divmod(offset - SHARE_BASE, SHARE_STEP)
+            core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
+            if place not in _SHARE:
+                raise _unknown(offset)
             self._shares[core][_SHARE[place]] = value
             self._library.tw_system_set_share(handle, core, *self._shares[core].values())
         elif name == "QUEUE_ENABLE":
@@ -291,16 +307,21 @@ class TwinRegisters:
     def _read_shared(self, offset: int, at: int) -> int:
         handle, system, name = self._open(), self._system, _SHARED.get(offset)
         if offset >= SHARE_BASE:
-            core, place = divmod(offset - SHARE_BASE, SHARE_STEP)
+            core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
+            if place in _SHARE:
+                return self._shares[core][_SHARE[place]]
             index, high = divmod(place - SHARE_COUNTERS, 8)
+            if not 0 <= index < len(SHARE_COUNTER_NAMES):
+                raise _unknown(offset)
             counters = (ctypes.c_uint64 * len(SHARE_COUNTER_NAMES))()
             self._library.tw_system_shares(handle, core, counters)
             return counters[index] >> (32 if high else 0) & _WORD
         if offset >= CORE_TABLE:
-            core, place = divmod(offset - CORE_TABLE, CORE_TABLE_STEP)
-            if _ENTRY[place] == "HASH":
-                return system.cores[core].hw.config_hash
-            return system.cores[core].port
+            core, place = self._entry(offset, CORE_TABLE, CORE_TABLE_STEP)
+            if place not in _ENTRY:
+                raise _unknown(offset)
+            entry = system.cores[core]
+            return entry.hw.config_hash if _ENTRY[place] == "HASH" else entry.port
         known = {"ID": SYSTEM_ID, "VERSION": SYSTEM_VERSION, "CONFIG_HASH": system.config_hash}
         if name in known:
             return known[name]

@@ -221,8 +221,12 @@ def test_a_limit_of_cycles_holds(twin) -> None:
 def test_what_the_twin_does_not_cover_is_refused_with_a_remedy(twin) -> None:
     with pytest.raises(ConfigError, match="random stalls"):
         TwinSystem(PAIR, replace(IDEAL, stall_percent=5))
-    with pytest.raises(DeviceError, match="no such register"):
-        twin.simulation.read(0xF00)
+    shared_page, share_of_core_0, no_core = 0x0F8, 0x20C, 0x3000
+    for address in (shared_page, share_of_core_0, 0x200 + 2 * 0x40, 0x100 + 2 * 0x10, no_core):
+        with pytest.raises(DeviceError, match="no such register"):
+            twin.simulation.read(address)
+        with pytest.raises(DeviceError, match="no such register"):
+            twin.simulation.write(address, 1)
     program = reader(TINY, 1, offset=1 << 20)
     given = [Submission(core=0, program=program, memory=program.image())]
     with pytest.raises(DeviceError, match=r"ends with an error.*fidelity rtl"):

@@ -18,7 +18,7 @@ from support.bitstreams import write_manifest
 from support.bundles import TINY, small_network
 from support.json_members import wrong_in
 
-from tilewright.host.compiler.pack.artefact import save
+from tilewright.host.compiler.pack.artefact import FORMAT, save
 from tilewright.host.deploy.board_run import runner_of
 from tilewright.host.deploy.bundle_report import top_classes
 from tilewright.host.runtime.bitstreams import file_digest
@@ -108,7 +108,7 @@ def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
     [
         (("board", "run", "absent.zip"), "BUNDLE"),
         (("board", "run", "small.tw"), "small.tw: manifest.json: must be a bundle"),
-        (("deploy", "small-pynq-z2.zip"), "must have format 2"),
+        (("deploy", "small-pynq-z2.zip"), f"must have format {FORMAT}"),
         (("deploy", "small.tw", "--bitstream", "x.yaml"), "x.yaml"),
         (("deploy", "small.tw", "--host", "-x"), "--host: must be plain letters"),
         (("deploy", "small.tw", "-o", "small.tw/x.zip"), "--output: cannot be written ("),

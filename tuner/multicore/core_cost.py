@@ -31,8 +31,8 @@ that the same job has the same cost on every machine."""
 DECISION_NODES: Final = 400_000
 """Bounds after which the second question counts as answered with no."""
 
-_UNLIMITED: Final = 1e15
-"""Bytes per cycle that no mapping can use."""
+_UNLIMITED: Final = 1e12
+"""Bytes per cycle that no mapping can use; the most that an `Architecture` may have."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ NESTS = (
 
 def at(nest, arch, link, batch):
     """Cycles without stalls, bytes, and cycles at a link, of the legal rows of a batch."""
-    free = CostModel(nest, replace(arch, dram_bytes_per_cycle=1e15)).costs(batch)
+    free = CostModel(nest, replace(arch, dram_bytes_per_cycle=1e12)).costs(batch)
     tied = CostModel(nest, replace(arch, dram_bytes_per_cycle=float(link))).costs(batch)
     moved = sum(free[f"dram_{tensor}_bytes"] for tensor in ("weight", "input", "output"))
     legal = free.legal
