@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read.import_options import GIVE_CALIBRATION
+from tilewright.host.compiler.read.remedies import GIVE_CALIBRATION
 
 TORCH_SUFFIXES: Final = frozenset({".pt", ".pt2", ".pth"})
 """Of files that PyTorch writes; everything else is taken for ONNX."""

@@ -15,13 +15,6 @@ from tilewright.host.common.errors import WorkloadError
 Array = npt.NDArray[Any]
 Method = Literal["minmax", "mse", "percentile"]
 
-GIVE_SHAPES: Final = "give its sizes in input_shapes"
-GIVE_CALIBRATION: Final = (
-    "give calibration: a folder of images, an .npy or .npz file or arrays, or a number of random "
-    "inputs for cycle counts without meaningful outputs"
-)
-"""Remedies as Python's interface words them; the command line names its options instead."""
-
 _LEAST_PERCENTILE: Final = 50.0
 
 

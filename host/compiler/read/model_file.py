@@ -13,7 +13,7 @@ from onnx import external_data_helper, inliner, shape_inference, version_convert
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.half_precision import widen_floats
-from tilewright.host.compiler.read.import_options import GIVE_SHAPES
+from tilewright.host.compiler.read.remedies import GIVE_SHAPES
 from tilewright.host.network.onnx_file import (
     MAX_TENSOR_ELEMENTS,
     batch_of_zero,

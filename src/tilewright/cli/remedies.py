@@ -10,7 +10,7 @@ from tilewright.host.common.errors import TilewrightError
 
 def in_options(error: TilewrightError) -> TilewrightError:
     """An error whose remedy names options instead of parameters."""
-    from tilewright.host.compiler.read.import_options import (
+    from tilewright.host.compiler.read.remedies import (
         GIVE_CALIBRATION,
         GIVE_SHAPES,
     )

@@ -18,12 +18,12 @@ from tilewright.host.compiler.quantise.prepare import prepare
 from tilewright.host.compiler.quantise.prepare_process import prepare_file
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import (
-    GIVE_CALIBRATION,
     ImportLimits,
     ImportOptions,
     QuantiseOptions,
 )
 from tilewright.host.compiler.read.model_file import read_model
+from tilewright.host.compiler.read.remedies import GIVE_CALIBRATION
 from tilewright.host.network.onnx_layers import load_onnx
 
 
