@@ -16,6 +16,7 @@ core/tw_acc.sv
 core/tw_out.sv
 core/tw_mac.sv
 core/tw_requant.sv
+core/tw_table.sv
 core/tw_load.sv
 core/tw_gemm.sv
 core/tw_vector.sv

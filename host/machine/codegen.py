@@ -68,6 +68,8 @@ def systemverilog_package() -> str:
         "  // Of an instruction in its program, as wide as INSN_COUNT.",
         "  typedef logic [31:0] index_t;",
         f"  localparam int unsigned ResidualShift = {isa.RESIDUAL_SHIFT};",
+        f"  localparam int unsigned TableEntries = {isa.TABLE_ENTRIES};",
+        f"  localparam int unsigned TableRowEntries = {isa.TABLE_ROW_ENTRIES};",
         "",
     ]
     lines += _sv_enum(isa.Unit, "unit_e", "Unit", 2)
@@ -254,6 +256,8 @@ def cpp_instructions() -> str:
         f"inline constexpr uint32_t kUopBytes = {hwconfig.UOP_BYTES};",
         f"inline constexpr uint32_t kParamBytesPerChannel = {hwconfig.PARAM_BYTES_PER_CHANNEL};",
         f"inline constexpr uint32_t kAccBanks = {hwconfig.ACC_BANKS};",
+        f"inline constexpr uint32_t kTableEntries = {isa.TABLE_ENTRIES};",
+        f"inline constexpr uint32_t kTableRowEntries = {isa.TABLE_ROW_ENTRIES};",
         f"inline constexpr uint32_t kRegionAlignment = {program.REGION_ALIGNMENT};",
         f"inline constexpr uint32_t kUnits = {len(isa.Unit)};",
         "",

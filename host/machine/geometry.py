@@ -46,6 +46,7 @@ CONTROL_SIZES: Final = (
     _same("uop_depth"),
     _same("res_depth"),
     Size(name="par_depth", of=lambda hw: hw.param_depth),
+    _same("table_depth"),
     Size(
         name="inp_shift", of=lambda hw: _log2(hw.inp_tile_bytes), meaning="log2 of a tile's bytes"
     ),

@@ -18,6 +18,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
+from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
 ISA_VERSION: Final = 3
 """Version of the instruction set and register map; part of every configuration hash."""
@@ -84,6 +85,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
        pow2=False),
     _p("mac_lut_columns", "MacLutColumns", "channels", 0, 64,
        "output channels, counted from the last, that multiply in LUTs instead of DSPs", pow2=False),
+    _p("activation_table", "ActivationTable", "flag", 0, 1,
+       "1: requantised results can be looked up in a table of 256 entries", pow2=False),
 )  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -137,6 +140,9 @@ def _two_tiles_rule(field: str, tile: str, tile_text: str) -> Rule:
         remedy="enlarge the buffer or shrink the tile",
     )
 
+
+_OPTIONS: Final = ("activation_table",)
+"""Parameters whose 0 is the hardware as it was without them."""
 
 TIMING_PARAMETERS: Final = (
     "batch",
@@ -241,6 +247,7 @@ class HwConfig:
     mac_pipeline: int = 2
     mac_packed: int = 1
     mac_lut_columns: int = 0
+    activation_table: int = 0
 
     def __post_init__(self) -> None:
         """Check types, then every rule in order."""
@@ -275,8 +282,16 @@ class HwConfig:
 
     @property
     def config_hash(self) -> int:
-        """32-bit identity of the RTL parameters and the ISA version (a hardware register)."""
-        text = json.dumps({"isa": ISA_VERSION, **self.parameters()}, sort_keys=True)
+        """32-bit identity of the RTL parameters and the ISA version (a hardware register).
+
+        An option that is off is left out: hardware without it keeps the identity that it had before
+        there was the option.
+        """
+        values = self.parameters()
+        for option in _OPTIONS:
+            if not values[option]:
+                del values[option]
+        text = json.dumps({"isa": ISA_VERSION, **values}, sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
     def with_(self, **changes: Any) -> HwConfig:
@@ -344,6 +359,11 @@ class HwConfig:
     def param_depth(self) -> int:
         """Tiles in PARAM."""
         return self.param_bytes // self.param_tile_bytes
+
+    @property
+    def table_depth(self) -> int:
+        """Rows of the activation table, 0 when there is none."""
+        return self.activation_table * TABLE_ENTRIES // TABLE_ROW_ENTRIES
 
     @property
     def axi_bytes(self) -> int:

@@ -29,6 +29,10 @@ LOAD with ``diagonal`` : the same walk into WGT (elsewhere it is illegal), with 
   tiles have one block, and k is always 0. Padding tiles are filled whole with ``pad_value`` and
   padding rows do not count.
 
+LOAD into TABLE : a tile is one beat of the bus. Tile r is row r of the table: the first
+  `TABLE_ROW_ENTRIES` bytes e of the beat are the entries of ``TABLE_ROW_ENTRIES * r + e``, the rest
+  of it is not read. Illegal where no table is elaborated.
+
 STORE : the same walk without padding, from OUT to DRAM, T = batch x block_out bytes.
 
 GEMM : for o in iter_outer, i in iter_inner, u in uop[uop_begin .. uop_begin + uop_count - 1]::
@@ -44,10 +48,13 @@ VECTOR min max add shr mul mov : for o, i::
 
 VECTOR requant : for o, i, with p = PARAM[param_base + (param_step ? o : 0)], channel c::
 
-    OUT[dst] = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c] * 2^8)
-                                   / 2^p.shift[c]) + p.zero_point[c], imm[7:0], imm[15:8])
+    q = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c] * 2^8)
+                            / 2^p.shift[c]) + p.zero_point[c], imm[7:0], imm[15:8])
     r = operand == RES ? RES[opd] : 0
+    OUT[dst] = lookup ? TABLE[q mod 256] : q
     (a minimum above the maximum is illegal; a shift above 47 is unspecified)
+
+  ``lookup`` is illegal with any other operation, and where no table is elaborated.
 
 FINISH : retires when every unit is idle and every write is acknowledged.
 
@@ -98,6 +105,8 @@ class Memory(IntEnum):
     RES = 5
     OUT = 6
     """Written by VECTOR and read by STORE only; not a LOAD target."""
+    TABLE = 7
+    """Activation table, read by VECTOR; optional."""
 
 
 class VectorOp(IntEnum):
@@ -205,6 +214,7 @@ VECTOR_FIELDS: Final = (
     _f("dst_inner", 18, "destination step of the inner loop"),
     _f("src_inner", 16, "source step of the inner loop"),
     _f("opd_inner", 18, "operand step of the inner loop"),
+    _f("lookup", 1, "1: results are looked up in TABLE (requant)"),
 )
 
 FINISH_FIELDS: Final = HEADER
@@ -233,6 +243,16 @@ RESIDUAL_SHIFT: Final = 8
 
 A step of a residual is some hundred to some thousand accumulator steps. With a common shift alone
 the accumulator's multiplier would keep as few as 4 of its 15 bits.
+"""
+
+TABLE_ENTRIES: Final = 256
+"""Entries of the activation table: one for each int8 result, at its two's complement byte."""
+
+TABLE_ROW_ENTRIES: Final = 2
+"""Entries that a beat brings.
+
+A LUT RAM takes one write a cycle, and nothing holds back the beats that LOAD writes. Rows of two
+entries need the least logic behind the RAM: one LUT a bit chooses the entry or passes by.
 """
 
 FORMATS: Final[Mapping[Opcode, tuple[Field, ...]]] = {

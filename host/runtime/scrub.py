@@ -22,7 +22,7 @@ _ALL_BANKS: Final = 0xF
 
 
 def scrub_program(hw: HwConfig) -> Program:
-    """A program that leaves zeros in every tile of INP, WGT, ACC, OUT, UOP, RES and PARAM."""
+    """A program that leaves zeros in every tile of every scratchpad."""
     vector, load = 1 << Unit.VECTOR, 1 << Unit.LOAD
     param_bytes = hw.param_depth * hw.param_tile_bytes
     row = min(param_bytes, max(REGION_ALIGNMENT, hw.param_tile_bytes))
@@ -58,6 +58,7 @@ def scrub_program(hw: HwConfig) -> Program:
         _padding(Memory.WGT, hw.wgt_depth),
         _padding(Memory.RES, hw.res_depth),
         _padding(Memory.UOP, hw.uop_depth),
+        *([_padding(Memory.TABLE, hw.table_depth)] if hw.activation_table else []),
         Instruction(Opcode.FINISH, {}),
     ]
     encoded = b"".join(instruction.encode() for instruction in stream)

@@ -27,6 +27,7 @@ module tw_core #(
     parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
+    parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
@@ -89,6 +90,8 @@ module tw_core #(
   localparam int unsigned ResDepth = ResBytes / OutTile;
   localparam int unsigned UopDepth = UopBytes / 8;
   localparam int unsigned ParDepth = ParamBytes / ParTile;
+  localparam int unsigned TableDepth =
+      ActivationTable == 0 ? 0 : tw_pkg::TableEntries / tw_pkg::TableRowEntries;
   localparam int unsigned Banks = AccDepth < tw_pkg::AccBanks ? AccDepth : tw_pkg::AccBanks;
   localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
   localparam int unsigned Parts = OutTile / Lanes;
@@ -112,7 +115,8 @@ module tw_core #(
       .VectorLanes     (VectorLanes),
       .MacPipeline     (MacPipeline),
       .MacPacked       (MacPacked),
-      .MacLutColumns   (MacLutColumns)
+      .MacLutColumns   (MacLutColumns),
+      .ActivationTable (ActivationTable)
   ) u_legal ();
 
   // ---------------------------------------------------------------------------------------
@@ -288,7 +292,7 @@ module tw_core #(
   // ---------------------------------------------------------------------------------------
   // Units
   logic [tw_pkg::AccBanks-1:0] gemm_lock, gemm_claim, vector_lock, vector_claim, load_lock;
-  logic [6:0] write_mem;
+  logic [7:0] write_mem;
   tw_pkg::spad_write_t write_at;
   logic pad_step;
   logic [BeatBytes*8-1:0] write_data;
@@ -307,6 +311,7 @@ module tw_core #(
       .UopDepth    (UopDepth),
       .ParDepth    (ParDepth),
       .ResDepth    (ResDepth),
+      .TableDepth  (TableDepth),
       .AccBankShift(AccBankShift),
       .DiagBytes   (Diagonal),
       .DiagBlocks  (WgtTile / (Diagonal * Diagonal))
@@ -411,7 +416,8 @@ module tw_core #(
   logic [$clog2(ResDepth)-1:0] res_addr;
   logic [OutTile*8-1:0] res_data;
   logic [$clog2(OutDepth)-1:0] out_write_addr, out_read_addr;
-  logic [Lanes*8-1:0] out_write_data;
+  logic [Lanes*8-1:0] requantised, out_write_data;
+  logic out_lookup;
 
   tw_vector #(
       .Batch       (Rows),
@@ -422,6 +428,7 @@ module tw_core #(
       .AccDepth    (AccDepth),
       .OutDepth    (OutDepth),
       .ResDepth    (ResDepth),
+      .TableDepth  (TableDepth),
       .AccBankShift(AccBankShift)
   ) u_vector (
       .clk_i,
@@ -452,7 +459,8 @@ module tw_core #(
       .out_write_o     (out_write),
       .out_addr_o      (out_write_addr),
       .out_part_o      (out_part),
-      .out_data_o      (out_write_data),
+      .out_data_o      (requantised),
+      .out_lookup_o    (out_lookup),
       .idle_o          (unit_idle[tw_pkg::UnitVector]),
       .issue_o         (vector_issue),
       .retire_o        (retire[tw_pkg::UnitVector]),
@@ -613,6 +621,19 @@ module tw_core #(
       .load_write_i      (write_mem[tw_pkg::MemAcc]),
       .load_write_at_i   (write_at),
       .load_write_data_i (write_data)
+  );
+  tw_table #(
+      .Lanes    (Lanes),
+      .BeatBytes(BeatBytes),
+      .Present  (ActivationTable * DataPath)
+  ) u_table (
+      .clk_i,
+      .write_i     (write_mem[tw_pkg::MemTable]),
+      .write_at_i  (write_at),
+      .write_data_i(write_data),
+      .use_i       (out_lookup),
+      .result_i    (requantised),
+      .result_o    (out_write_data)
   );
   tw_out #(
       .TileBytes (OutTile),

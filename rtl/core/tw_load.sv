@@ -18,6 +18,7 @@ module tw_load #(
     parameter int unsigned UopDepth      = 4096,  // micro-operations
     parameter int unsigned ParDepth      = 64,    // tiles
     parameter int unsigned ResDepth      = 2048,  // tiles
+    parameter int unsigned TableDepth    = 0,     // rows of the activation table; 0: there is none
     parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
     parameter int unsigned DiagBytes     = 16,    // bytes of a WGT tile's diagonal
     parameter int unsigned DiagBlocks    = 1      // blocks of a WGT tile that can have it
@@ -44,7 +45,7 @@ module tw_load #(
     input  logic                               beat_valid_i,
     input  logic        [     BeatBytes*8-1:0] beat_data_i,
     // scratchpad write, one beat or one padding tile a cycle
-    output logic        [                 6:0] write_mem_o,   // one-hot by memory
+    output logic        [                 7:0] write_mem_o,   // one-hot by memory
     output tw_pkg::spad_write_t                write_at_o,
     output logic        [     BeatBytes*8-1:0] write_data_o,
     // status
@@ -76,6 +77,7 @@ module tw_load #(
       uop_depth: UopDepth,
       par_depth: ParDepth,
       res_depth: ResDepth,
+      table_depth: TableDepth,
       default: '0
   };
   tw_pkg::sizes_t sizes;
@@ -85,7 +87,7 @@ module tw_load #(
       .sizes_o(sizes)
   );
 
-  // Geometry of each memory, by its number; entry 7 is unused.
+  // Geometry of each memory, by its number; that of OUT is unused.
   typedef logic [7:0][3:0] shifts_t;
   logic [3:0] diag_shift, head_shift;
   assign diag_shift = 4'(sizes.diag_shift);
@@ -97,6 +99,7 @@ module tw_load #(
       3: 4'd3,
       4: 4'(sizes.par_shift),
       5: 4'(sizes.out_shift),
+      7: 4'(BeatShift),
       default: 4'd0
   };
   logic [31:0] bank_shift;
@@ -110,6 +113,7 @@ module tw_load #(
       3: 20'(sizes.uop_depth),
       4: 20'(sizes.par_depth),
       5: 20'(sizes.res_depth),
+      7: 20'(sizes.table_depth),
       default: 20'd0
   };
 
@@ -171,7 +175,8 @@ module tw_load #(
 
   assign head = tw_pkg::load_t'(entry_i.insn);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
-  assign head_loadable = head.memory <= tw_pkg::MemRes;
+  assign head_loadable = (head.memory <= tw_pkg::MemRes) ||
+                         ((head.memory == tw_pkg::MemTable) && (sizes.table_depth != '0));
   assign fields_ok = head_loadable && (head.z_size != '0) && !head.pop[tw_pkg::UnitLoad] &&
                      !head.push[tw_pkg::UnitLoad] &&
                      (|{head.x_size, head.pad_left, head.pad_right}) &&

@@ -17,6 +17,7 @@ module tw_vector #(
     parameter int unsigned AccDepth     = 2048,  // tiles
     parameter int unsigned OutDepth     = 2048,  // tiles
     parameter int unsigned ResDepth     = 2048,  // tiles
+    parameter int unsigned TableDepth   = 0,     // rows of the activation table; 0: there is none
     parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
     localparam int unsigned Elements = Batch * BlockOut,
     localparam int unsigned Parts = Elements / Lanes,
@@ -60,6 +61,7 @@ module tw_vector #(
     output logic         [     OutAddrBits-1:0] out_addr_o,
     output logic         [        PartBits-1:0] out_part_o,
     output logic         [         Lanes*8-1:0] out_data_o,
+    output logic                                out_lookup_o,  // look the result up
     // status
     output logic                                idle_o,
     output logic                                issue_o,       // last part of a tile is issued
@@ -82,6 +84,7 @@ module tw_vector #(
       out_depth: OutDepth,
       acc_depth: AccDepth,
       res_depth: ResDepth,
+      table_depth: TableDepth,
       acc_bank_shift: AccBankShift,
       par_depth: ParDepth,
       par_rows: ParRows,
@@ -133,7 +136,8 @@ module tw_vector #(
   assign fields_ok = (head.op <= tw_pkg::VecRequant) && (head.iter_outer != '0) &&
                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&
                      !head.push[tw_pkg::UnitVector] &&
-                     (!head_requant || head_low <= head_high);
+                     (!head_requant || head_low <= head_high) &&
+                     (!head.lookup || (head_requant && sizes.table_depth != '0));
   assign requant = cur_q.op == tw_pkg::VecRequant;
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
 
@@ -246,7 +250,7 @@ module tw_vector #(
 
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
-  logic [Tail:1] valid_q, last_q, alu_q;  // alu: writes ACC
+  logic [Tail:1] valid_q, last_q, alu_q, lookup_q;  // alu: writes ACC
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
@@ -256,6 +260,7 @@ module tw_vector #(
     valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go};
     last_q      <= {last_q[Tail-1:1], issue_last};
     alu_q       <= {alu_q[Tail-1:1], !requant};
+    lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
     out_line_q  <= {out_line_q[Tail-1:1], OutAddrBits'(dst_q)};
@@ -411,6 +416,7 @@ module tw_vector #(
   assign out_addr_o   = out_line_q[Tail];
   assign out_part_o   = part_line_q[Tail];
   assign out_data_o   = requantised;
+  assign out_lookup_o = lookup_q[Tail];
   assign retire_o     = valid_q[Tail] && last_q[Tail];
   assign token_push_o = (retire_o && !halt_i) ? push_q[Tail] : '0;
 

@@ -19,7 +19,8 @@ module tw_legal #(
     parameter int unsigned VectorLanes = 1,
     parameter int unsigned MacPipeline = 1,
     parameter int unsigned MacPacked = 0,
-    parameter int unsigned MacLutColumns = 0
+    parameter int unsigned MacLutColumns = 0,
+    parameter int unsigned ActivationTable = 0
 ) ();
   if (!((Batch >= 1) & (Batch <= 8))) begin : gen_batch_range
     $error("tilewright_top: Batch (batch): must be from 1 to 8 rows, not %0d; choose a value in that range", Batch);
@@ -74,6 +75,9 @@ module tw_legal #(
   end
   if (!((MacLutColumns >= 0) & (MacLutColumns <= 64))) begin : gen_mac_lut_columns_range
     $error("tilewright_top: MacLutColumns (mac_lut_columns): must be from 0 to 64 channels, not %0d; choose a value in that range", MacLutColumns);
+  end
+  if (!((ActivationTable >= 0) & (ActivationTable <= 1))) begin : gen_activation_table_range
+    $error("tilewright_top: ActivationTable (activation_table): must be from 0 to 1 flag, not %0d; choose a value in that range", ActivationTable);
   end
   if (!((Batch & (Batch - 1)) == 0)) begin : gen_batch_power_of_two
     $error("tilewright_top: Batch (batch): must be a power of two, not %0d; round it to the nearest power of two", Batch);

@@ -11,6 +11,8 @@ package tw_pkg;
   // Of an instruction in its program, as wide as INSN_COUNT.
   typedef logic [31:0] index_t;
   localparam int unsigned ResidualShift = 8;
+  localparam int unsigned TableEntries = 256;
+  localparam int unsigned TableRowEntries = 2;
 
   typedef enum logic [1:0] {
     UnitLoad = 2'd0,
@@ -34,7 +36,8 @@ package tw_pkg;
     MemUop = 3'd3,
     MemParam = 3'd4,
     MemRes = 3'd5,
-    MemOut = 3'd6
+    MemOut = 3'd6,
+    MemTable = 3'd7
   } memory_e;
 
   typedef enum logic [3:0] {
@@ -162,7 +165,8 @@ package tw_pkg;
 
   // VECTOR.
   typedef struct packed {
-    logic [14:0] spare;
+    logic [13:0] spare;
+    logic lookup;  // 1: results are looked up in TABLE (requant)
     logic [17:0] opd_inner;  // operand step of the inner loop
     logic [15:0] src_inner;  // source step of the inner loop
     logic [17:0] dst_inner;  // destination step of the inner loop
@@ -214,6 +218,7 @@ package tw_pkg;
     logic [31:0] uop_depth;
     logic [31:0] res_depth;
     logic [31:0] par_depth;
+    logic [31:0] table_depth;
     logic [31:0] inp_shift;  // log2 of a tile's bytes
     logic [31:0] wgt_shift;
     logic [31:0] acc_shift;

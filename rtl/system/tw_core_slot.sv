@@ -20,13 +20,16 @@ module tw_core_slot #(
     parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
+    parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
     parameter int unsigned QueueDepth       = 8,       // descriptors, and completions
     parameter logic [39:0] ScrubInsnBase    = 40'd0,   // the program that zeroes the scratchpads
     parameter logic [38:0] ScrubMemSize     = 39'd0,
-    parameter logic [2047:0] ScrubProgram   = '0
+    parameter int unsigned ScrubInsnCount   = 8,
+    localparam int unsigned ScrubRoom = 2 ** $clog2(ScrubInsnCount),  // instructions
+    parameter logic [ScrubRoom*256-1:0] ScrubProgram = '0
 ) (
     input  logic                     clk_i,
     input  logic                     rst_i,
@@ -64,8 +67,6 @@ module tw_core_slot #(
     input  logic                     bvalid_i,
     output logic [             10:0] attributes_o
 );
-  localparam int unsigned ScrubInsnCount = 8;
-
   logic start, soft_reset, snapshot, window_irq;
   tw_pkg::settings_t settings, window_settings, queue_settings;
   tw_pkg::status_t status;
@@ -173,6 +174,7 @@ module tw_core_slot #(
       .MacPipeline     (MacPipeline),
       .MacPacked       (MacPacked),
       .MacLutColumns   (MacLutColumns),
+      .ActivationTable (ActivationTable),
       .MacFast         (MacFast),
       .DataPath        (DataPath)
   ) u_core (
@@ -211,6 +213,7 @@ module tw_core_slot #(
   tw_scrub #(
       .BeatBytes(AxiDataBits / 8),
       .InsnBase (ScrubInsnBase),
+      .Instructions(ScrubRoom),
       .Program  (ScrubProgram)
   ) u_scrub (
       .clk_i,

@@ -5,8 +5,9 @@
 // a scrub does, and a scrub takes no bandwidth. One burst after another, a beat a cycle.
 module tw_scrub #(
     parameter int unsigned  BeatBytes = 8,        // bytes of an AXI beat
+    parameter int unsigned  Instructions = 8,     // that there is room for, a power of two
     parameter logic [39:0]  InsnBase  = 40'd4096, // of the program; zeros are elsewhere
-    parameter logic [2047:0] Program  = '0        // eight instructions
+    parameter logic [Instructions*256-1:0] Program = '0
 ) (
     input  logic                   clk_i,
     input  logic                   rst_i,
@@ -19,7 +20,8 @@ module tw_scrub #(
     output logic                   rvalid_o
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
-  localparam int unsigned Beats = 256 / BeatBytes;  // of the program
+  localparam int unsigned Bytes = Instructions * 32;  // of the program
+  localparam int unsigned Beats = Bytes / BeatBytes;
 
   logic busy_q, program_q;
   logic [$clog2(Beats)-1:0] beat_q;
@@ -33,7 +35,7 @@ module tw_scrub #(
   always_ff @(posedge clk_i) begin
     if (!busy_q) begin
       program_q <= araddr_i >= InsnBase;
-      beat_q    <= araddr_i[7:BeatShift];
+      beat_q    <= araddr_i[$clog2(Bytes)-1:BeatShift];
       left_q    <= arlen_i;
     end else begin
       beat_q <= beat_q + 1'b1;

@@ -125,6 +125,7 @@ DataPath::DataPath(const Geometry& geometry, uint32_t beat_bytes)
       res_(Zeros<int8_t>(geometry.res_depth, geometry.out_shift)),
       param_(Zeros<uint8_t>(geometry.par_depth, geometry.par_shift)),
       parameters_(geometry.block_out),
+      table_(geometry.table_depth * isa::kTableRowEntries),
       beats_(kBeats * kMaxBeat) {
   std::fill(wgt_.begin(), wgt_.end(), kFlip);
   switch (geometry.block_out) {
@@ -178,6 +179,9 @@ void DataPath::Load(uint32_t memories, uint32_t tile, uint32_t slice, uint32_t l
   write(Memory::kAcc, geometry_.acc_shift, reinterpret_cast<uint8_t*>(acc_.data()), false);
   write(Memory::kParam, geometry_.par_shift, param_.data(), false);
   write(Memory::kRes, geometry_.out_shift, reinterpret_cast<uint8_t*>(res_.data()), false);
+  if ((memories >> static_cast<uint32_t>(Memory::kTable)) & 1) {
+    std::memcpy(&table_[tile * isa::kTableRowEntries], beat, isa::kTableRowEntries);
+  }
 }
 
 void DataPath::WriteWeights(uint64_t offset, const uint8_t* bytes, uint32_t size) {
@@ -299,6 +303,7 @@ void DataPath::Requantise(const VectorPart& work, uint32_t first) {
     const int64_t quotient = scaled >> 1;
     const int64_t rounded = quotient + ((scaled & 1) && ((quotient & 1) || rest));
     target[e] = static_cast<int8_t>(std::min(high, std::max(low, rounded + p.zero_point)));
+    if (work.lookup) target[e] = table_[static_cast<uint8_t>(target[e])];
   }
 }
 

@@ -23,6 +23,7 @@ struct VectorPart {
   bool has_operand;   // RES, not the immediate
   int32_t immediate;  // requantise: clip bounds in its two bytes
   uint32_t part;
+  bool lookup;  // requantise: results are looked up
 };
 
 class DataPath {
@@ -86,6 +87,7 @@ class DataPath {
   std::vector<int8_t> res_;            // [tile][batch][block_out]
   std::vector<uint8_t> param_;         // [tile][block_out][16]
   std::vector<Parameter> parameters_;  // [block_out]: the registers
+  std::vector<int8_t> table_;          // [256], or empty where there is none
   std::vector<uint8_t> beats_;
   uint32_t front_ = 0;
   uint32_t back_ = 0;

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.places import RTL_DIR
-from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, PARAMETERS, HwConfig
 from tilewright.host.machine.reference_pages import GENERATED_NOTE
 from tilewright.host.machine.system_config import SystemConfig
 from tilewright.host.runtime.scrub import scrub_program
@@ -17,9 +17,6 @@ from tilewright.sim.verilator.rtl_variant import read_manifest, rtl_manifest
 TOP: Final = "tilewright_system"
 MANIFEST: Final = RTL_DIR / "system.f"
 """What a system adds to the files of one accelerator."""
-
-_SCRUB_BYTES: Final = 256
-"""Bytes of the scrub's instructions; rtl/system/tw_scrub.sv has room for them."""
 
 _MASTER: Final = (
     ("output", "awid", "4"), ("output", "awaddr", "40"), ("output", "awlen", "8"),
@@ -208,7 +205,8 @@ def _shared_page(system: SystemConfig) -> list[str]:
 def _slot(system: SystemConfig, number: int) -> list[str]:
     core = system.cores[number]
     hw, port = core.hw, f"m_axi_{core.port}"
-    base, size, program = _scrub(hw)
+    base, size, count, program = _scrub(hw)
+    room = 8 * INSTRUCTION_BYTES << (count - 1).bit_length()
     parameters: list[tuple[str, object]] = [
         (p.rtl_name, _simulated(hw, p.name, p.rtl_name)) for p in PARAMETERS
     ]
@@ -219,7 +217,8 @@ def _slot(system: SystemConfig, number: int) -> list[str]:
         ("QueueDepth", system.queue_depth),
         ("ScrubInsnBase", f"40'd{base}"),
         ("ScrubMemSize", f"39'd{size}"),
-        ("ScrubProgram", f"2048'h{program:0512x}"),
+        ("ScrubInsnCount", count),
+        ("ScrubProgram", f"{room}'h{program:0{room // 4}x}"),
     ]
     own = (
         ("araddr_o", "araddr"), ("arlen_o", "arlen"), ("arvalid_o", "arvalid"),
@@ -257,12 +256,12 @@ def _simulated(hw: HwConfig, name: str, rtl_name: str) -> str:
     return f"MacFast != 0 ? 0 : {value}" if rtl_name in ("MacPacked", "MacLutColumns") else value
 
 
-def _scrub(hw: HwConfig) -> tuple[int, int, int]:
-    """Offset of the scrub's instructions, bytes of its memory, the instructions as a number."""
+def _scrub(hw: HwConfig) -> tuple[int, int, int, int]:
+    """Of the scrub: offset of its instructions, bytes of its memory, their number, themselves."""
     program = scrub_program(hw)
-    assert len(program.instructions) == _SCRUB_BYTES
+    count = len(program.instructions) // INSTRUCTION_BYTES
     encoded = int.from_bytes(program.instructions, "little")
-    return program.regions["insn"].offset, program.memory_bytes, encoded
+    return program.regions["insn"].offset, program.memory_bytes, count, encoded
 
 
 def _arbiter(system: SystemConfig, port: int) -> list[str]:

@@ -36,6 +36,7 @@ from tilewright.sim.reference.footprint import (
     Uops,
     VectorBlock,
     gemm_blocks,
+    loadable,
     loaded_pad,
     vector_blocks,
 )
@@ -101,7 +102,8 @@ class _Generator(ProgramWriter):
         self._rng.choice(np.array(actions), p=[0.22, 0.28, 0.2, 0.16, 0.14])()
 
     def _random_load(self) -> None:
-        self._load_some(Memory(int(self._rng.integers(6))))
+        memories = sorted(loadable(self._hw))
+        self._load_some(memories[int(self._rng.integers(len(memories)))])
 
     def _load_some(self, memory: Memory) -> None:
         """Load a random region with random strides and padding."""
@@ -268,6 +270,9 @@ class _Generator(ProgramWriter):
         for memory in (Memory.ACC, Memory.PARAM):
             self._ensure(memory)
         rng, out = self._rng, self._pads[Memory.OUT]
+        lookup = int(self._hw.activation_table and rng.random() < 0.5)
+        if lookup:
+            self._fill_table()
         low, high = sorted(rng.integers(-128, 128, 2).tolist())
         if rng.random() < 0.6:
             low, high = (-128, 127) if rng.random() < 0.5 else (0, 127)
@@ -276,6 +281,7 @@ class _Generator(ProgramWriter):
             v = self._random_vector(VectorOp.REQUANT)
             v["imm"] = imm - (1 << 16) if imm >> 15 else imm
             v["param_step"] = int(rng.integers(2))
+            v["lookup"] = lookup
             block = next(vector_blocks(v))
             src, opd = self._operands(v, block)
             param = self._find(self._pads[Memory.PARAM].written, block.param)
@@ -347,6 +353,15 @@ class _Generator(ProgramWriter):
             if np.count_nonzero(self._pads[memory].written) >= wanted:
                 return
             self._load_some(memory)
+
+    def _fill_table(self) -> None:
+        """Load the activation table once; single rows of it change with other loads."""
+        pad = self._pads[Memory.TABLE]
+        if pad.written.all():
+            return
+        rows = int(self._rng.choice([1, 2, 4, 8]))
+        v = {"x_size": pad.size.depth // rows, "y_size": rows, "z_size": 1}
+        self._emit_load(Memory.TABLE, sram_base=0, **self._source(Memory.TABLE, v), **v)
 
     def _loops(self, limit: int) -> tuple[int, int]:
         """Outer and inner iterations; 1 is frequent."""

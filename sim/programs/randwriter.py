@@ -123,7 +123,7 @@ class ProgramWriter:
     def _emit_vector(self, **values: int) -> None:
         names = ("dst", "src", "opd")
         steps = {f"{name}_{kind}": 0 for name in names for kind in ("base", "outer", "inner")}
-        v = {"operand": 0, "param_base": 0, "param_step": 0, **steps, **values}
+        v = {"operand": 0, "param_base": 0, "param_step": 0, "lookup": 0, **steps, **values}
         block = next(vector_blocks(v))
         requant = v["op"] == VectorOp.REQUANT
         banked = block.src if requant else np.concatenate([block.src, block.dst])
@@ -136,6 +136,8 @@ class ProgramWriter:
         if requant:
             reads[Memory.PARAM] = block.param
             self._pads[Memory.ACC].unseen.difference_update(block.src.tolist())
+        if v["lookup"]:
+            reads[Memory.TABLE] = np.arange(self._pads[Memory.TABLE].size.depth)
         self._emit(Opcode.VECTOR, v, reads, {Memory.OUT if requant else Memory.ACC: block.dst})
 
     def _emit_store(self, **values: int) -> None:

@@ -18,6 +18,7 @@ from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, Progr
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, PARAM_BYTES_PER_CHANNEL, HwConfig
 from tilewright.host.machine.isa import (
     MAX_SHIFT,
+    TABLE_ROW_ENTRIES,
     UNIT_OF,
     Instruction,
     Memory,
@@ -195,7 +196,7 @@ class _Machine:
             if opcode == Opcode.FINISH:
                 return
             unit = UNIT_OF[opcode]
-            self._refuse(unit, field_fault(opcode, v))
+            self._refuse(unit, field_fault(self._hw, opcode, v))
             self._pop(unit, v["pop"])
             actions[opcode](v)
             self.counters[f"{UNIT_NAMES[unit]}_instructions"] += 1
@@ -329,13 +330,18 @@ class _Machine:
                 value=int(params["shift"].max()),
                 remedy="choose a smaller multiplier",
             )
-        self._out[block.dst] = requantise(
+        result = requantise(
             self._acc[block.src],
             self._res[block.opd] if v["operand"] == Operand.RES else None,
             {name: values[which] for name, values in params.items()},
             _signed_byte(v["imm"]),
             _signed_byte(v["imm"] >> 8),
         )
+        if v["lookup"]:
+            self._need(Memory.TABLE, np.arange(self._hw.table_depth))
+            entries = self.contents[Memory.TABLE][:, :TABLE_ROW_ENTRIES].reshape(-1)
+            result = entries[result.view(np.uint8)].view(np.int8)
+        self._out[block.dst] = result
         self._written[Memory.OUT][block.dst] = True
 
     def _alu(self, v: Values, block: VectorBlock) -> None:

@@ -34,9 +34,10 @@ Values = Mapping[str, int]
 BLOCK: Final = 1 << 16
 """Most products whose indices are materialised at once."""
 
-LOADABLE: Final = frozenset(
-    {Memory.INP, Memory.WGT, Memory.ACC, Memory.UOP, Memory.PARAM, Memory.RES}
-)
+
+def loadable(hw: HwConfig) -> frozenset[Memory]:
+    """What LOAD may write on a configuration."""
+    return frozenset(scratchpads(hw)) - {Memory.OUT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +49,8 @@ class Scratchpad:
 
 
 def scratchpads(hw: HwConfig) -> dict[Memory, Scratchpad]:
-    """Every scratchpad of a configuration."""
-    return {
+    """Every scratchpad of a configuration; TABLE where it has one."""
+    pads = {
         Memory.INP: Scratchpad(depth=hw.inp_depth, tile_bytes=hw.inp_tile_bytes),
         Memory.WGT: Scratchpad(depth=hw.wgt_depth, tile_bytes=hw.wgt_tile_bytes),
         Memory.ACC: Scratchpad(depth=hw.acc_depth, tile_bytes=hw.acc_tile_bytes),
@@ -58,6 +59,9 @@ def scratchpads(hw: HwConfig) -> dict[Memory, Scratchpad]:
         Memory.RES: Scratchpad(depth=hw.res_depth, tile_bytes=hw.out_tile_bytes),
         Memory.OUT: Scratchpad(depth=hw.out_depth, tile_bytes=hw.out_tile_bytes),
     }
+    if hw.activation_table:
+        pads[Memory.TABLE] = Scratchpad(depth=hw.table_depth, tile_bytes=hw.axi_bytes)
+    return pads
 
 
 def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
@@ -314,13 +318,13 @@ def vector_fault(v: Values, pads: Mapping[Memory, Scratchpad]) -> ErrorCode:
 # -- rules that need no addresses -------------------------------------------------------------
 
 
-def field_fault(opcode: Opcode, v: Values) -> ErrorCode:
-    """Whether a field has a value that no instruction may have."""
+def field_fault(hw: HwConfig, opcode: Opcode, v: Values) -> ErrorCode:
+    """Whether a field has a value that no instruction may have on a configuration."""
     bad = False
     if opcode in UNIT_OF:
         bad |= bool((v["pop"] | v["push"]) >> UNIT_OF[opcode] & 1)
     if opcode == Opcode.LOAD:
-        bad |= v["memory"] not in LOADABLE or v["z_size"] == 0
+        bad |= v["memory"] not in loadable(hw) or v["z_size"] == 0
         padded = any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
         bad |= padded and v["memory"] == Memory.PARAM
         bad |= bool(v["diagonal"]) and v["memory"] != Memory.WGT
@@ -333,6 +337,7 @@ def field_fault(opcode: Opcode, v: Values) -> ErrorCode:
         if v["op"] == VectorOp.REQUANT:
             low, high = (((v["imm"] >> at & 0xFF) ^ 0x80) - 0x80 for at in (0, 8))
             bad |= low > high
+        bad |= bool(v["lookup"]) and not (hw.activation_table and v["op"] == VectorOp.REQUANT)
     return ErrorCode.ILLEGAL_FIELD if bad else ErrorCode.NONE
 
 

@@ -18,7 +18,7 @@ Decoder::Decoder(const Hardware& hardware)
   tile_bytes_[4] = latency::kParamBytesPerChannel * hardware.block_out;
   tile_bytes_[5] = out_tile;
   tile_bytes_[6] = out_tile;
-  tile_bytes_[7] = 1;
+  tile_bytes_[7] = hardware.axi_bytes;
 }
 
 void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {

@@ -135,7 +135,7 @@ def run_rare(target: Target, observer: Observer) -> None:
         DeviceError: a result differs from the reference's.
     """
     with closing(VerilatorDevice(target.hw, DISTANT, library=target.library)) as device:
-        for steps in rare_programs():
+        for steps in rare_programs(target.hw):
             run_checked(device, *directed(target.hw, steps), observer)
 
 

@@ -73,19 +73,24 @@ def legal_steps() -> dict[str, Step]:
     }
 
 
-def rare_programs() -> list[list[Step]]:
+def rare_programs(hw: HwConfig) -> list[list[Step]]:
     """Programs for what random ones meet seldom, each legal after the other.
 
     Padding under and over data of every memory, every loop of every VECTOR operation and operand,
     and each unit waiting for a token of each other one.
     """
-    return [_padding(), _vector_loops(), *_token_waits()]
+    lookups = [_lookups(hw)] if hw.activation_table else []
+    return [_padding(hw), _vector_loops(), *lookups, *_token_waits()]
 
 
-def _padding() -> list[Step]:
+def _padding(hw: HwConfig) -> list[Step]:
     steps = legal_steps()
+    names = ["uop", "inp", "wgt", "acc", "res"]
+    if hw.activation_table:
+        steps["table"] = _table_load()
+        names.append("table")
     program = []
-    for name in ("uop", "inp", "wgt", "acc", "res"):
+    for name in names:
         opcode, values = steps[name]
         values = {**values, "push": 0}
         if name == "acc":
@@ -95,6 +100,26 @@ def _padding() -> list[Step]:
         # The run of padding alone fills the places of instructions in flight behind the data.
         program += [data, *[padding] * 12, data]
     return program
+
+
+def _table_load(**values: int) -> Step:
+    return Opcode.LOAD, {**_ONE, "dram_offset": _DATA, "memory": Memory.TABLE, **values}
+
+
+def _lookups(hw: HwConfig) -> list[Step]:
+    """A table is loaded whole, used, changed in a row, and used again."""
+    steps = legal_steps()
+    opcode, values = steps["requant"]
+    used = {**values, "lookup": 1, "pop": 1 << Unit.LOAD, "push": 1 << Unit.LOAD}
+    token = 1 << Unit.VECTOR
+    return [
+        steps["acc"],
+        steps["param"],
+        _table_load(x_size=hw.table_depth, push=token),
+        (opcode, used),
+        _table_load(sram_base=hw.table_depth - 1, pop=token, push=token),
+        (opcode, {**used, "iter_inner": 3, "push": 0}),
+    ]
 
 
 def _vector_loops() -> list[Step]:
@@ -156,7 +181,7 @@ def _over(field: str, depth: str, **values: int) -> Change:
 
 FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
     ("inp", _set(memory=Memory.OUT), ErrorCode.ILLEGAL_FIELD),
-    ("inp", _set(memory=7), ErrorCode.ILLEGAL_FIELD),
+    ("inp", lambda hw: {"memory": 7, "diagonal": hw.activation_table}, ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(diagonal=1), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
@@ -170,6 +195,7 @@ FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
     ("alu", _set(op=7), ErrorCode.ILLEGAL_FIELD),
     ("alu", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
     ("alu", _set(push=4), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(lookup=1), ErrorCode.ILLEGAL_FIELD),
     ("requant", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
     ("requant", _set(imm=-0x8000 + 0x7F), ErrorCode.ILLEGAL_FIELD),
     ("store", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),

@@ -31,7 +31,6 @@ from tilewright.host.machine.registers import UNIT_NAMES, ErrorCode, ErrorUnit, 
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes
 from tilewright.sim.reference.footprint import (
-    LOADABLE,
     Index,
     Uops,
     gemm_blocks,
@@ -43,7 +42,8 @@ from tilewright.sim.verify.coverage_points import Point, Share
 from tilewright.sim.verilator.library import AxiResponseCode
 
 _SIDES: Final = ("left", "right", "top", "bottom")
-_PADDED: Final = tuple(sorted(LOADABLE - {Memory.PARAM}))
+_LOADABLE: Final = tuple(sorted(set(Memory) - {Memory.OUT}))
+_PADDED: Final = tuple(memory for memory in _LOADABLE if memory != Memory.PARAM)
 _DISTANCES: Final = (1, 2, 3)
 _LOOPS: Final = tuple(f"{o}, {i}" for o in ("once", "outer") for i in ("once", "inner"))
 _UNITS: Final = tuple(Unit)
@@ -112,7 +112,7 @@ def _pairs(names: Iterable[str], others: Iterable[str]) -> Iterator[str]:
 
 BINS: Final[Mapping[str, tuple[str, ...]]] = {
     "load": (
-        *_pairs((m.name for m in sorted(LOADABLE)), ("contiguous", "strided", "planes")),
+        *_pairs((m.name for m in _LOADABLE), ("contiguous", "strided", "planes")),
         *_pairs((m.name for m in _PADDED), (*_SIDES, "all sides", "padding only")),
         "repeated row",
         "overlapping rows",
@@ -142,6 +142,9 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
         "clip of full range",
         "clip of ReLU",
         "clip of another range",
+        "look-up: none",
+        "look-up: of every result",
+        "look-up: after another table",
     ),
     "token": tuple(
         f"{user.name}: {way} {names}"
@@ -298,6 +301,8 @@ class _State:
     stored: set[int] = field(default_factory=set)
     last_product: int = -1
     last_result: int = -1
+    tables: int = 0
+    """1: the table was loaded; 2: and used; 3: and changed."""
 
     def __post_init__(self) -> None:
         self.uops = np.zeros((self.hw.uop_depth, UOP_BYTES), dtype=np.uint8)
@@ -317,6 +322,8 @@ class _State:
 
     def _load(self, v: Mapping[str, int]) -> Iterator[str]:
         memory = Memory(v["memory"])
+        if memory == Memory.TABLE and self.tables in (0, 2):
+            self.tables += 1
         strided = v["y_size"] > 1 and v["y_stride"] != v["x_size"]
         yield f"{memory.name}: {'strided' if strided else 'contiguous'}"
         if v["z_size"] > 1:
@@ -408,6 +415,7 @@ class _State:
         yield f"{op.name}: {_loop(v)}"
         if op == VectorOp.REQUANT:
             yield from _requant(v)
+            yield f"look-up: {self._look_up(v)}"
         block = next(vector_blocks(v))
         if op == VectorOp.REQUANT:
             if block.src[0] == self.last_result:
@@ -423,6 +431,15 @@ class _State:
             if (block.src == block.dst).all():
                 yield "in place"
         self.last_result = int(block.dst[-1])
+
+
+    def _look_up(self, v: Mapping[str, int]) -> str:
+        if not v["lookup"]:
+            return "none"
+        if self.tables == 3:
+            return "after another table"
+        self.tables = 2
+        return "of every result"
 
 
 def _requant(v: Mapping[str, int]) -> Iterator[str]:

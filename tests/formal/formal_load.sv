@@ -18,18 +18,18 @@ module formal_load #(
     input logic [     BeatBytes*8-1:0] beat_data_i
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
-  // Bytes, as a power of two, and number of the tiles of INP, WGT, ACC, UOP, PARAM and RES.
+  // Bytes, as a power of two, and number of the tiles of INP, WGT, ACC, UOP, PARAM, RES and TABLE.
   localparam logic [7:0][3:0] Shift = '{0: 4'd2, 1: 4'd6, 2: 4'd4, 3: 4'd3, 4: 4'd7, 5: 4'd2,
-                                        default: 4'd0};
+                                        7: 4'(BeatShift), default: 4'd0};
   localparam logic [7:0][19:0] Depth = '{0: 20'd16, 1: 20'd4, 2: 20'd8, 3: 20'd8, 4: 20'd2,
-                                         5: 20'd8, default: 20'd0};
+                                         5: 20'd8, 7: 20'd4, default: 20'd0};
 
   logic insn_pop, req_valid, retire, idle;
   logic [3:0] token_pop, token_push;
   logic [tw_pkg::AccBanks-1:0] acc_lock;
   logic [39:0] req_addr;
   logic [7:0] req_len;
-  logic [6:0] write_mem;
+  logic [7:0] write_mem;
   tw_pkg::spad_write_t write_at;
   logic [BeatBytes*8-1:0] write_data;
   tw_pkg::wait_e state;
@@ -54,6 +54,7 @@ module formal_load #(
       .UopDepth    (32'(Depth[3])),
       .ParDepth    (32'(Depth[4])),
       .ResDepth    (32'(Depth[5])),
+      .TableDepth  (32'(Depth[7])),
       .AccBankShift(1),
       .DiagBytes   (8),
       .DiagBlocks  (1)
@@ -151,12 +152,13 @@ module formal_load #(
         if (idle) assert (popped_q == retired_q && came_q == asked_q);
       end
       // Nothing behind the end of a scratchpad, and one of them at a time.
-      assert ((write_mem & (write_mem - 7'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
-      for (int unsigned m = 0; m < 6; m++) begin
+      assert ((write_mem & (write_mem - 8'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
+      for (int unsigned m = 0; m < 8; m++) begin
         if (write_mem[m]) assert (last_tile < Depth[m] && write_at.count != '0);
       end
       cover (retire && retire_index == 32'd1 && came_q == 8'd3 && !halt_i);
       cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
+      cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
       cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);

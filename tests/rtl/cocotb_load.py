@@ -17,7 +17,11 @@ from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.wires import ERROR, SPAD_WRITE
 
 _SIZE = 1 << 16
-_NAMES = ("Inp", "Wgt", "Acc", "Uop", "Par", "Res")
+_MEMORIES = {
+    Memory.INP: "Inp", Memory.WGT: "Wgt", Memory.ACC: "Acc", Memory.UOP: "Uop",
+    Memory.PARAM: "Par", Memory.RES: "Res", Memory.TABLE: "Table",
+}  # fmt: skip
+"""What the unit's parameters call the memories that it writes."""
 
 
 class World:
@@ -28,12 +32,13 @@ class World:
         self._dut = dut
         self._rng = rng
         self._knob = knob
-        self.tile = [8 if n == "Uop" else self.p[f"{n}TileBytes"] for n in _NAMES]
-        self.depth = [self.p[f"{n}Depth"] for n in _NAMES]
+        fixed = {"UopTileBytes": 8, "TableTileBytes": self.p["BeatBytes"]}
+        self.depth = {m: self.p[f"{name}Depth"] for m, name in _MEMORIES.items()}
+        self.tile = {m: (self.p | fixed)[f"{name}TileBytes"] for m, name in _MEMORIES.items()}
         self.dram = rng.integers(0, 256, _SIZE, dtype=np.uint8)
-        self.pads = [
-            np.zeros((d, t), dtype=np.uint8) for d, t in zip(self.depth, self.tile, strict=True)
-        ]
+        self.pads = {
+            m: np.zeros((self.depth[m], self.tile[m]), dtype=np.uint8) for m in _MEMORIES
+        }
         self._beats: deque[int] = deque()
         self._ready = 0
         self._now = 0
@@ -110,7 +115,7 @@ class World:
 def random_load(rng: np.random.Generator, world: World) -> Instruction:
     """A legal instruction; padding where the memory allows it."""
     while True:
-        memory = int(rng.integers(6))
+        memory = int(rng.choice([m for m in _MEMORIES if world.depth[m]]))
         diagonal = int(memory == Memory.WGT and rng.random() < 0.6)
         tile = world.p["DiagBytes"] if diagonal else world.tile[memory]
         depth = world.depth[memory]
@@ -155,10 +160,10 @@ def random_load(rng: np.random.Generator, world: World) -> Instruction:
         )
 
 
-def apply(instruction: Instruction, world: World, pads: list[np.ndarray]) -> None:
+def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]) -> None:
     """Fill tile by tile."""
     v = instruction.values
-    memory, size, blocks = v["memory"], world.p["DiagBytes"], world.p["DiagBlocks"]
+    memory, size, blocks = Memory(v["memory"]), world.p["DiagBytes"], world.p["DiagBlocks"]
     tile = size if v["diagonal"] else world.tile[memory]
     at = v["sram_base"]
     for z in range(v["z_size"]):
@@ -188,7 +193,7 @@ async def tiles_arrive_as_defined(dut: Any, knob: str) -> None:
     program = [random_load(rng, world) for _ in range(100)]
     around = Surroundings(dut, 0, program, rng, Knob(knob, rng))
     await reset(dut)
-    expected = [pad.copy() for pad in world.pads]
+    expected = {memory: pad.copy() for memory, pad in world.pads.items()}
     edge = RisingEdge(dut.clk_i)
     snapshots = []
     for instruction in program:
@@ -210,8 +215,8 @@ async def tiles_arrive_as_defined(dut: Any, knob: str) -> None:
     assert not around.errors, around.errors
     assert int(dut.idle_o.value)
     assert not int(dut.acc_lock_o.value)
-    for name, actual, wanted in zip(_NAMES, world.pads, expected, strict=True):
-        wrong = np.flatnonzero((actual != wanted).any(axis=1))
+    for memory, name in _MEMORIES.items():
+        wrong = np.flatnonzero((world.pads[memory] != expected[memory]).any(axis=1))
         assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
 
 
@@ -223,7 +228,7 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
     program = [random_load(rng, world) for _ in range(60)]
     around = Surroundings(dut, 0, program, rng, Knob("none", rng))
     await reset(dut)
-    expected = [pad.copy() for pad in world.pads]
+    expected = {memory: pad.copy() for memory, pad in world.pads.items()}
     edge = RisingEdge(dut.clk_i)
     for _ in range(4000 * len(program)):
         before = around.retired
@@ -253,14 +258,14 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
 @cocotb.parametrize(
     case=[
         ({"memory": 6}, ErrorCode.ILLEGAL_FIELD),
-        ({"memory": 7}, ErrorCode.ILLEGAL_FIELD),
         ({"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
         ({"memory": 4, "pad_left": 1}, ErrorCode.ILLEGAL_FIELD),
-        *(({"memory": m, "diagonal": 1}, ErrorCode.ILLEGAL_FIELD) for m in (0, 2, 3, 4, 5)),
+        *(({"memory": m, "diagonal": 1}, ErrorCode.ILLEGAL_FIELD) for m in (0, 2, 3, 4, 5, 7)),
         ({"pop": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"push": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"x_size": 1, "y_size": 1, "dram_offset": 1, "memory": 1}, ErrorCode.DRAM_ALIGNMENT),
         ({"sram_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+        ({"memory": 7, "sram_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
         ({"memory": 2, "acc_banks": 0, "sram_base": 0, "pad_left": 1}, ErrorCode.ACC_BANK),
         (
             {"memory": 2, "acc_banks": 0, "sram_base": 0, "x_size": 1, "y_size": 1},
@@ -275,6 +280,8 @@ async def a_bad_field_is_reported_with_its_instruction(
     rng = generator(f"load errors {sorted(change)}")
     await start_clock(dut)
     world = World(dut, rng, Knob("none", rng))
+    if change.get("memory") == Memory.TABLE and not world.depth[Memory.TABLE]:
+        code = ErrorCode.ILLEGAL_FIELD
     program = [random_load(rng, world) for _ in range(4)]
     plain = {"memory": 0, "dram_offset": 0, "sram_base": 0, "x_size": 2, "y_size": 1, "z_size": 1}
     plain |= {"diagonal": 0, "phase": 0}

@@ -16,6 +16,8 @@ from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.wires import ERROR
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
+_TABLE = 0x5A
+"""The table of the bench: a result with these bits turned."""
 
 
 class Memories:
@@ -77,6 +79,8 @@ class Memories:
         first = int(part.value) * lanes
         flat = memory[address].reshape(-1)
         flat[first : first + lanes] = unpack(int(data.value), bits, (lanes,))
+        if memory is self.out and int(self._dut.out_lookup_o.value):
+            flat[first : first + lanes] ^= _TABLE
 
 
 def _clip(value: int, low: int, high: int) -> int:
@@ -125,7 +129,8 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarra
                 r = int(m.res[(opd, *index)]) if v["operand"] else 0
                 if v["op"] == VectorOp.REQUANT:
                     entry = m.par[v["param_base"] + (o if v["param_step"] else 0)][index[1]]
-                    out[(dst, *index)] = requantised(int(a[index]), r, entry, low, high)
+                    result = requantised(int(a[index]), r, entry, low, high)
+                    out[(dst, *index)] = result ^ (_TABLE if v["lookup"] else 0)
                 else:
                     operand = r if v["operand"] else imm
                     acc[(dst, *index)] = _alu(v["op"], int(a[index]), operand)
@@ -154,6 +159,7 @@ def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
     values["param_step"] = step
     values["param_base"] = int(rng.integers(p["ParDepth"] - (outer - 1) * step))
     values["operand"] = int(rng.integers(2))
+    values["lookup"] = int(requant and p["TableDepth"] > 0 and rng.integers(2))
     low, high = sorted(int(x) for x in rng.integers(-128, 128, 2))
     clip = (high & 0xFF) << 8 | (low & 0xFF)
     values["imm"] = (
@@ -206,6 +212,7 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
         ({"opd_base": 2**18 - 1, "operand": 1}, ErrorCode.SRAM_RANGE),
         ({"op": 6, "imm": 0x7F80, "param_base": 2**15 - 1}, ErrorCode.SRAM_RANGE),
         ({"op": 6, "imm": 0x0001}, ErrorCode.ILLEGAL_FIELD),
+        ({"lookup": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"acc_banks": 0}, ErrorCode.ACC_BANK),
         ({"iter_inner": 0}, ErrorCode.ILLEGAL_FIELD),
         ({"op": 7}, ErrorCode.ILLEGAL_FIELD),

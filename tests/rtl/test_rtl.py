@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from builds import run_top, run_unit
 
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:
@@ -54,7 +55,12 @@ def test_gemm(parameters: dict[str, int]) -> None:
     run_unit("tw_gemm", parameters)
 
 
-def _vector(batch: int, block_out: int, lanes: int, par_row: int) -> dict[str, int]:
+TABLE_ROWS = TABLE_ENTRIES // TABLE_ROW_ENTRIES
+
+
+def _vector(
+    batch: int, block_out: int, lanes: int, par_row: int, table: int = TABLE_ROWS
+) -> dict[str, int]:
     return {
         "Batch": batch,
         "BlockOut": block_out,
@@ -64,6 +70,7 @@ def _vector(batch: int, block_out: int, lanes: int, par_row: int) -> dict[str, i
         "AccDepth": 64,
         "OutDepth": 32,
         "ResDepth": 32,
+        "TableDepth": table,
         "AccBankShift": 4,
     }
 
@@ -71,7 +78,7 @@ def _vector(batch: int, block_out: int, lanes: int, par_row: int) -> dict[str, i
 @pytest.mark.parametrize(
     "parameters",
     grid(
-        _vector(1, 4, 4, 32),
+        _vector(1, 4, 4, 32, table=0),
         _vector(2, 8, 4, 64),
         slow=(
             _vector(1, 8, 1, 32),
@@ -107,7 +114,9 @@ def test_store(parameters: dict[str, int]) -> None:
     run_unit("tw_store", parameters)
 
 
-def _load(beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int) -> dict[str, int]:
+def _load(
+    beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int, *, table: bool = True
+) -> dict[str, int]:
     return {
         "BeatBytes": beat,
         "BurstBeats": burst,
@@ -122,6 +131,7 @@ def _load(beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int) ->
         "UopDepth": 128,
         "ParDepth": 8,
         "ResDepth": 128,
+        "TableDepth": TABLE_ROWS if table else 0,
         "AccBankShift": 4,
         "DiagBytes": diagonal,
         "DiagBlocks": wgt // diagonal**2,
@@ -133,7 +143,7 @@ def _load(beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int) ->
     grid(
         _load(8, 16, 4, 16, 4, 4),
         _load(16, 4, 16, 64, 4, 4),
-        _load(8, 16, 16, 256, 16, 16),
+        _load(8, 16, 16, 256, 16, 16, table=False),
         slow=(
             _load(4, 1, 4, 16, 8, 4),
             _load(8, 64, 8, 64, 16, 8),
@@ -265,6 +275,21 @@ def _out(tile: int, part: int, beat: int, total: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "parameters",
     grid(
+        {"Lanes": 4, "BeatBytes": 8, "Present": 1},
+        slow=(
+            {"Lanes": 1, "BeatBytes": 4, "Present": 1},
+            {"Lanes": 8, "BeatBytes": 64, "Present": 1},
+            {"Lanes": 4, "BeatBytes": 8, "Present": 0},
+        ),
+    ),
+)
+def test_table(parameters: dict[str, int]) -> None:
+    run_unit("tw_table", parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    grid(
         _out(16, 4, 8, 1024),
         _out(4, 4, 16, 1024),
         slow=(_out(8, 8, 8, 1024), _out(8, 1, 64, 2048), _out(64, 16, 4, 2048)),
@@ -359,6 +384,7 @@ _ODD = HwConfig(
     mac_pipeline=3,
     mac_packed=1,
     mac_lut_columns=1,
+    activation_table=1,
 )
 _TOPS = (
     pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),

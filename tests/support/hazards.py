@@ -166,10 +166,12 @@ class _Checker:
             Memory.PARAM: ({load}, {vector}),
             Memory.RES: ({load}, {vector}),
             Memory.OUT: ({vector}, {store}),
+            Memory.TABLE: ({load}, {vector}),
         }
         self._accesses = {
             memory: _Accesses(self._pads[memory].depth, writers, readers)
             for memory, (writers, readers) in roles.items()
+            if memory in self._pads
         }
         units = [diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)]
         units += [pad.tile_bytes for pad in self._pads.values()]
@@ -199,7 +201,7 @@ class _Checker:
         if opcode == Opcode.FINISH:
             return False
         unit = UNIT_OF[opcode]
-        self._refuse(unit, field_fault(opcode, v))
+        self._refuse(unit, field_fault(self._hw, opcode, v))
         clock = self._clocks[unit]
         for source in _MASKS[v["pop"]]:
             clock = self._pop(source, unit, clock)
@@ -332,4 +334,6 @@ class _Checker:
                 self._read(Unit.VECTOR, Memory.RES, block.opd)
             if requant:
                 self._read(Unit.VECTOR, Memory.PARAM, block.param)
+            if v["lookup"]:
+                self._read(Unit.VECTOR, Memory.TABLE, slice(0, self._pads[Memory.TABLE].depth))
             self._write(Unit.VECTOR, Memory.OUT if requant else Memory.ACC, block.dst)

@@ -10,6 +10,8 @@ inline constexpr uint32_t kInstructionBytes = 32;
 inline constexpr uint32_t kUopBytes = 8;
 inline constexpr uint32_t kParamBytesPerChannel = 16;
 inline constexpr uint32_t kAccBanks = 4;
+inline constexpr uint32_t kTableEntries = 256;
+inline constexpr uint32_t kTableRowEntries = 2;
 inline constexpr uint32_t kRegionAlignment = 4096;
 inline constexpr uint32_t kUnits = 4;
 
@@ -43,6 +45,7 @@ enum class Memory : uint32_t {
   kParam = 4,
   kRes = 5,
   kOut = 6,
+  kTable = 7,
 };
 
 enum class VectorOp : uint32_t {
@@ -135,6 +138,7 @@ inline constexpr BitField kOpdOuter{171, 18, false};
 inline constexpr BitField kDstInner{189, 18, false};
 inline constexpr BitField kSrcInner{207, 16, false};
 inline constexpr BitField kOpdInner{223, 18, false};
+inline constexpr BitField kLookup{241, 1, false};
 }  // namespace vector
 
 // STORE.

@@ -17,6 +17,7 @@ struct Geometry {
   uint32_t uop_depth;
   uint32_t res_depth;
   uint32_t par_depth;
+  uint32_t table_depth;
   // log2 of a tile's bytes
   uint32_t inp_shift;
   uint32_t wgt_shift;
@@ -46,7 +47,7 @@ struct Geometry {
   uint32_t block_out;
 };
 
-inline constexpr uint32_t kControlSizes = 21;
-static_assert(sizeof(Geometry) == 24 * sizeof(uint32_t));
+inline constexpr uint32_t kControlSizes = 22;
+static_assert(sizeof(Geometry) == 25 * sizeof(uint32_t));
 
 }  // namespace tilewright

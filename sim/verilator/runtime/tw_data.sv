@@ -7,7 +7,7 @@ module tw_data #(
     input logic                   clk_i,
     input logic                   rst_i,
     // LOAD: a beat or a tile of padding is placed
-    input logic [            6:0] load_memories_i,
+    input logic [            7:0] load_memories_i,
     input tw_pkg::spad_write_t    load_at_i,
     input logic [BeatBytes*8-1:0] load_data_i,
     // GEMM: operands of a product are read
@@ -28,6 +28,7 @@ module tw_data #(
     input logic                   vector_uses_opd_i,
     input logic signed [    15:0] vector_imm_i,
     input logic [            7:0] vector_part_i,
+    input logic                   vector_lookup_i,
     // STORE: a beat is read
     input logic                   out_i,
     input logic [           19:0] out_tile_i,
@@ -67,7 +68,8 @@ module tw_data #(
     input int unsigned operand,
     input bit has_operand,
     input int immediate,
-    input int unsigned part
+    input int unsigned part,
+    input bit lookup
   );
   import "DPI-C" function void tilewright_out(
     input chandle data,
@@ -89,7 +91,7 @@ module tw_data #(
     if (vector_i)
       tilewright_vector(data, 32'(vector_op_i), 32'(vector_dst_i), 32'(vector_src_i),
                         32'(vector_opd_i), vector_uses_opd_i, 32'(vector_imm_i),
-                        32'(vector_part_i));
+                        32'(vector_part_i), vector_lookup_i);
     if (load_memories_i != '0)
       tilewright_load(data, 32'(load_memories_i), 32'(load_at_i.tile), 32'(load_at_i.slice),
                       32'(load_at_i.lane), 32'(load_at_i.count), load_at_i.pad, load_at_i.diagonal,
@@ -122,6 +124,7 @@ bind tw_core tw_data #(
     .vector_uses_opd_i(u_vector.uses_opd),
     .vector_imm_i     (u_vector.cur_q.imm),
     .vector_part_i    (8'(u_vector.part_q)),
+    .vector_lookup_i  (u_vector.cur_q.lookup),
     .out_i            (out_read),
     .out_tile_i       (u_store.addr),
     .out_slice_i      (out_slice),

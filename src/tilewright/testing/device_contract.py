@@ -157,6 +157,8 @@ _REFUSED: Final[dict[ErrorCode, dict[str, tuple[str, Callable[[HwConfig], Change
         "vector-no-outer": ("alu", lambda _: {"iter_outer": 0}),
         "vector-no-inner": ("requant", lambda _: {"iter_inner": 0}),
         "vector-push-self": ("alu", lambda _: {"push": 4}),
+        "vector-lookup-alu": ("alu", lambda _: {"lookup": 1}),
+        "vector-lookup-none": ("requant", lambda _: {"lookup": 1}),
     },
     ErrorCode.SRAM_RANGE: {
         "inp-range": ("inp", lambda hw: {"sram_base": hw.inp_depth}),

@@ -167,7 +167,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "mac_packed": 0, "axi_data_bits": 128, "axi_burst_beats": 8, "read_outstanding": 3,
         "write_outstanding": 3, "inp_bytes": 1 << 16, "wgt_bytes": 1 << 16, "acc_bytes": 1 << 16,
         "out_bytes": 1 << 16, "uop_bytes": 1 << 16, "res_bytes": 1 << 16, "param_bytes": 1 << 16,
-        "mac_lut_columns": 3,
+        "mac_lut_columns": 3, "activation_table": 1,
     }  # fmt: skip
     assert set(changed) == {p.name for p in PARAMETERS}
     hashes = set()
@@ -237,3 +237,7 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="given twice") as caught:
         load_hwconfig(path)
     assert caught.value.field.endswith(":3")
+
+
+def test_hardware_without_an_option_keeps_the_identity_that_it_had_before_the_option():
+    assert load_hwconfig("tiny-4x4").config_hash == 0x1BB4F631

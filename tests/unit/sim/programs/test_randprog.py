@@ -57,6 +57,7 @@ def any_config(draw: st.DrawFn) -> HwConfig:
         block_out=block_out,
         axi_data_bits=min(draw(powers(5, 9)), 32 * elements),
         vector_lanes=min(max(draw(powers(0, 9)), -(-elements // 64)), elements),
+        activation_table=draw(st.sampled_from([0, 1])),
         **buffers,
     )
 
@@ -110,7 +111,9 @@ def test_a_few_programs_together_use_every_feature() -> None:
     stream = [
         instruction
         for seed in range(40)
-        for instruction in decoded(random_program(TINY, np.random.default_rng(seed))[0])
+        for instruction in decoded(
+            random_program(TINY.with_(activation_table=1), np.random.default_rng(seed))[0]
+        )
     ]
     loads = [i.values for i in stream if i.opcode == Opcode.LOAD]
     gemms = [i.values for i in stream if i.opcode == Opcode.GEMM]
@@ -141,7 +144,8 @@ def test_a_few_programs_together_use_every_feature() -> None:
     assert any(v["acc_inner"] == 0 and v["iter_inner"] > 2 for v in gemms)
     pairs = {(v["op"], v["operand"]) for v in vectors}
     assert pairs == {(op, operand) for op in VectorOp for operand in Operand}
-    assert {v["param_step"] for v in vectors if v["op"] == VectorOp.REQUANT} == {0, 1}
+    for field in ("param_step", "lookup"):
+        assert {v[field] for v in vectors if v["op"] == VectorOp.REQUANT} == {0, 1}
     for unit in Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE:
         pushed = {v.values["push"] for v in stream if v.opcode == unit}
         own = 1 << (0, 1, 2, 3)[(Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE).index(unit)]

@@ -63,6 +63,7 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
         Memory.PARAM: 16 * hw.block_out,
         Memory.RES: hw.batch * hw.block_out,
         Memory.OUT: hw.batch * hw.block_out,
+        Memory.TABLE: hw.axi_data_bits // 8,
     }
 
     def decode(kind: Memory, raw: bytes) -> list:
@@ -165,7 +166,11 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                         total = (acc[e] + p["bias"]) * p["m1"] + residual[e] * p["m2"] * 256
                         value = round(Fraction(total, 2 ** p["shift"])) + p["zero_point"]
                         low, high = signed8(v["imm"] & 255), signed8(v["imm"] >> 8 & 255)
-                        result.append(min(max(value, low), high))
+                        value = min(max(value, low), high)
+                        if v["lookup"]:
+                            row, entry = divmod(value % 256, 2)
+                            value = sram[Memory.TABLE][row][entry]
+                        result.append(value)
                     sram[Memory.OUT][dst] = result
                     continue
                 b = residual if v["operand"] else [v["imm"]] * len(elements)
@@ -205,6 +210,7 @@ def small_configs(draw: st.DrawFn) -> HwConfig:
         "axi_data_bits": draw(st.sampled_from([32, 64, 128])),
     }
     values["vector_lanes"] = draw(st.sampled_from([1, 2, 4]))
+    values["activation_table"] = draw(st.sampled_from([0, 1]))
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
         values[f"{name}_bytes"] = draw(st.sampled_from([1024, 4096]))
     return HwConfig(**values)

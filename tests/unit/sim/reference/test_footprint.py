@@ -28,6 +28,7 @@ from tilewright.sim.reference.footprint import (
     field_fault,
     gemm_blocks,
     gemm_fault,
+    loadable,
     loaded_pad,
     loop_blocks,
     outside_banks,
@@ -273,5 +274,15 @@ def test_tiles_lie_in_declared_banks_exactly_when_each_bank_is(tiles, mask):
 @pytest.mark.parametrize(("low", "high", "bad"), [(-128, 127, False), (5, 5, False), (5, 4, True)])
 def test_inverted_clip_bounds_are_illegal(low, high, bad):
     v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": VectorOp.REQUANT,
-         "imm": (low & 0xFF) | (high & 0xFF) << 8}  # fmt: skip
-    assert (field_fault(Opcode.VECTOR, v) == ErrorCode.ILLEGAL_FIELD) == bad
+         "imm": (low & 0xFF) | (high & 0xFF) << 8, "lookup": 0}  # fmt: skip
+    assert (field_fault(TINY, Opcode.VECTOR, v) == ErrorCode.ILLEGAL_FIELD) == bad
+
+
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("op", list(VectorOp))
+def test_a_look_up_needs_a_table_and_a_requantised_result(op, table):
+    hw = TINY.with_(activation_table=table)
+    v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": op, "imm": 0, "lookup": 1}
+    legal = table and op == VectorOp.REQUANT
+    assert (field_fault(hw, Opcode.VECTOR, v) == ErrorCode.NONE) == legal
+    assert (Memory.TABLE in loadable(hw)) == bool(table)

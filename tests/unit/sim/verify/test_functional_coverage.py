@@ -213,13 +213,13 @@ def test_every_unit_and_code_that_faults_name_is_a_bin():
 
 
 def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
-    coverage, hw = FunctionalCoverage(), load_hwconfig("tiny-4x4")
-    for steps in rare_programs():
+    coverage, hw = FunctionalCoverage(), load_hwconfig("tiny-4x4").with_(activation_table=1)
+    for steps in rare_programs(hw):
         program, memory = directed(hw, steps)
         ReferenceDevice(hw).run(program, memory)
         coverage.program(hw, program, memory)
     missed = {f"{group}: {name}" for group, name in coverage.misses()}
-    padded = ("INP", "WGT", "ACC", "UOP", "RES")
+    padded = ("INP", "WGT", "ACC", "UOP", "RES", "TABLE")
     wanted = {
         *(f"load: {memory}: padding only" for memory in padded),
         *(f"hazard: {memory}: padding over loaded data" for memory in padded),
