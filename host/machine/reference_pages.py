@@ -67,12 +67,11 @@ def instructions_page() -> str:
     ):
         lines += [f"## {title}", ""]
         lines += _table(("value", "name"), ((m.value, m.name) for m in enum))
+    row = isa.TABLE_ROW_ENTRIES
     lines += [
-        "TABLE is there when `activation_table` is 1. A tile of it is one beat of the bus: tile r",
-        f"has the entries of {isa.TABLE_ROW_ENTRIES} r to"
-        f" {isa.TABLE_ROW_ENTRIES} r + {isa.TABLE_ROW_ENTRIES - 1}, the first one in the lowest"
-        " byte; the rest of the beat is",
-        "not read. The entry of a result q is the one of q mod 256.",
+        "TABLE is there when `activation_table` is 1. A tile of it is one beat of the bus. Tile r",
+        f"has the entries of {row} r to {row} r + {row - 1}, the first one in the lowest byte; the",
+        "rest of the beat is not read. The entry of a result q is the one of q mod 256.",
     ]
     return _page("Instructions", *lines)
 

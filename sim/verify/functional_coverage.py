@@ -432,7 +432,6 @@ class _State:
                 yield "in place"
         self.last_result = int(block.dst[-1])
 
-
     def _look_up(self, v: Mapping[str, int]) -> str:
         if not v["lookup"]:
             return "none"

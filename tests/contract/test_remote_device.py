@@ -11,12 +11,12 @@ from support.rtl import IDEAL
 
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.agent.tls import Identity, make_identity
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.scrub import scrub
+from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.device_contract import DeviceContract
@@ -47,7 +47,7 @@ class TestRemoteRtl(DeviceContract):
 
 
 @pytest.mark.parametrize("end", ["leaves", "is killed", "fails"])
-@pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
+@pytest.mark.parametrize("memory", list(scratchpads(load_hwconfig("tiny-4x4"))))
 def test_a_client_reads_nothing_of_the_one_before(memory, end):
     """Neither scratchpads nor counters tell what it did, however it ended."""
     hw = load_hwconfig("tiny-4x4")

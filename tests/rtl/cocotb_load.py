@@ -36,9 +36,7 @@ class World:
         self.depth = {m: self.p[f"{name}Depth"] for m, name in _MEMORIES.items()}
         self.tile = {m: (self.p | fixed)[f"{name}TileBytes"] for m, name in _MEMORIES.items()}
         self.dram = rng.integers(0, 256, _SIZE, dtype=np.uint8)
-        self.pads = {
-            m: np.zeros((self.depth[m], self.tile[m]), dtype=np.uint8) for m in _MEMORIES
-        }
+        self.pads = {m: np.zeros((self.depth[m], self.tile[m]), dtype=np.uint8) for m in _MEMORIES}
         self._beats: deque[int] = deque()
         self._ready = 0
         self._now = 0

@@ -22,6 +22,7 @@ from tilewright.host.runtime.device import Bytes, Device
 from tilewright.host.runtime.scrub import scrub
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.residue import dirt, residue
@@ -367,7 +368,7 @@ class DeviceContract:
         memory = data_image(program)
         assert np.array_equal(tiny.run(program, memory).memory, memory)
 
-    @pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
+    @pytest.mark.parametrize("memory", list(scratchpads(load_hwconfig(TINY))))
     def test_a_scrub_leaves_nothing_to_read(self, tiny: Device, memory: Memory) -> None:
         """A device that refuses to read what a program did not write shows nothing either."""
         dirty = dirt(tiny.hw)

@@ -11,6 +11,7 @@ from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,
     RESIDUAL_SHIFT,
+    TABLE_ENTRIES,
     Instruction,
     Memory,
     Opcode,
@@ -20,7 +21,7 @@ from tilewright.host.machine.isa import (
     encode_uop,
     pack_fields,
 )
-from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.program import REGION_ALIGNMENT, Program, layout_regions
 from tilewright.host.runtime.device import Bytes, Device
 
 Values = dict[str, int]
@@ -37,6 +38,7 @@ _PARAMS: Final = {
     "dirty": {"m1": 3, "m2": 5, "shift": 2, "bias": 1000, "zero_point": 17},
 }
 _POOL: Final = 64  # entries of each kind
+_RESULT: Final = 3 * REGION_ALIGNMENT  # after a region for each kind of constants
 
 
 def _fill(memory: Memory, tiles: int, value: int, **fields: int) -> Instruction:
@@ -87,6 +89,9 @@ def _program(hw: HwConfig, instructions: list[Instruction], result_bytes: int) -
             * hw.block_out
             for values in _PARAMS.values()
         ),
+        "every": np.resize(
+            np.arange(-128, 128, dtype="<i4"), hw.out_tile_bytes * _every(hw)
+        ).tobytes(),
     }
     sizes = {name: len(data) for name, data in constants.items()}
     regions, total = layout_regions({**sizes, "result": result_bytes, "insn": len(stream)})
@@ -99,18 +104,25 @@ def _program(hw: HwConfig, instructions: list[Instruction], result_bytes: int) -
     )
 
 
+def _every(hw: HwConfig) -> int:
+    """ACC tiles that hold every int8 value."""
+    return max(1, TABLE_ENTRIES // hw.out_tile_bytes)
+
+
 _UOP_OFFSET: Final = {"none": 0, "dirty": 8 * _POOL}
 
 
 def _param(hw: HwConfig, kind: str, repeat: int = 1, **fields: int) -> Instruction:
-    offset = 4096 + list(_PARAMS).index(kind) * hw.param_tile_bytes
+    offset = REGION_ALIGNMENT + list(_PARAMS).index(kind) * hw.param_tile_bytes
     return _load(Memory.PARAM, offset, 1, repeat, **fields)
 
 
 def dirt(hw: HwConfig) -> Program:
     """Leaves something that is not zero in every tile of every scratchpad."""
     pool = min(_POOL, hw.uop_depth)
-    fills = ((Memory.INP, hw.inp_depth), (Memory.WGT, hw.wgt_depth), (Memory.RES, hw.res_depth))
+    fills = [(Memory.INP, hw.inp_depth), (Memory.WGT, hw.wgt_depth), (Memory.RES, hw.res_depth)]
+    if hw.activation_table:
+        fills.append((Memory.TABLE, hw.table_depth))
     return _program(
         hw,
         [
@@ -120,7 +132,7 @@ def dirt(hw: HwConfig) -> Program:
             _param(hw, "dirty", hw.param_depth, push=_VECTOR),
             _requant(hw.out_depth, pop=_LOAD),
         ],
-        4096,
+        REGION_ALIGNMENT,
     )
 
 
@@ -138,6 +150,7 @@ def peek(hw: HwConfig, memory: Memory) -> Program:
         Memory.UOP: min(hw.acc_depth, hw.out_depth),
         Memory.ACC: min(hw.acc_depth, hw.out_depth),
         Memory.RES: min(hw.res_depth, hw.acc_depth, hw.out_depth),
+        Memory.TABLE: _every(hw),
     }[memory]
     last = {"push": _STORE}
     plain, none = _param(hw, "plain", push=_VECTOR), _load(Memory.UOP, _UOP_OFFSET["none"], 1)
@@ -167,6 +180,11 @@ def peek(hw: HwConfig, memory: Memory) -> Program:
                 },
             ),
         ],
+        Memory.TABLE: [
+            _load(Memory.ACC, 2 * REGION_ALIGNMENT, depth, acc_banks=_BANKS),
+            plain,
+            _requant(depth, "src", lookup=1, pop=_LOAD, **last),
+        ],
         Memory.INP: [clear, none, one[Memory.WGT], _gemm(depth, "acc", "inp"), *shown],
         Memory.WGT: [clear, none, one[Memory.INP], _gemm(depth, "acc", "wgt"), *shown],
         Memory.UOP: [
@@ -181,7 +199,7 @@ def peek(hw: HwConfig, memory: Memory) -> Program:
     store = Instruction(
         Opcode.STORE,
         {
-            "dram_offset": 8192,
+            "dram_offset": _RESULT,
             "x_size": row,
             "y_size": depth // row,
             "y_stride": row,

@@ -24,6 +24,7 @@ from tilewright.host.runtime.system_driver import SystemDriver
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import SimulationError, StopReason
 from tilewright.testing.residue import dirt, peek
@@ -278,7 +279,7 @@ def test_a_tenant_that_hangs_is_ended_by_its_watchdog(system):
     assert found.results[1].error is None
 
 
-@pytest.mark.parametrize("memory", list(Memory), ids=lambda memory: memory.name)
+@pytest.mark.parametrize("memory", list(scratchpads(TINY)))
 def test_a_scrub_leaves_nothing_of_the_tenant_before(system, memory):
     dirty, spy = dirt(TINY), peek(TINY, memory)
     skip = TINY.out_tile_bytes if memory is Memory.UOP else 0

@@ -10,6 +10,7 @@ from support.rtl import IDEAL, ROUGH
 from support.systems import MIXED
 
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.system_device import Submission
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.multicore.top import system_top
@@ -17,6 +18,7 @@ from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.coverage_campaign import random_memory
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.testing.residue import dirt, peek
 
 
 def test_the_top_has_every_core_and_every_port():
@@ -46,6 +48,24 @@ def test_cores_of_different_parameters_on_different_ports_give_their_results(mem
             assert result.error is None, where(late=late)
             wanted = ReferenceDevice(hw).run(each.program, each.memory).memory
             assert np.array_equal(result.memory, wanted), where(core=each.core, late=late)
+    system.close()
+
+
+@pytest.mark.slow
+def test_a_scrub_clears_the_table_of_a_core_that_has_one():
+    hw = MIXED.cores[2].hw
+    dirty, spy = dirt(hw), peek(hw, Memory.TABLE)
+    system = VerilatorSystem(MIXED, IDEAL)
+    seen = []
+    for clears in (False, True):
+        given = [
+            Submission(core=2, program=program, memory=program.image(), scrub=scrub)
+            for program, scrub in ((dirty, False), (spy, clears))
+        ]
+        found = system.run(given).results
+        assert [result.error for result in found] == [None, None]
+        seen.append(bool(spy.read(found[1].memory, "result").any()))
+    assert seen == [True, False]
     system.close()
 
 
