@@ -8,10 +8,9 @@ the stream's order only has to keep each unit's own order and the queues from fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tilewright.host.lowering.emission import Emission, Emitted, Key, OperandPlacement
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
 from tilewright.host.lowering.outputs import OutputPart, out_boxes, parts, spread_boxes
@@ -34,10 +33,8 @@ from tilewright.host.lowering.walk import (
     weight_slots,
 )
 from tilewright.host.machine.hwconfig import UOP_BYTES
-from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
-from tilewright.host.network.layout import Spread, blocks_of
-
-Key = tuple[str, int]
+from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit
+from tilewright.host.network.layout import blocks_of
 
 _LOAD_OFFSET: Final = field_shift(Opcode.LOAD, "dram_offset")
 _LOAD_BASE: Final = field_shift(Opcode.LOAD, "sram_base")
@@ -60,43 +57,6 @@ class _Ready(NamedTuple):
     """(run, instruction word without bases, tile products, micro-op key)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OperandPlacement:
-    """Where the operands of a layer lie in its program's memory, in bytes from MEM_BASE.
-
-    Attributes:
-        offsets: first byte of ``inp``, ``wgt``, ``param``, ``out`` and, with a residual, ``res``.
-        uop: first byte of the layer's micro-ops.
-        pad_value: int8 that stands for 0 in the input.
-        weights_by_input: weight tiles lie input block by input block, as an activation of another
-            layer does (its pixels are the output channels); of a 1x1 workload.
-        spread: the output fills only some pixels of a larger one; without a residual.
-    """
-
-    offsets: Mapping[str, int]
-    uop: int
-    pad_value: int = 0
-    weights_by_input: bool = False
-    spread: Spread | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Emitted:
-    """What a layer added to a program.
-
-    Attributes:
-        uops: its micro-ops, as they lie in DRAM.
-        macs_tiles: tile products.
-        bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
-        bytes_written: bytes that STORE writes.
-    """
-
-    uops: bytes
-    macs_tiles: int
-    bytes_read: int
-    bytes_written: int
-
-
 def emit(
     builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: OperandPlacement
 ) -> Emitted:
@@ -109,39 +69,6 @@ def emit(
         placement: where the operands lie.
     """
     return _Emitter(builder, plan, clip, placement).run()
-
-
-class Emission:
-    """What a layer of any kind does to the program that it is appended to.
-
-    Args:
-        builder: of the program.
-        clip: int8 bounds of the output.
-        placement: where the operands lie.
-    """
-
-    def __init__(
-        self, builder: ProgramBuilder, clip: tuple[int, int], placement: OperandPlacement
-    ) -> None:
-        self.builder = builder
-        self.offsets = placement.offsets
-        raw = (clip[1] & 0xFF) << 8 | clip[0] & 0xFF
-        self.imm = raw - (raw >> 15 << 16)
-        self.bytes_read = self.bytes_written = 0
-
-    def load_params(self, slot: int, slot_tiles: int, first: int, count: int) -> None:
-        """Load the parameters of output blocks (first, count) into a slot of PARAM."""
-        size = self.builder.hw.param_tile_bytes
-        word = pack_load(
-            memory=Memory.PARAM,
-            sram_base=slot * slot_tiles,
-            dram_offset=self.offsets["param"] + first * size,
-            x_size=count,
-            y_size=1,
-            z_size=1,
-        )
-        self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
-        self.bytes_read += count * size
 
 
 class _Emitter(Emission):
@@ -480,6 +407,7 @@ class _Emitter(Emission):
         skipped, step = (first - part.first) * next_block, next_block if count > 1 else 0
         operand: dict[str, int] = {}
         reads = [self._key("acc", item, first if plan.by_block else 0), ("param", slot)]
+        reads += self.requant_reads
         if shape.residual:
             base = item.context * (shape.res_depth // plan.contexts)
             operand = {
@@ -491,10 +419,8 @@ class _Emitter(Emission):
             reads.append(("res", item.context))
         word = pack_vector(
             acc_banks=plan.hw.acc_bank_mask(src, count * pixels),
-            op=VectorOp.REQUANT,
             param_step=1,
             param_base=slot * plan.schedule.tile_co + first,
-            imm=self.imm,
             iter_outer=count,
             iter_inner=pixels,
             dst_base=out + skipped,
@@ -503,6 +429,7 @@ class _Emitter(Emission):
             src_outer=pixels if count > 1 else 0,
             dst_inner=next_pixel,
             src_inner=1,
+            **self.requant_fields,
             **operand,
         )
         self.builder.emit_word(Unit.VECTOR, word, reads, keys)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError, ScheduleError
-from tilewright.host.lowering.emit import Emitted, OperandPlacement, emit
+from tilewright.host.lowering.emission import Emitted, OperandPlacement
+from tilewright.host.lowering.emit import emit
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.legality import LEGAL, Legality
 from tilewright.host.lowering.plan import Plan, make_plan
@@ -17,6 +18,7 @@ from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_emit import emit_pool
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.network.golden import Int8Array, LayerTensors
 from tilewright.host.network.layout import (
@@ -25,6 +27,7 @@ from tilewright.host.network.layout import (
     output_block,
     pack_activations,
     pack_params,
+    pack_table,
     pack_weights_of,
     unpack_activations,
 )
@@ -42,7 +45,7 @@ class LoweredLayer:
     Attributes:
         hw, workload, schedule: what was lowered.
         program: ready to run; regions ``inp``, ``wgt`` (a pool has none), ``param``, ``res``
-            (with a residual), ``out``, ``uop``, ``insn``.
+            (with a residual), ``out``, ``table`` (with one), ``uop``, ``insn``.
         clip: int8 bounds that the program clips to.
         folded: kernel columns are unrolled into channels by `image`.
         macs_tiles: tile products that GEMM issues.
@@ -65,7 +68,7 @@ class LoweredLayer:
 
         Raises:
             WorkloadError: tensors that do not belong to the workload.
-            ProgramError: parameters whose clip is not the program's.
+            ProgramError: parameters of another clip than the program's, or a table that it lacks.
         """
         hw, workload, program = self.hw, self.workload, self.program
         tensors.check(workload)
@@ -76,6 +79,14 @@ class LoweredLayer:
                 field="requant.clip",
                 value=clip,
                 remedy="lower the workload with that clip",
+            )
+        table = tensors.requant.table
+        if (table is not None) != ("table" in program.regions):
+            raise ProgramError(
+                "a table must be given exactly when the program looks results up",
+                field="requant.table",
+                value=table is not None,
+                remedy="lower the workload with table=True, or give no table",
             )
         data, weights = tensors.data, tensors.weights
         memory = program.image()
@@ -99,6 +110,8 @@ class LoweredLayer:
             packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=self.folded)
             program.write(memory, "wgt", packed)
         program.write(memory, "param", pack_params(tensors.requant, block_out=hw.block_out))
+        if table is not None:
+            program.write(memory, "table", pack_table(table, axi_bytes=hw.axi_bytes))
         if tensors.residual is not None:
             program.write(
                 memory,
@@ -132,7 +145,12 @@ def legal(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
 
 
 def lower(
-    hw: HwConfig, workload: Workload, schedule: Schedule, *, clip: tuple[int, int] | None = None
+    hw: HwConfig,
+    workload: Workload,
+    schedule: Schedule,
+    *,
+    clip: tuple[int, int] | None = None,
+    table: bool = False,
 ) -> LoweredLayer:
     """Lower a workload with a schedule.
 
@@ -141,14 +159,17 @@ def lower(
         workload: what to compute.
         schedule: how.
         clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
+        table: look results up in an activation table, which is an operand as the parameters are.
 
     Raises:
         ScheduleError: the schedule is not legal; the text is that of `legal`.
-        ProgramError: a clip that is not int8 or not in order.
+        ProgramError: a clip that is not int8 or not in order, or a table that ``hw`` lacks.
     """
     plan = _legal_plan(hw, workload, schedule)
     bounds = _checked_clip(clip_bounds(workload) if clip is None else clip)
     builder, sizes = ProgramBuilder(hw), plan.region_sizes()
+    if table:
+        sizes["table"] = TABLE_ENTRIES // TABLE_ROW_ENTRIES * hw.axi_bytes
     regions, uop_offset = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
     emitted = _emit(builder, plan, bounds, OperandPlacement(offsets=offsets, uop=uop_offset))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
-from tilewright.host.lowering.emit import Emission, Emitted, OperandPlacement
+from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacement
 from tilewright.host.lowering.geometry import Span
 from tilewright.host.lowering.pooling import PoolPlan
 from tilewright.host.lowering.pooling_gather import gather
@@ -199,10 +199,8 @@ class _PoolEmitter(Emission):
             block_step, pixel_step = (1, count) if plan.interleave > 1 else (pixels, 1)
             word = pack_vector(
                 acc_banks=plan.hw.acc_bank_mask(first * pixels, count * pixels),
-                op=VectorOp.REQUANT,
                 param_step=1,
                 param_base=param + first,
-                imm=self.imm,
                 iter_outer=count,
                 iter_inner=pixels,
                 dst_base=self._out_base(tile) + first * pixels,
@@ -211,8 +209,9 @@ class _PoolEmitter(Emission):
                 src_outer=pixels if count > 1 else 0,
                 dst_inner=pixel_step,
                 src_inner=1,
+                **self.requant_fields,
             )
-            reads = (_ACC, ("param", tile.channel % plan.param_slots))
+            reads = (_ACC, ("param", tile.channel % plan.param_slots), *self.requant_reads)
             self.builder.emit_word(Unit.VECTOR, word, reads, (self._out_key(tile),))
 
     # -- OUT --------------------------------------------------------------------------------

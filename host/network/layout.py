@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
+from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 from tilewright.host.network.requant import RequantParams
 
 Bytes = npt.NDArray[np.uint8]
@@ -208,6 +209,19 @@ def pack_params(params: RequantParams, *, block_out: int) -> Bytes:
     for name in ("bias", "m1", "m2", "shift", "zero_point"):
         entries[name][: params.channels] = getattr(params, name)
     return entries.view(np.uint8).ravel()
+
+
+def pack_table(table: Int8Array, *, axi_bytes: int) -> Bytes:
+    """An activation table as TABLE tiles: a beat with the entries of each row, flat bytes.
+
+    Args:
+        table: int8, shape (256,), the entries of -128 to 127.
+        axi_bytes: of a beat.
+    """
+    rows = np.zeros((TABLE_ENTRIES // TABLE_ROW_ENTRIES, axi_bytes), dtype=np.uint8)
+    by_byte = np.roll(table.view(np.uint8), TABLE_ENTRIES // 2)  # entry q mod 256
+    rows[:, :TABLE_ROW_ENTRIES] = by_byte.reshape(-1, TABLE_ROW_ENTRIES)
+    return rows.ravel()
 
 
 def fold_activations(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requantise epilogue: its parameters, the snapping of real scales, and the exact arithmetic.
 
-``out = clip(rint_half_even(((acc + bias) * m1 + r * m2 * 2^8) / 2^shift) + zero_point, lo, hi)``
-with one rounding. This module is the authority on that formula; the RTL and every device agree.
+``q = clip(rint_half_even(((acc + bias) * m1 + r * m2 * 2^8) / 2^shift) + zero_point, lo, hi)``
+with one rounding; the output is q, or with a table its entry for q. This module is the authority on
+that formula; the RTL and every device agree.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.machine.isa import MAX_SHIFT, RESIDUAL_SHIFT
+from tilewright.host.machine.isa import MAX_SHIFT, RESIDUAL_SHIFT, TABLE_ENTRIES
 from tilewright.host.network.workload import Workload
 
 MULTIPLIER_MAX: Final = (1 << 15) - 1
@@ -41,6 +42,8 @@ class RequantParams:
         shift: uint8 right shift, 0 to 47.
         zero_point: int8, added after the rounding and before the clip.
         clip_min, clip_max: int8 bounds of the output, the same for every channel.
+        table: int8 outputs, shape (256,), in the order of the results -128 to 127 that the other
+            parameters give; None: those are the output.
 
     Raises:
         WorkloadError: arrays of different length, or a value outside its range.
@@ -53,6 +56,7 @@ class RequantParams:
     zero_point: npt.NDArray[np.int8]
     clip_min: int = -128
     clip_max: int = 127
+    table: npt.NDArray[np.int8] | None = None
 
     def __post_init__(self) -> None:
         """Convert to the storage types and refuse values that do not fit."""
@@ -87,6 +91,15 @@ class RequantParams:
                 field="clip_min, clip_max",
                 value=(self.clip_min, self.clip_max),
                 remedy="give -128 <= clip_min <= clip_max <= 127; ReLU has clip_min=0",
+            )
+
+        table = self.table
+        if table is not None and (table.dtype != np.int8 or table.shape != (TABLE_ENTRIES,)):
+            raise WorkloadError(
+                f"must be int8 of shape ({TABLE_ENTRIES},)",
+                field="table",
+                value=f"{table.dtype} of shape {table.shape}",
+                remedy="give an output for each result from -128 to 127",
             )
 
     @property
@@ -184,7 +197,8 @@ def requantise(
     divisor = np.int64(1) << shift
     quotient += (twice > divisor) | ((twice == divisor) & ((quotient & 1) == 1))
     quotient += per_channel(params.zero_point)
-    result: npt.NDArray[np.int8] = np.clip(quotient, params.clip_min, params.clip_max).astype(
-        np.int8
-    )
+    clipped = np.clip(quotient, params.clip_min, params.clip_max)
+    if params.table is not None:
+        return params.table[clipped + 128]
+    result: npt.NDArray[np.int8] = clipped.astype(np.int8)
     return result

@@ -23,7 +23,7 @@ from tilewright.host.compiler.lower.region_program import (
     RegionProgram,
     TensorBuffer,
 )
-from tilewright.host.lowering.emit import OperandPlacement
+from tilewright.host.lowering.emission import OperandPlacement
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
@@ -36,6 +36,7 @@ from tilewright.host.network.layout import (
     output_block,
     pack_activations,
     pack_params,
+    pack_table,
     pack_weights_of,
 )
 from tilewright.host.network.schedule import Schedule
@@ -311,6 +312,9 @@ class _RegionLowering:
         """Pack weights and parameters; their offsets in region ``weights``."""
         hw = self.hw
         offsets = {"param": self._constant(pack_params(layer.requant, block_out=hw.block_out))}
+        if layer.requant.table is not None:
+            table = pack_table(layer.requant.table, axi_bytes=hw.axi_bytes)
+            offsets["table"] = self._constant(table)
         if isinstance(layer.weights, np.ndarray):
             weights = layer.weights
             missing = workload.channels_in - layer.workload.channels_in
