@@ -176,6 +176,9 @@ def compile_model(
         ToolError: a package of the extra ``network`` is missing.
     """
     options = options or ImportOptions()
+    if hw.activation_table:
+        quantise = replace(options.quantise, activation_tables=True)
+        options = replace(options, quantise=quantise)
     imported = import_network(model, calibration=calibration, options=options, progress=progress)
     started = time.perf_counter()
     compilation = compile_network(
@@ -265,7 +268,11 @@ def import_network(
 
 
 def partition(
-    network: ImportedNetwork, choose: Choose | None = None, why: Why = by_choice
+    network: ImportedNetwork,
+    choose: Choose | None = None,
+    why: Why = by_choice,
+    *,
+    tables: bool = False,
 ) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU.
 
@@ -274,6 +281,7 @@ def partition(
         choose: decides which candidates go to the accelerator (see `divide.placement`); without it
             all.
         why: the reason for a candidate that ``choose`` has left out.
+        tables: the accelerator has an activation table.
 
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
@@ -282,7 +290,7 @@ def partition(
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(network.relax, choose, why)
+    division = divide(network.relax, choose, why, tables=tables)
     return PartitionedNetwork(
         regions=tuple(region.graph for region in division.regions),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
@@ -325,7 +333,7 @@ def compile_network(
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
     progress("dividing the network between accelerator and CPU")
     costs = CostModel(hw, board, offload_all=offload_all)
-    parts = partition(imported, costs.choose, why=costs.why)
+    parts = partition(imported, costs.choose, why=costs.why, tables=bool(hw.activation_table))
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []
     for region in parts.regions:

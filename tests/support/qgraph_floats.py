@@ -7,6 +7,7 @@ Shares nothing with the compiler's integer arithmetic, and is no faster than it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -57,8 +58,16 @@ def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         low, high = operator.bounds
         values = values.clamp(low, high) if operator.bounds != (None, None) else values
         assert tuple(values.shape) == output.shape, (operator.name, values.shape, output.shape)
-        data[output.name] = quantised(output, values)
+        data[output.name] = _result(operator, output, values)
     return [data[name] for name in graph.outputs]
+
+
+def _result(operator: QOperator, output: QTensor, values: torch.Tensor) -> np.ndarray:
+    lookup = operator.lookup
+    if lookup is None:
+        return quantised(output, values)
+    rounded = replace(output, scale=lookup.scale, zero_point=lookup.zero_point)
+    return lookup.entries[quantised(rounded, values).astype(int) + 128]
 
 
 def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:

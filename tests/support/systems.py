@@ -14,7 +14,10 @@ MIXED = SystemConfig(
     cores=(
         SystemCore(hw=_TINY, port=1, weight=2),
         SystemCore(hw=load_hwconfig("edge-8x8")),
-        SystemCore(hw=_TINY.with_(name="narrow", axi_data_bits=32, axi_burst_beats=4), port=2),
+        SystemCore(
+            hw=_TINY.with_(name="narrow", axi_data_bits=32, axi_burst_beats=4, activation_table=1),
+            port=2,
+        ),
         SystemCore(hw=_TINY.with_(name="deep", block_out=8, write_outstanding=4), port=1),
     ),
     memory_ports=3,

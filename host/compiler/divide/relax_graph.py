@@ -14,6 +14,7 @@ from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.relax_calls import operator_name, variables_of
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_patterns import match_unit
+from tilewright.host.compiler.divide.relax_tables import match_table
 from tilewright.host.compiler.divide.relax_units import OffloadUnit, Refusal, read_unit
 
 Var = Any
@@ -62,8 +63,12 @@ class StepGraph:
     refusals: dict[int, str]
 
 
-def read_steps(model: RelaxModel) -> StepGraph:
+def read_steps(model: RelaxModel, *, tables: bool = False) -> StepGraph:
     """Find the units in a module.
+
+    Args:
+        model: of a canonical QDQ model.
+        tables: the accelerator has an activation table.
 
     Raises:
         WorkloadError: control flow or shapes that depend on data.
@@ -79,6 +84,8 @@ def read_steps(model: RelaxModel) -> StepGraph:
         if operator_name(value) != "relax.quantize":
             continue
         matched = match_unit(value, values)
+        if matched is None and tables:
+            matched = match_table(value, values)
         if matched is None:
             continue
         kind, parts = matched

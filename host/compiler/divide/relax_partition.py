@@ -72,6 +72,8 @@ def divide(
     model: RelaxModel,
     choose: Choose | None = None,
     why: Why = by_choice,
+    *,
+    tables: bool = False,
 ) -> Division:
     """Put what the accelerator takes into regions.
 
@@ -79,11 +81,12 @@ def divide(
         model: of a canonical QDQ model.
         choose: which candidates to take; all if it is None.
         why: the reason for a candidate that ``choose`` has left out.
+        tables: the accelerator has an activation table.
 
     Raises:
         WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
     """
-    divider = _Divider(model)
+    divider = _Divider(model, tables=tables)
     divider.settle()
     if choose is not None:
         divider.restrict(choose(divider.offload_graph()), why)
@@ -92,9 +95,9 @@ def divide(
 
 
 class _Divider:
-    def __init__(self, model: RelaxModel) -> None:
+    def __init__(self, model: RelaxModel, *, tables: bool) -> None:
         self._model = model
-        self._graph = read_steps(model)
+        self._graph = read_steps(model, tables=tables)
         self._reasons = dict(self._graph.refusals)
         self._writer = RegionWriter(
             self._graph, forms_of_rank_4(self._graph), self._name_of, self._label_of

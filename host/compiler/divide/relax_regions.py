@@ -67,7 +67,7 @@ def placed(
     operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
     if isinstance(operator, QMatmul):
         return _placed_product(operator, unit, lying)
-    if unit.kind in ("add", "rescale"):
+    if unit.kind in ("add", "rescale", "table"):
         needed = tuple(lying[0] for _ in lying)
         output = lying[0]
     elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):

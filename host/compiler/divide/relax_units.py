@@ -20,6 +20,7 @@ from tilewright.host.compiler.divide.relax_import import UNLIMITED
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     Bounds,
+    Lookup,
     QAdd,
     QConcat,
     QConv,
@@ -333,6 +334,15 @@ def _rescale(_match: _Match) -> QOperator:
     return QRescale(**_names(1))
 
 
+def _table(match: _Match) -> QOperator:
+    data, output = match.inputs[0], match.output
+    entries = match.parts["curve"].entries(output.scale, output.zero_point)
+    if entries is None:
+        raise Refusal("its function has no value for some inputs")
+    lookup = Lookup(scale=data.scale, zero_point=data.zero_point, entries=entries)
+    return QRescale(**_names(1), lookup=lookup)
+
+
 def _axes(kind: str, match: _Match) -> tuple[int, ...]:
     if kind == "concat":
         axis = match.call.attrs.axis
@@ -351,6 +361,7 @@ _READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
     "pool": _pool,
     "product": _product,
     "rescale": _rescale,
+    "table": _table,
 }
 
 

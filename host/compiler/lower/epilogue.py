@@ -3,17 +3,59 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.qgraph import Bounds, QTensor
+from tilewright.host.compiler.lower.qgraph import Bounds, QOperator, QTensor
 from tilewright.host.machine.isa import RESIDUAL_SHIFT
 from tilewright.host.network.requant import RequantParams, snap_scales
 
 _INT32_MAX: Final = 2**31 - 1
+
+
+def rounded_result(operator: QOperator, output: QTensor) -> QTensor:
+    """What an operator's result is rounded to: its output, or what its table is addressed with."""
+    lookup = operator.lookup
+    if lookup is None:
+        return output
+    return replace(output, scale=lookup.scale, zero_point=lookup.zero_point)
+
+
+def operator_epilogue(
+    operator: QOperator,
+    output: QTensor,
+    *,
+    units: npt.NDArray[np.float64],
+    bias: npt.NDArray[np.float64],
+    residual: QTensor | None = None,
+) -> RequantParams:
+    """Integer parameters of an operator's epilogue, with its table.
+
+    Args:
+        operator: what it belongs to.
+        output: the operator's output, as it lies.
+        units: see `epilogue`, as are the other arguments.
+        bias: see there.
+        residual: see there.
+
+    Raises:
+        WorkloadError: see `epilogue`.
+    """
+    requant = epilogue(
+        units=units,
+        bias=bias,
+        output=rounded_result(operator, output),
+        bounds=operator.bounds,
+        residual=residual,
+        where=operator.name,
+    )
+    if operator.lookup is None:
+        return requant
+    return replace(requant, table=operator.lookup.entries)
 
 
 def epilogue(

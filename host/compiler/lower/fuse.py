@@ -41,7 +41,7 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
     if not keep_rounding:
         graph = _absorb_adds(graph)
         graph = _absorb_rescales(graph, keep_rounding=False)
-    return _unflatten(graph)
+    return _unflatten(_absorb_tables(graph))
 
 
 def compose(first: Bounds, second: Bounds) -> Bounds:
@@ -79,7 +79,9 @@ def _drop_identities(graph: QGraph) -> QGraph:
             target.zero_point,
         )
         idle = isinstance(operator, QReshape) or (
-            isinstance(operator, QRescale) and operator.bounds == UNBOUNDED
+            isinstance(operator, QRescale)
+            and operator.bounds == UNBOUNDED
+            and operator.lookup is None
         )
         if same and idle and operator.output not in graph.outputs:
             names[operator.output] = inputs[0]
@@ -93,7 +95,7 @@ def _absorb_rescales(graph: QGraph, *, keep_rounding: bool) -> QGraph:
     while True:
         readers, writers = graph.readers(), graph.writers()
         for rescale in graph.operators:
-            if not isinstance(rescale, QRescale):
+            if not isinstance(rescale, QRescale) or rescale.lookup is not None:
                 continue
             between = graph.tensors[rescale.inputs[0]]
             target = graph.tensors[rescale.output]
@@ -101,6 +103,7 @@ def _absorb_rescales(graph: QGraph, *, keep_rounding: bool) -> QGraph:
             exact = (between.scale, between.zero_point) == (target.scale, target.zero_point)
             if (
                 isinstance(writer, _ABSORBING)
+                and writer.lookup is None
                 and len(readers[between.name]) == 1
                 and between.name not in graph.outputs
                 and (exact or not keep_rounding)
@@ -157,6 +160,34 @@ def _takes_residual(operator: QOperator) -> bool:
         and not operator.transposed
         and len(operator.inputs) == 1
         and operator.bounds == UNBOUNDED
+        and operator.lookup is None
+    )
+
+
+def _absorb_tables(graph: QGraph) -> QGraph:
+    """Let an operator look up the table that alone reads its result: the same integers."""
+    readers, writers = graph.readers(), graph.writers()
+    merged: dict[str, QOperator] = {}
+    for table in graph.operators:
+        between = table.inputs[0]
+        writer = writers.get(between)
+        if (
+            isinstance(table, QRescale)
+            and table.lookup is not None
+            and isinstance(writer, (*_ABSORBING, QRescale))
+            and writer.lookup is None
+            and len(readers[between]) == 1
+            and between not in graph.outputs
+        ):
+            merged[writer.output] = replace(writer, output=table.output, lookup=table.lookup)
+    absorbed = {operator.output for operator in merged.values()}
+    return _rebuilt(
+        graph,
+        [
+            merged.get(operator.output, operator)
+            for operator in graph.operators
+            if operator.output not in absorbed
+        ],
     )
 
 

@@ -12,7 +12,8 @@ return its bits.
 - zero points: that of the data is the padding value and goes into the bias
   (``-zero_point * sum of weights``); that of the output is added after the rounding; that of a
   residual goes into the bias, rounded to the accumulator unit (at most 1/64 of a step of the data);
-- activation bounds become clip bounds: ``rint(bound / scale) + zero_point``, saturated to int8.
+- activation bounds become clip bounds: ``rint(bound / scale) + zero_point``, saturated to int8;
+- before a table, all of this is for the scale and zero point of what the table is addressed with.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.epilogue import epilogue
+from tilewright.host.compiler.lower.epilogue import (
+    epilogue,
+    operator_epilogue,
+    rounded_result,
+)
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
@@ -135,6 +140,9 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
             says why, and the operator belongs on the CPU.
     """
     square = hw.batch == 1 and hw.block_in == hw.block_out
+    for operator in graph.operators:
+        if operator.lookup is not None and not hw.activation_table:
+            raise _refused(operator, "it needs an activation table (activation_table: 1)")
     return _Layers(graph, output_block(hw), square).build()
 
 
@@ -223,18 +231,18 @@ class _Layers:
         sums = weights.astype(np.int64).sum(axis=(1, 2, 3))
         empty = ~weights.reshape(outputs, -1).any(axis=1)
         # Without weights a channel is its bias; any unit holds it.
-        units = np.where(empty, target.scale / 256, units)
+        rounded = rounded_result(operator, target)
+        units = np.where(empty, rounded.scale / 256, units)
         if not np.all(units > 0):
             raise _refused(operator, "a weight scale is 0")
         bias = operator.bias / units - data.zero_point * sums
         residual = self._tensor(operator.inputs[1]) if len(operator.inputs) > 1 else None
-        requant = epilogue(
+        requant = operator_epilogue(
+            operator,
+            target,
             units=units,
             bias=bias,
-            output=target,
-            bounds=operator.bounds,
             residual=residual,
-            where=operator.name,
         )
         depthwise = operator.groups > 1 and operator.groups == channels == outputs
         base = _workload(
@@ -245,7 +253,7 @@ class _Layers:
             channels_out=outputs,
             dilation_h=operator.dilation[0],
             dilation_w=operator.dilation[1],
-            relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
+            relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
             residual=residual is not None,
         )
         groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
@@ -285,15 +293,15 @@ class _Layers:
                       target.shape[2])  # fmt: skip
         columns = phases(data.shape[3], weights.shape[3], operator.stride[1], operator.pads[1],
                          target.shape[3])  # fmt: skip
+        rounded = rounded_result(operator, target)
         for number, (row, column) in enumerate(product(rows, columns)):
             taps = column.take(row.take(weights, 2), 3)
             sums = taps.astype(np.int64).sum(axis=(1, 2, 3))
-            requant = epilogue(
+            requant = operator_epilogue(
+                operator,
+                target,
                 units=units,
                 bias=operator.bias / units - data.zero_point * sums,
-                output=target,
-                bounds=operator.bounds,
-                where=operator.name,
             )
             workload = _workload(
                 operator,
@@ -305,7 +313,7 @@ class _Layers:
                 pad_bottom=row.pad_high,
                 pad_left=column.pad_low,
                 pad_right=column.pad_high,
-                relu=requant.clip_min == target.zero_point and requant.clip_min > -128,
+                relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
             )
             whole = (len(rows), len(columns)) == (1, 1)
             self._append(
@@ -345,12 +353,11 @@ class _Layers:
         output, target = self._target(operator.output)
         channels, taps = data.shape[1], prod(operator.kernel)
         unit = data.scale if operator.maximum else data.scale / taps
-        requant = epilogue(
+        requant = operator_epilogue(
+            operator,
+            target,
             units=np.full(channels, unit),
             bias=np.full(channels, -data.zero_point * (1 if operator.maximum else taps), float),
-            output=target,
-            bounds=operator.bounds,
-            where=operator.name,
         )
         kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
         workload = _workload(operator, data, **_window(operator, operator.kernel), kind=kind)
@@ -384,13 +391,12 @@ class _Layers:
         data, (output, result) = self._tensor(source), target
         channels = data.shape[1]
         added = None if residual is None else self._tensor(residual)
-        requant = epilogue(
+        requant = operator_epilogue(
+            operator,
+            result,
             units=np.full(channels, data.scale / _COPY_WEIGHT),
             bias=np.full(channels, -data.zero_point * _COPY_WEIGHT, float),
-            output=result,
-            bounds=operator.bounds,
             residual=added,
-            where=operator.name,
         )
         workload = _workload(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
         self._append(
@@ -427,7 +433,7 @@ class _Layers:
                     alone
                     and name not in self.graph.outputs
                     and isinstance(writer, (QConv, QPool, QAdd, QRescale))
-                    and (same or not isinstance(writer, QRescale))
+                    and (same or not (isinstance(writer, QRescale) or writer.lookup))
                     and concat.bounds == (None, None)
                 ):
                     self.redirected[name] = (concat.output, channel)
@@ -479,12 +485,11 @@ class _Layers:
             raise _refused(operator, "the shapes of the factors do not match")
         for size in (depth, rows):
             self._sliceable(operator, a, [0, size])
-        requant = epilogue(
+        requant = operator_epilogue(
+            operator,
+            target,
             units=np.full(count, a.scale * b.scale * operator.factor),
             bias=np.zeros(count),
-            output=target,
-            bounds=operator.bounds,
-            where=operator.name,
         )
         for head in range(heads):
             weights = ChannelSlice(tensor=b.name, channel=head * b.shape[1] // heads)

@@ -65,6 +65,20 @@ class QTensor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Lookup:
+    """A table behind an operator: its result is rounded to a scale, then an entry is looked up.
+
+    Attributes:
+        scale, zero_point: of the rounded result.
+        entries: int8, shape (256,): what the output is for the rounded results -128 to 127.
+    """
+
+    scale: float
+    zero_point: int
+    entries: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QOperator:
     """An operator: names of its input tensors and of its one output tensor.
 
@@ -72,12 +86,14 @@ class QOperator:
         name: label, unique in its graph.
         inputs, output: tensor names.
         bounds: activation applied to the real result before it is rounded to `output`.
+        lookup: any other activation; the result, within `bounds`, is rounded to its scale instead.
     """
 
     name: str
     inputs: tuple[str, ...]
     output: str
     bounds: Bounds = UNBOUNDED
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +152,7 @@ class QConcat(QOperator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QRescale(QOperator):
-    """The same values at another scale (with the activation: a ReLU or clip of its own)."""
+    """The same values at another scale (with an activation: a ReLU, clip or table of its own)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,6 +19,7 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.activation_ranges import find_ranges
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.equalisation import equalise
+from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_edit import (
@@ -76,7 +77,7 @@ def quantise(
     Raises:
         WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
     """
-    selection = _select(model.graph)
+    selection = _select(model.graph, options)
     if not selection.nodes:
         raise WorkloadError(
             "must have an operator that the accelerator takes (Conv, Gemm, MatMul, ...)",
@@ -87,7 +88,7 @@ def quantise(
     known = list(batches)
     if options.equalisation:
         equalise(model, _activations(model.graph, selection)[0], selection.nodes, known)
-        selection = _select(model.graph)
+        selection = _select(model.graph, options)
     rounded, inner = _activations(model.graph, selection)
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
     quantised = quantise_static(
@@ -106,12 +107,18 @@ def quantise(
 # -- selection -----------------------------------------------------------------------------------
 
 
-def _select(graph: ir.Graph) -> _Selection:
-    """The operators that the accelerator takes; where data are int8 anyway, also cheap ones."""
-    selection = _Selection()
+def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
+    """The operators that the accelerator takes; where data are int8 anyway, also cheap ones.
+
+    What a table computes is rounded where an operator that is taken reads it.
+    """
+    selection, pointwise = _Selection(), PointwiseResults()
     int8: set[ir.Value] = set()
     for node in graph:
-        if not _is_taken(node, int8, selection):
+        inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
+        if inside or not _is_taken(node, int8, selection):
+            if options.activation_tables and pointwise.takes(node, int8):
+                int8.add(node.outputs[0])
             continue
         selection.nodes.append(node.name or "")
         selection.kinds.add(node.op_type)

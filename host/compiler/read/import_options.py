@@ -32,6 +32,8 @@ class QuantiseOptions:
         equalisation: channels of activations are scaled to similar ranges, and weights
             inversely (see `equalisation`).
         bias_correction: biases take the mean errors of layers (see `bias_correction`).
+        activation_tables: the accelerator has a table for activations, so that operators behind
+            them work on int8 too; compiling for such a configuration sets it.
     """
 
     asymmetric: bool = False
@@ -40,6 +42,7 @@ class QuantiseOptions:
     percentile: float = 99.99
     equalisation: bool = True
     bias_correction: bool = True
+    activation_tables: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pointwise functions of one int8 tensor: whatever operators write them, they are 256 entries.
+
+``quantize(f(dequantize(x), dequantize(x), ...))`` with scalars and operators that work element by
+element is a table. An entry is what `f` is in float64 of the real value of a step of ``x``, divided
+by the output's scale, rounded once, half to even, plus the zero point, saturated to int8. Where the
+model rounds in between (``x * dequantize(quantize(sigmoid(x)))``), the entry does too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+
+from tilewright.host.compiler.divide.relax_calls import (
+    constant,
+    is_constant,
+    operator_name,
+    shape_of,
+)
+
+Expr = Any
+Float64 = npt.NDArray[np.float64]
+
+_erf: Final = np.vectorize(math.erf, otypes=[np.float64])
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
+    "abs": np.abs,
+    "add": np.add,
+    "divide": np.divide,
+    "erf": _erf,
+    "exp": np.exp,
+    "log": np.log,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "nn.gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+    "nn.gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "nn.prelu": lambda x, slope: np.where(x > 0, x, slope * x),
+    "nn.relu": lambda x: np.maximum(x, 0),
+    "nn.silu": lambda x: x / (1 + np.exp(-x)),
+    "power": np.power,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sqrt": np.sqrt,
+    "subtract": np.subtract,
+    "tanh": np.tanh,
+}
+"""Operators of Relax that work element by element, by name."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """What is computed of a tensor.
+
+    Attributes:
+        result: a float expression.
+        data: the int8 variable that it is a function of.
+        values: the bound value of every variable.
+    """
+
+    result: Expr
+    data: Expr
+    values: Any
+
+    def entries(self, output_scale: float, output_zero_point: int) -> npt.NDArray[np.int8] | None:
+        """The table for an output of this scale; None where the function has no value."""
+        steps = np.arange(-128, 128, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            real = _Evaluation(self.data, steps, self.values).of(self.result)
+            rounded = _rounded(real, output_scale, output_zero_point)
+        if np.isnan(rounded).any():
+            return None
+        return rounded.astype(np.int8)
+
+
+def match_table(root: Expr, values: Any) -> tuple[str, dict[str, Any]] | None:
+    """The kind and the parts of a table that ends in a quantize call, or ``None``.
+
+    Parts are ``data``, a dequantize call of its input, and ``curve``.
+
+    Args:
+        root: a quantize call.
+        values: the bound value of every variable (`relax.analysis.get_var2val`).
+    """
+    if any(not is_constant(argument) for argument in root.args[1:3]):
+        return None
+    ends = _leaves(root.args[0], values, {})
+    if ends is None:
+        return None
+    for data, call in ends.items():
+        others = _leaves(root.args[0], values, {data: call})
+        same_shape = shape_of(data) == shape_of(root) is not None
+        if others is not None and set(others) == {data} and same_shape:
+            curve = Curve(result=root.args[0], data=data, values=values)
+            return "table", {"data": call, "curve": curve}
+    return None
+
+
+def _leaves(expr: Expr, values: Any, known: Mapping[Expr, Expr]) -> dict[Expr, Expr] | None:
+    """Dequantize calls that a pointwise expression comes from, by variable; None: it is not one.
+
+    Args:
+        expr: of floats.
+        values: the bound value of every variable.
+        known: where to end; other roundings on the way are looked through. Empty: at any.
+    """
+    found: dict[Expr, Expr] = {}
+    waiting, seen = [expr], set()
+    while waiting:
+        expr = waiting.pop()
+        while isinstance(expr, relax.Var) and expr in values:
+            expr = values[expr]
+        if expr in seen or (is_constant(expr) and constant(expr).size == 1):
+            continue
+        seen.add(expr)
+        name = operator_name(expr).removeprefix("relax.")
+        if name in ("quantize", "dequantize") and not all(map(is_constant, expr.args[1:3])):
+            return None
+        if name == "dequantize":
+            data = expr.args[0]
+            inner = values.get(data) if isinstance(data, relax.Var) else None
+            if isinstance(data, relax.Var) and (data in known or not known):
+                found.setdefault(data, expr)
+            elif operator_name(inner) == "relax.quantize":
+                waiting.append(inner.args[0])
+            else:
+                return None
+        elif name in ("clip", "nn.leakyrelu") or (name == "reshape" and is_constant(expr.args[0])):
+            waiting.append(expr.args[0])
+        elif name in _FUNCTIONS:
+            waiting.extend(expr.args)
+        else:
+            return None
+    return found
+
+
+class _Evaluation:
+    """Evaluates a pointwise expression in float64, for every step of an int8 tensor."""
+
+    def __init__(self, data: Expr, steps: Float64, values: Any) -> None:
+        self._data = data
+        self._steps = steps
+        self._values = values
+        self._known: dict[Expr, Float64] = {}
+
+    def of(self, expr: Expr) -> Float64:
+        """The values of an expression."""
+        if is_constant(expr):
+            return np.full(self._steps.shape, float(constant(expr).reshape(())))
+        if expr not in self._known:
+            self._known[expr] = (
+                self.of(self._values[expr]) if isinstance(expr, relax.Var) else self._call(expr)
+            )
+        return self._known[expr]
+
+    def _call(self, call: Expr) -> Float64:
+        name = operator_name(call).removeprefix("relax.")
+        if name == "dequantize":
+            scale, zero_point = (float(constant(part).reshape(())) for part in call.args[1:3])
+            data = call.args[0]
+            steps = self._steps if data == self._data else self._quantised(self._values[data])
+            return (steps - zero_point) * scale
+        first = self.of(call.args[0])
+        if name == "clip":
+            return np.clip(first, *(float(bound.value) for bound in call.args[1:3]))
+        if name == "nn.leakyrelu":
+            return np.where(first > 0, first, float(call.attrs.alpha) * first)
+        if name == "reshape":
+            return first
+        return _FUNCTIONS[name](first, *(self.of(argument) for argument in call.args[1:]))
+
+    def _quantised(self, call: Expr) -> Float64:
+        scale, zero_point = (constant(part).reshape(()) for part in call.args[1:3])
+        return _rounded(self.of(call.args[0]), float(scale), int(zero_point))
+
+
+def _rounded(real: Float64, scale: float, zero_point: int) -> Float64:
+    """int8 steps, half to even, saturated."""
+    return np.clip(np.rint(real / scale) + zero_point, -128, 127)
