@@ -21,6 +21,7 @@ from tilewright.host.machine.hwconfig import (
     UOP_BYTES,
     HwConfig,
 )
+from tilewright.host.machine.isa import TABLE_ENTRIES
 
 DSP_PER_LANE_REQUANT: Final = 2
 """DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits)."""
@@ -52,6 +53,10 @@ By the synthesis of rtl/core/tw_mac.sv alone: Yosys merges such levels into one 
 """
 LUT_PER_PACKED_MAC: Final = 3
 """LUTs a packed MAC more where just two levels merge: the constant that splits the products."""
+LUT_PER_TABLE_LANE: Final = 15
+"""LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
+TABLE_LUT_BITS: Final = 64
+"""Bits of a LUT of the activation table, which has one port (RAM128X1S: two LUTs)."""
 FF_PER_CHANNEL: Final = 78
 """Parameter registers of an output channel."""
 
@@ -156,7 +161,7 @@ class Scratchpad:
 
 
 def scratchpads(hw: HwConfig) -> tuple[Scratchpad, ...]:
-    """The seven scratchpads of a configuration.
+    """The seven scratchpads that every configuration has; see also `table_lutram`.
 
     Shapes as in rtl/core/tw_spad.sv, tw_acc.sv and tw_out.sv: a tile of at least a beat is a row of
     beat-wide slices with own write enables; of smaller tiles, a beat's worth of banks is made.
@@ -227,7 +232,12 @@ def lut_memory(hw: HwConfig) -> int:
     if holds_beats(hw):
         fifos += fifo_luts(width=beat, depth=max(HOLD_BEATS, hw.axi_burst_beats))
     line = _sum_bits(hw) if _line_in_luts(hw) else 0
-    return fifos + line + sum(memory.cost.lutram for memory in scratchpads(hw))
+    return fifos + line + table_lutram(hw) + sum(memory.cost.lutram for memory in scratchpads(hw))
+
+
+def table_lutram(hw: HwConfig) -> int:
+    """LUTs that hold the activation table, a copy for each vector lane (rtl/core/tw_table.sv)."""
+    return hw.activation_table * hw.vector_lanes * 8 * TABLE_ENTRIES // TABLE_LUT_BITS
 
 
 # -- MAC array (rtl/core/tw_mac.sv) --------------------------------------------------------------
@@ -356,6 +366,7 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + model.lut_per_element * elements
         + model.lut_per_axi_bit * hw.axi_data_bits
         + array_luts(hw)
+        + LUT_PER_TABLE_LANE * hw.activation_table * hw.vector_lanes
         + lut_memory(hw)
     )
     ff = (
