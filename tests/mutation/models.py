@@ -82,13 +82,16 @@ WIDE: Final = TINY.with_(
 )
 HALVES: Final = TINY.with_(name="halves", block_out=8, vector_lanes=4)
 """Two parts a tile: the other configurations have one, four or more."""
-CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES)}
+TABLED: Final = TINY.with_(name="table", activation_table=1)
+"""The others have no activation table."""
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED)}
 
 FIXED_SEEDS: Final = {
     "tiny-4x4": range(6),
     "odd": range(3),
     "wide-bus": range(3),
     "halves": range(3),
+    "table": range(3),
 }
 COUNTED: Final = (
     "macs_tiles",

@@ -49,5 +49,6 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
         ),
     ),
     "halves": ("halves", (basic.data, basic.timing)),
+    "table": ("table", (basic.data, basic.timing)),
 }
 """Name -> (configuration, checks), from cheap to dear."""

@@ -134,5 +134,8 @@ def test_a_network_of_such_activations_is_one_region_with_its_bits():
     (found,) = run.outputs.values()
     steps = np.rint(found / output.scale) + output.zero_point
     assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
+    model = network()
+    real = run_all(model, {"x": data})[model.graph.output[0].name]
+    assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
     plain = compile_model(network(), TINY, board, **options)
     assert len(plain.network.regions) > 1
