@@ -67,7 +67,7 @@ def placed(
     operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
     if isinstance(operator, QMatmul):
         return _placed_product(operator, unit, lying)
-    if unit.kind in ("add", "rescale", "table"):
+    if unit.elementwise:
         needed = tuple(lying[0] for _ in lying)
         output = lying[0]
     elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):
@@ -144,7 +144,7 @@ def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
             found |= dict.fromkeys(tensors, layouts.heads)
         elif step.unit.kind == "dense":
             found = dict.fromkeys(tensors, layouts.sequence) | found
-        elif step.unit.kind in ("add", "rescale"):
+        elif step.unit.elementwise:
             linked.append(tensors)
     grown = True
     while grown:

@@ -76,6 +76,11 @@ class OffloadUnit:
         """Whether the unit only names the same elements in another way."""
         return self.kind == "move"
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of the output comes from the elements in its place alone."""
+        return self.kind in ("add", "rescale", "table")
+
 
 def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     """The unit of a match.
