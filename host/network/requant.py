@@ -198,7 +198,7 @@ def requantise(
     quotient += (twice > divisor) | ((twice == divisor) & ((quotient & 1) == 1))
     quotient += per_channel(params.zero_point)
     clipped = np.clip(quotient, params.clip_min, params.clip_max)
-    if params.table is not None:
-        return params.table[clipped + 128]
     result: npt.NDArray[np.int8] = clipped.astype(np.int8)
+    if params.table is not None:
+        result = params.table[clipped + 128]
     return result

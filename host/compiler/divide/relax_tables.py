@@ -125,7 +125,7 @@ def _leaves(expr: Expr, values: Any, known: Mapping[Expr, Expr]) -> dict[Expr, E
             return None
         if name == "dequantize":
             data = expr.args[0]
-            inner = values.get(data) if isinstance(data, relax.Var) else None
+            inner: Expr = values.get(data) if isinstance(data, relax.Var) else None
             if isinstance(data, relax.Var) and (data in known or not known):
                 found.setdefault(data, expr)
             elif operator_name(inner) == "relax.quantize":
@@ -169,7 +169,8 @@ class _Evaluation:
             return (steps - zero_point) * scale
         first = self.of(call.args[0])
         if name == "clip":
-            return np.clip(first, *(float(bound.value) for bound in call.args[1:3]))
+            low, high = (float(bound.value) for bound in call.args[1:3])
+            return np.minimum(np.maximum(first, low), high)
         if name == "nn.leakyrelu":
             return np.where(first > 0, first, float(call.attrs.alpha) * first)
         if name == "reshape":
@@ -183,4 +184,5 @@ class _Evaluation:
 
 def _rounded(real: Float64, scale: float, zero_point: int) -> Float64:
     """int8 steps, half to even, saturated."""
-    return np.clip(np.rint(real / scale) + zero_point, -128, 127)
+    steps: Float64 = np.clip(np.rint(real / scale) + zero_point, -128, 127)
+    return steps
