@@ -9,11 +9,11 @@ module tw_table #(
     parameter int unsigned BeatBytes = 8,   // bytes of an AXI beat
     parameter int unsigned Present   = 1    // 0: every result passes unchanged
 ) (
-    input  logic                       clk_i,
-    input  logic                       write_i,
-    input  tw_pkg::spad_write_t        write_at_i,    // tile: the row
-    input  logic [BeatBytes*8-1:0]     write_data_i,  // its entries, the first one lowest
-    input  logic                       use_i,         // look up, in the cycle of the results
+    input  logic                        clk_i,
+    input  logic                        write_i,
+    input  tw_pkg::spad_write_t         write_at_i,    // tile: the row
+    input  logic [BeatBytes*8-1:0]      write_data_i,  // its entries, the first one lowest
+    input  logic                        use_i,         // look up, in the cycle of the results
     input  logic [      Lanes-1:0][7:0] result_i,
     output logic [      Lanes-1:0][7:0] result_o
 );
