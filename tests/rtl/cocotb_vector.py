@@ -235,7 +235,7 @@ async def a_bad_field_is_reported_with_its_instruction(
         "dst_outer": 0,
         "dst_inner": 0,
     }
-    add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1}
+    add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1, "lookup": 0}
     program[2] = Instruction(Opcode.VECTOR, {**add, **change})
     around = Surroundings(dut, 2, program, rng, Knob("none", rng))
     await reset(dut)
