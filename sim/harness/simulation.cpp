@@ -350,8 +350,8 @@ extern "C" void tilewright_param(void* data, uint32_t tile, uint32_t row) {
 extern "C" void tilewright_vector(void* data, uint32_t operation, uint32_t destination,
                                   uint32_t source, uint32_t operand, svBit has_operand,
                                   int32_t immediate, uint32_t part, svBit lookup) {
-  static_cast<tilewright::DataPath*>(data)->Vector({operation, destination, source, operand,
-                                                    has_operand != 0, immediate, part, lookup != 0});
+  static_cast<tilewright::DataPath*>(data)->Vector(
+      {operation, destination, source, operand, has_operand != 0, immediate, part, lookup != 0});
 }
 
 extern "C" void tilewright_out(void* data, uint32_t tile, uint32_t slice, uint32_t lane) {
