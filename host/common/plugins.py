@@ -22,7 +22,7 @@ import numbers
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -74,6 +74,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
         package: that the modules of the built-in entries are named in.
         builtin: entries by name.
         error: class of the errors.
+        others: names that stand for parts made in another way; suggested like the rest.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Registry(Mapping[str, Entry], Generic[T]):
         package: str,
         builtin: Mapping[str, Entry],
         error: type[TilewrightError],
+        others: Iterable[str] = (),
     ) -> None:
         self.noun: Final = noun
+        self._others: Final = tuple(others)
         self._base: Final = base
         self._group: Final = group
         self._builtin: Final = {
@@ -139,7 +142,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 f"no {self.noun} of that name",
                 field=self.noun,
                 value=name,
-                remedy=f"{choices(name, self)}, or package.module:Class",
+                remedy=f"{choices(name, (*self, *self._others))}, or package.module:Class",
             )
         return found[0]
 

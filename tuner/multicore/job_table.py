@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +39,7 @@ class JobTable:
 
     Raises:
         WorkloadError: another shape, a value that is not from `LEAST` to `MOST`, a job that no core
-            can run, or another number of names.
+            can run, another number of names, or two equal ones.
 
     Example:
         >>> table = JobTable([[10, 20], [30, float("inf")]], [[2, 1], [4, 1]], names=("a", "b"))
@@ -72,6 +73,9 @@ class JobTable:
         names = tuple(self.names) or tuple(f"J{job}" for job in range(self.jobs))
         if len(names) != self.jobs:
             raise WorkloadError(f"must be {self.jobs} names", field="names", value=len(names))
+        name, times = Counter(names).most_common(1)[0]
+        if times > 1:
+            raise WorkloadError("jobs of a group must differ in name", field="name", value=name)
         object.__setattr__(self, "names", names)
 
     def _require_range(self, field: str, other: str, allowed: npt.NDArray[np.bool_] | bool) -> None:

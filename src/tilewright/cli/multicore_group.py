@@ -29,6 +29,7 @@ _FIELDS: Final = {
     "bandwidth": "--bandwidth",
     "budget": "--budget",
     "group mapper": "--method",
+    "tuner": "--method",
     "size": "--size",
     "mini_batch": "--mini-batch",
     "seed": "--seed",

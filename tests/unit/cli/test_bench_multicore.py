@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.command_line import call
 
+from tilewright.bench.multicore.study import Study
+
 RECORDED = Path(__file__).resolve().parents[1] / "tuner" / "multicore" / "magma"
 TABLE = str(RECORDED / "s3-mix-jobs.csv")
 SMALL = ("--tasks", TABLE, "--bandwidths", "1,16", "--budget", "200", "--seeds", "1")
@@ -69,3 +71,26 @@ def test_a_document_of_other_conditions_is_refused(tmp_path):
     result = study(path, "fcfs-greedy", "--size", "50")
     assert result.exit_code == 2
     assert "other conditions" in result.stderr
+
+
+def test_ctrl_c_tells_whether_anything_is_kept(tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    kept = Study.run
+
+    def stopped_before(self, keep):
+        raise KeyboardInterrupt
+
+    def stopped_after(self, keep):
+        kept(self, keep)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "run", stopped_before)
+    result = study(path, "fcfs-greedy")
+    assert "nothing is kept" in result.stderr
+    assert not path.exists()
+    monkeypatch.setattr(Study, "run", stopped_after)
+    result = study(path, "fcfs-greedy")
+    assert result.exit_code != 0
+    assert f"{path.name} holds what is finished; the same command goes on" in " ".join(
+        result.stderr.split()
+    )

@@ -91,6 +91,11 @@ _BUILTIN: Final = {
     ),
 }
 
+MANUAL: Final = {
+    f"{order}-{placement}": (order, placement) for order in Order for placement in Placement
+}
+"""Manual mappers by name: the order of the jobs and the placement of each."""
+
 GROUP_MAPPERS: Final[Registry[GroupMapper]] = Registry(
     "group mapper",
     base=GroupMapper,
@@ -98,13 +103,9 @@ GROUP_MAPPERS: Final[Registry[GroupMapper]] = Registry(
     package="tilewright.tuner.multicore",
     builtin=_BUILTIN,
     error=GroupMapperError,
+    others=MANUAL,
 )
 """Every group mapper by its name on the command line, but for those of an order and a placement."""
-
-MANUAL: Final = {
-    f"{order}-{placement}": (order, placement) for order in Order for placement in Placement
-}
-"""Manual mappers by name: the order of the jobs and the placement of each."""
 
 
 def make_group_mapper(name: str, **options: Any) -> GroupMapper:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +20,7 @@ from tilewright.cli.application import (
 )
 from tilewright.cli.arguments import one_of
 from tilewright.cli.json_output import JsonTarget
+from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     from tilewright.bench.result import BenchResult
@@ -89,6 +91,22 @@ def keeper(json: JsonTarget | None) -> Callable[[BenchResult], None] | None:
     if json is None or json.path is None:
         return None
     return lambda result: _write(result, json)
+
+
+@contextlib.contextmanager
+def resumable(json: JsonTarget | None) -> Iterator[None]:
+    """Work of which `keeper` keeps each step: whoever stops it is told how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if json is None or json.path is None:
+            typer.echo("nothing is kept; with --json FILE the same command could go on", err=True)
+        elif json.path.is_file():
+            kept = printable(str(json.path))
+            typer.echo(f"{kept} holds what is finished; the same command goes on with it", err=True)
+        else:
+            typer.echo("stopped before anything was finished: nothing is kept", err=True)
+        raise
 
 
 def finish(result: BenchResult, json: JsonTarget | None) -> None:

@@ -20,6 +20,7 @@ from tilewright.cli.bench.application import (
     known_rows,
     names,
     numbers,
+    resumable,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.multicore_group import ModelName
@@ -111,13 +112,9 @@ def multicore(
         jobs=jobs,
         recorded=recorded,
     )
-    try:
-        with fields_named(_FIELDS):
-            study = bench.Study(options, known_rows(json))
-            study.run(keeper(json))
-    except KeyboardInterrupt:
-        typer.echo("with --json FILE the same command goes on", err=True)
-        raise
+    with fields_named(_FIELDS), resumable(json):
+        study = bench.Study(options, known_rows(json))
+        study.run(keeper(json))
     result = study.result()
     typer.echo(markdown(result.summary))
     if html is not None:

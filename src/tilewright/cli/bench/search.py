@@ -33,6 +33,7 @@ from tilewright.cli.bench.application import (
     known_rows,
     names,
     numbers,
+    resumable,
 )
 from tilewright.cli.json_output import JsonOption, read_document
 
@@ -316,7 +317,7 @@ def allocate(
         ablate=ablate,
         cache=cache or cache_dir() / "trials",
     )
-    try:
+    with resumable(json):
         study = bench.compare_allocators(
             options,
             chosen,
@@ -325,9 +326,6 @@ def allocate(
             known=known_rows(json),
             keep=keeper(json),
         )
-    except KeyboardInterrupt:
-        typer.echo("with --json FILE the same command goes on", err=True)
-        raise
     result = study.result()
     if html is not None and not ablate:
         from tilewright.bench.allocate_figures import write_figures
@@ -462,11 +460,8 @@ def mapping(
         jobs=jobs,
     )
     study = bench.Study(options, known_rows(json))
-    try:
+    with resumable(json):
         study.run(keeper(json))
-    except KeyboardInterrupt:
-        typer.echo("with --json FILE the same command goes on", err=True)
-        raise
     result = study.result()
     typer.echo(markdown(result.summary))
     if html is not None:

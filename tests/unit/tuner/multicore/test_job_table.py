@@ -33,6 +33,7 @@ def test_reads_the_recorded_form(tmp_path):
         ("row,lat_core0,reqbw_core0\na,1,x\n", r":2: must be a name and 2 numbers"),
         ("row,lat_core0,reqbw_core0\n\na,1,x\n", r":3: must be a name and 2 numbers"),
         ("row,lat_core0,reqbw_core0\na,1,inf\n", r"jobs.csv: bandwidth\[0, 0\]: must be a number"),
+        ("row,lat_core0,reqbw_core0\na,1,1\nb,1,1\na,2,1\n", r"must differ in name, not 'a'"),
         ("row,lat_core0,reqbw_core0\n", r"latency: must have the shape \[jobs, cores\]"),
     ],
 )

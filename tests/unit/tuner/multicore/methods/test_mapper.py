@@ -88,6 +88,8 @@ def test_names_every_mapper_and_refuses_others():
     assert len(MANUAL) == 9
     with pytest.raises(GroupMapperError, match="no group mapper of that name"):
         make_group_mapper("simulated")
+    with pytest.raises(GroupMapperError, match="did you mean heft-greedy"):
+        make_group_mapper("heft-gredy")
     with pytest.raises(TunerError, match="no tuner of that name"):
         make_group_mapper("tuner-simulated")
 
