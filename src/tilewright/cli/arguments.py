@@ -225,7 +225,8 @@ def read_memory(name: str, board: str | Board) -> MemoryModel:
     """A memory by name or YAML file; ``board``: that of the board."""
     from tilewright.host.machine.board import load_memory
 
-    return load_memory(name, board)
+    with fields_named({"memory": "--memory"}):
+        return load_memory(name, board)
 
 
 @contextlib.contextmanager

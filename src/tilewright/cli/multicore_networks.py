@@ -267,8 +267,8 @@ def _cpu_ms(tenant: Tenant) -> float | None:
     return round(1e3 * max(found), 3) if found else None
 
 
-def whole_numbers(text: str, field: str, count: int, what: str) -> list[int]:
-    """So many whole numbers, separated by commas.
+def whole_numbers(text: str, field: str, count: int, what: str, *, least: int = 0) -> list[int]:
+    """So many whole numbers of at least ``least``, separated by commas.
 
     Raises:
         UsageError: something else.
@@ -277,9 +277,11 @@ def whole_numbers(text: str, field: str, count: int, what: str) -> list[int]:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         found = []
-    if len(found) != count or min(found, default=0) < 0:
+    if len(found) != count or min(found, default=least) < least:
+        apart = "" if count == 1 else ", separated by commas"
+        above = f" of at least {least}" if least else ""
         raise UsageError(
-            f"must be {counted(count, 'whole number')}, separated by commas: one per {what}",
+            f"must be {counted(count, 'whole number')}{above}{apart}: one per {what}",
             field=field,
             value=text,
             remedy=f"write {','.join(map(str, range(1, count + 1)))}" if count > 1 else "write 1",
@@ -301,9 +303,7 @@ def _cores(text: str, networks: int, system: SystemConfig) -> list[int]:
 
 
 def _frames(text: str, networks: int) -> int | list[int]:
-    found = whole_numbers(text, "--frames", networks if "," in text else 1, "network")
-    if min(found) < 1:
-        raise UsageError("must be above 0", field="--frames", value=text, remedy="run one or more")
+    found = whole_numbers(text, "--frames", networks if "," in text else 1, "network", least=1)
     return found if "," in text else found[0]
 
 

@@ -77,7 +77,7 @@ def run_pipeline(
         config = load_system(system)
         single = load_hwconfig(one) if one else None
     order = _order(cores, config) if cores else None
-    (count,) = whole_numbers(frames, "--frames", 1, "pipeline")
+    (count,) = whole_numbers(frames, "--frames", 1, "pipeline", least=1)
     shares = shared(config, weights, budgets, window)
     with fields_named({"board": "--board"}):
         target = read_board(board or "pynq-z2")
@@ -125,7 +125,7 @@ def run_pipeline(
         "memory": timing.name,
         "clock_mhz": target.clock_mhz,
         "fidelity": device,
-        "frames": count,
+        "frames": max(count, len(rows)),  # each stage works on a frame of its own
         "search": search,
         "seed": seed,
     }

@@ -178,8 +178,14 @@ def test_a_wrong_result_ends_with_a_code_of_its_own(folder, monkeypatch):
         (["smaller.tw", "fast.tw", "--system", "dual-tiny"], "--board: networks must be compiled"),
         (["smaller.tw", "--system", "dual-tiny", "--cores", "2"], "--cores"),
         (["smaller.tw", "--system", "dual-tiny", "--cores", "0,1"], "one per network"),
-        (["smaller.tw", "--system", "dual-tiny", "--frames", "0"], "--frames: must be above 0"),
-        (["smaller.tw", "--system", "dual-tiny", "--frames", "2,3"], "must be 1 whole number,"),
+        (
+            ["smaller.tw", "--system", "dual-tiny", "--frames", "0"],
+            "--frames: must be 1 whole number of at least 1",
+        ),
+        (
+            ["smaller.tw", "--system", "dual-tiny", "--frames", "2,3"],
+            "must be 1 whole number of at least 1",
+        ),
         (["smaller.tw", "--system", "dual-tiny", "--weights", "1"], "one per core"),
         (["smaller.tw", "--system", "dual-tiny", "--weights", "1,99"], "--weights (core 1)"),
         (["smaller.tw", "--system", "dual-tiny", "--budgets", "9,9999"], "--budgets (core 1)"),
