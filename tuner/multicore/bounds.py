@@ -51,10 +51,13 @@ class Bound:
     Attributes:
         makespan: cycles; no mapping takes less.
         shares: of each job on each core in the relaxation that gives it, ``[jobs, cores]``.
+        charges: cycles by which a job on this core lifts the bound while all other jobs are where
+            they cost the least, ``[jobs, cores]``.
     """
 
     makespan: float
     shares: Numbers
+    charges: Numbers
 
     def gap(self, makespan: float) -> float:
         """How far a makespan is above the bound, as a share of the bound."""
@@ -130,11 +133,11 @@ def lower_bound(instance: Instance) -> Bound:
     times = np.unique(loads.own[np.isfinite(loads.own)])
     # Below the largest of the jobs' least times, some job is nowhere.
     low, high = int(np.searchsorted(times, loads.own.min(axis=1).max())), len(times) - 1
-    found: dict[int, float] = {}
+    found: dict[int, tuple[float, Numbers]] = {}
 
     def agrees(step: int) -> bool:
         found[step] = _proven(_Program(loads, loads.own <= times[step]))
-        return step == len(times) - 1 or found[step] < times[step + 1]
+        return step == len(times) - 1 or found[step][0] < times[step + 1]
 
     while low < high:
         middle = (low + high) // 2
@@ -142,7 +145,10 @@ def lower_bound(instance: Instance) -> Bound:
     if low not in found:
         agrees(low)
     _, shares = _relaxed(_Program(loads, loads.own <= times[low]))
-    return Bound(makespan=max(found[low] * (1 - SLACK), float(times[low])), shares=shares)
+    value, charges = found[low]
+    makespan = max(value * (1 - SLACK), float(times[low]))
+    alone = np.maximum(loads.own - makespan, 0.0)  # where a job alone takes longer
+    return Bound(makespan=makespan, shares=shares, charges=np.maximum(charges, alone))
 
 
 def integer_bound(instance: Instance, seconds: float) -> Bound:
@@ -156,7 +162,8 @@ def integer_bound(instance: Instance, seconds: float) -> Bound:
     loads = loads_of(instance)
     program = _Program(loads, np.isfinite(loads.own))
     value, shares = _relaxed(program, {"time_limit": seconds, "mip_rel_gap": 0.0})
-    return Bound(makespan=max(linear.makespan, value * (1 - SLACK)), shares=shares)
+    makespan = max(linear.makespan, value * (1 - SLACK))
+    return Bound(makespan=makespan, shares=shares, charges=linear.charges)
 
 
 class _Program:
@@ -211,8 +218,8 @@ class _Program:
         )
 
 
-def _proven(program: _Program) -> float:
-    """A makespan that nothing goes below, by the weights that a solver finds."""
+def _proven(program: _Program) -> tuple[float, Numbers]:
+    """A makespan that nothing goes below, by the weights that a solver finds; and the charges."""
     from scipy.optimize import linprog  # noqa: PLC0415  (of the extra `search`)
 
     solved = linprog(
@@ -222,8 +229,9 @@ def _proven(program: _Program) -> float:
         A_eq=program.equal,
         b_eq=program.right,
     )
+    charges = np.zeros((program.jobs, program.cores))
     if solved.status != 0:
-        return 0.0
+        return 0.0, charges
     weights = np.maximum(-solved.ineqlin.marginals, 0.0)
     weights /= weights.sum()
     queues, own, memory = np.split(weights, [program.cores, program.cores + program.jobs])
@@ -234,7 +242,8 @@ def _proven(program: _Program) -> float:
     )
     least = np.full(program.jobs, np.inf)
     np.minimum.at(least, program.job, adds)
-    return float(least.sum() * program.scale)
+    charges[program.job, program.core] = (adds - least[program.job]) * program.scale
+    return float(least.sum() * program.scale), charges
 
 
 def _relaxed(program: _Program, whole: dict[str, Any] | None = None) -> tuple[float, Numbers]:

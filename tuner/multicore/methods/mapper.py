@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from tilewright.host.common.errors import ConfigError, TilewrightError
 from tilewright.tuner.multicore.annealing import anneal
 from tilewright.tuner.multicore.encoding import Population, joined
 from tilewright.tuner.multicore.instance import Instance
-from tilewright.tuner.multicore.job_table import Numbers
+from tilewright.tuner.multicore.job_table import JobTable, Numbers
 from tilewright.tuner.search.best_so_far import BestSoFar
 
 Listener = Callable[[int, float], None]
@@ -127,13 +127,22 @@ class Probe:
         self._count(population, values)
         return values
 
-    def anneal(self, start: Population, temperatures: Numbers, seed: int) -> Population:
+    def anneal(
+        self, start: Population, temperatures: Numbers, seed: int, table: JobTable | None = None
+    ) -> Population:
         """Where a piece of a chain of `annealing.anneal` ends; one sample per temperature.
+
+        Args:
+            start: see `annealing.anneal`.
+            temperatures: of as many steps as fit the budget.
+            seed: of the changes.
+            table: the instance's, without some of its pairs of a job and a core; None: with all.
 
         Raises:
             BudgetSpentError: it used up the budget; the steps that still fitted are counted.
         """
-        walk = anneal(self.instance, start, temperatures[: self.left], seed)
+        instance = self.instance if table is None else replace(self.instance, table=table)
+        walk = anneal(instance, start, temperatures[: self.left], seed)
         self._count(walk.tried, walk.makespans)
         return walk.left
 

@@ -7,7 +7,10 @@
 3. Generations of MAGMA look for what is far from all these.
 4. Chains of simulated annealing (`annealing`) begin with the best order of each placement, and with
    what MAGMA found.
-5. The best mapping of all chains is annealed on, from a lower temperature.
+5. Chains without the dear cores: the bound's weights say what each job costs more on each core than
+   on its best. A mapping that is better by half the gap has no job where that is more than half the
+   gap. A chain that may not use such cores leaves valleys in which a large job is misplaced.
+6. The best mapping of all chains is annealed on, from a lower temperature.
 
 It ends before its budget where a makespan reaches the bound: nothing is better.
 """
@@ -26,7 +29,7 @@ from tilewright.tuner.multicore.encoding import (
     random_population,
 )
 from tilewright.tuner.multicore.instance import Instance
-from tilewright.tuner.multicore.job_table import Numbers
+from tilewright.tuner.multicore.job_table import JobTable, Numbers
 from tilewright.tuner.multicore.methods.ai_mt import ai_mt_queues
 from tilewright.tuner.multicore.methods.balance import Placement, balanced
 from tilewright.tuner.multicore.methods.herald import herald_queues
@@ -52,6 +55,9 @@ CHAINS: Final = 4
 """Chains from placements; one more begins with MAGMA's mapping."""
 ANNEALED: Final = 0.5
 """Share of what is then left of the budget that the chains use together."""
+
+CONFINED: Final = 0.2
+"""Share of what is then left for the chains without the dear cores."""
 
 HOT: Final = 1e-3
 WARM: Final = 3e-4
@@ -83,6 +89,9 @@ class TilewrightMapper(GroupMapper):
         steps = max(1, int(ANNEALED * probe.left / len(begin)))
         for row in range(len(begin)):
             _anneal(probe, ranked(begin.take([row])), HOT, steps, goal, rng)
+        confined = int(CONFINED * probe.left / PLACEMENTS)
+        for start in starts[:PLACEMENTS]:
+            _confine(probe, bound, start, confined, goal, rng)
         _anneal(probe, ranked(probe.best), WARM, probe.left, goal, rng)
 
 
@@ -103,14 +112,43 @@ def _bred(probe: Probe, rng: np.random.Generator) -> Population:
 
 
 def _anneal(
-    probe: Probe, at: Population, hot: float, steps: int, goal: float, rng: np.random.Generator
+    probe: Probe,
+    at: Population,
+    hot: float,
+    steps: int,
+    goal: float,
+    rng: np.random.Generator,
+    table: JobTable | None = None,
 ) -> None:
     """One chain, unless the goal is reached."""
     temperatures = hot * (COLD / hot) ** np.linspace(0, 1, steps)
     for first in range(0, steps, BLOCK):
         if probe.lowest <= goal:
             return
-        at = probe.anneal(at, temperatures[first : first + BLOCK], int(rng.integers(2**63)))
+        piece = temperatures[first : first + BLOCK]
+        at = probe.anneal(at, piece, int(rng.integers(2**63)), table)
+
+
+def _confine(
+    probe: Probe,
+    bound: Bound,
+    start: Placement,
+    steps: int,
+    goal: float,
+    rng: np.random.Generator,
+) -> None:
+    """A chain from a placement, on the cores that leave room below the middle of the gap."""
+    table = probe.instance.table
+    half = (probe.lowest - bound.makespan) / 2
+    dear = (bound.charges > half) & np.isfinite(table.latency)
+    if not dear.any():
+        return
+    cheap = JobTable(np.where(dear, np.inf, table.latency), table.bandwidth, table.names)
+    jobs = np.arange(table.jobs)
+    core = np.where(dear[jobs, start], bound.charges.argmin(axis=1), start).astype(np.int32)
+    orders = population_of(_orders(probe.instance, core))
+    at = ranked(orders.take([int(np.argmin(probe.makespans(orders)))]))
+    _anneal(probe, at, HOT, steps, goal, rng, cheap)
 
 
 def manual_mappings(instance: Instance) -> Population:

@@ -111,3 +111,25 @@ def test_whole_jobs_give_more_than_cut_ones():
     instance = Instance(table=JobTable([[10, 10]] * 3, [[1, 1]] * 3), bandwidth=4.0)
     assert lower_bound(instance).makespan == pytest.approx(15)
     assert integer_bound(instance, seconds=60.0).makespan == pytest.approx(20)
+
+
+@pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.EQUAL])
+def test_a_job_on_a_core_lifts_the_bound_by_at_least_its_charge(policy):
+    rng = fresh_rng()
+    lifted = 0
+    for case in range(30):
+        instance = random_instance(rng, 60, 3, float(rng.uniform(0.5, 2)), policy)
+        bound = lower_bound(instance)
+        if loads_of(instance).own.max() > bound.makespan:
+            continue  # some pairs are forbidden, and the charge is what the job takes alone
+        job, core = np.unravel_index(int(np.argmax(bound.charges)), bound.charges.shape)
+        latency = instance.table.latency.copy()
+        latency[job, np.arange(3) != core] = np.inf
+        there = JobTable(latency, instance.table.bandwidth)
+        least = lower_bound(Instance(table=there, bandwidth=instance.bandwidth, policy=policy))
+        expected = bound.makespan + bound.charges[job, core]
+        assert least.makespan >= expected * (1 - 1e-6), where(case=case)
+        lifted += bound.charges[job, core] > 1e-3 * bound.makespan
+        if lifted == 3:
+            return
+    pytest.fail(f"{lifted} charges of 3 could be looked at")
