@@ -27,7 +27,6 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig, load_system
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.network_table import NetworkTable
-from tilewright.host.network.workload import Kind
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.system_device import Submission
 from tilewright.sim.multicore.simulated import SimulatedSystem
@@ -126,9 +125,7 @@ def small_networks(task: str, macs: int) -> list[NetworkTable]:
     """The networks of a task, with their layers of at most so many multiply-accumulates."""
     found = []
     for network in task_networks(task):
-        layers = tuple(
-            w for w in network.workloads if w.kind is not Kind.MAXPOOL and w.macs <= macs
-        )
+        layers = tuple(w for w in network.workloads if w.kind.weighs and w.macs <= macs)
         if layers:
             found.append(NetworkTable(name=network.name, workloads=layers))
     if not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.yaml_files import SUFFIXES
@@ -19,6 +20,13 @@ from tilewright.host.network import zoo
 from tilewright.host.network.layer_table import load_layer_table
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
+
+_UNTUNED: Final = {
+    Kind.MAXPOOL: "max pooling",
+    Kind.MULTIPLY: "product of tensors",
+    Kind.SCALE: "product of tensors",
+}
+"""What a kind is called that has too few schedules to be searched."""
 
 
 def load_network(model: str | Path | NetworkTable) -> NetworkTable:
@@ -113,17 +121,18 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     """Distinct workloads with counts.
 
     A task has the epilogue, the residual and the channels of the layer in its place. Max pooling
-    has too few schedules to be searched: it is listed with the operators that are not tuned.
+    and products of tensors have too few schedules to be searched: they are listed with the
+    operators that are not tuned.
 
     Raises:
         WorkloadError: the network has no layer that can be tuned.
     """
     layers = [layer for program in network.programs for layer in program.layers]
-    tuned = collect(layer.workload for layer in layers if layer.workload.kind is not Kind.MAXPOOL)
+    tuned = collect(layer.workload for layer in layers if layer.workload.kind.weighs)
     rest: Counter[str] = Counter()
     for layer in layers:
-        if layer.workload.kind is Kind.MAXPOOL:
-            rest["max pooling: on the accelerator, not tuned"] += 1
+        if not layer.workload.kind.weighs:
+            rest[f"{_UNTUNED[layer.workload.kind]}: on the accelerator, not tuned"] += 1
     for placed in network.placements:
         if placed.where != "accelerator":
             rest[f"{placed.kind}: {placed.reason}"] += 1

@@ -56,7 +56,13 @@ def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, siz
 
 
 def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
-    """Cycles of the vector unit for a max pool; channels and batch in whole blocks."""
+    """Cycles of the vector unit without convolution; channels and batch in whole blocks."""
+    tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
+    tiles *= hw.out_tile_bytes // hw.vector_lanes
+    if workload.kind.multiplies:  # move, multiply, requantise; a factor of one pixel moves once
+        pixels = workload.height * workload.width
+        moved = 1 if workload.kind is Kind.SCALE else pixels
+        return tiles * (moved + 2 * pixels)
 
     def passes(out: int) -> int:
         top = out * workload.stride_h - workload.pad_top
@@ -70,8 +76,7 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
     end = max(min(fitting, outs), first)
     whole = (end - first) * (workload.kernel_h * workload.kernel_w + 1)
     total = whole + sum(map(passes, (*range(first), *range(end, outs))))
-    tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
-    return tiles * workload.out_width * total * (hw.out_tile_bytes // hw.vector_lanes)
+    return tiles * workload.out_width * total
 
 
 def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
@@ -100,13 +105,14 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     read = (
         workload.n * workload.channels_in * rows * columns
         + math.prod(workload.weight_shape)
+        + math.prod(workload.factor_shape)
         + workload.channels_out * PARAM_BYTES_PER_CHANNEL
         + (output if workload.residual else 0)
     )
-    pool = workload.kind is Kind.MAXPOOL
-    compute = _vector_cycles(hw, workload) if pool else geometry(hw, workload).mac_tiles
+    weighs = workload.kind.weighs
+    compute = geometry(hw, workload).mac_tiles if weighs else _vector_cycles(hw, workload)
     parts = {
-        "vector" if pool else "mac": float(compute),
+        "mac" if weighs else "vector": float(compute),
         "read": read / min(hw.axi_bytes, memory.read_bytes_per_cycle),
         "write": output / min(hw.axi_bytes, memory.write_bytes_per_cycle),
     }
@@ -116,8 +122,8 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     return Bound(
         cycles=math.ceil(parts[limiter]),
         limiter=limiter,
-        mac_cycles=0 if pool else compute,
-        vector_cycles=compute if pool else 0,
+        mac_cycles=compute if weighs else 0,
+        vector_cycles=0 if weighs else compute,
         read_bytes=read,
         write_bytes=output,
     )

@@ -11,6 +11,7 @@ from tilewright.host.lowering.layer import legal
 from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.plan import make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
+from tilewright.host.lowering.products_default import default_product_schedule
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import LoopOrder, Schedule
@@ -47,7 +48,8 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 
     "Largest" counts the output pixels and channels first (they set how often operands are
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
-    weight-stationary is tried. A max pool has a default of its own (`default_pool_schedule`).
+    weight-stationary is tried. Max pools and products have defaults of their own
+    (`default_pool_schedule`, `default_product_schedule`).
 
     Args:
         hw: the configuration to lower for.
@@ -58,6 +60,8 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     """
     if workload.kind is Kind.MAXPOOL:
         return default_pool_schedule(hw, workload)
+    if workload.kind.multiplies:
+        return default_product_schedule(hw, workload)
     shape = geometry(hw, workload)
     for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):
         best = max(

@@ -23,12 +23,13 @@ class OperandPlacement:
     """Where the operands of a layer lie in its program's memory, in bytes from MEM_BASE.
 
     Attributes:
-        offsets: first byte of ``inp``, ``wgt``, ``param``, ``out``, with a residual of ``res``, and
-            of ``table`` if results are looked up in one.
+        offsets: first byte of ``inp``, ``wgt``, ``param``, ``out``, with a residual of ``res``, of
+            a product's ``factor``, and of ``table`` if results are looked up in one.
         uop: first byte of the layer's micro-ops.
         pad_value: int8 that stands for 0 in the input.
         weights_by_input: weight tiles lie input block by input block, as an activation of another
             layer does (its pixels are the output channels); of a 1x1 workload.
+        factor_zero: int8 that stands for 0 in a product's factor.
         spread: the output fills only some pixels of a larger one; without a residual.
     """
 
@@ -36,6 +37,7 @@ class OperandPlacement:
     uop: int
     pad_value: int = 0
     weights_by_input: bool = False
+    factor_zero: int = 0
     spread: Spread | None = None
 
 

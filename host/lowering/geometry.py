@@ -108,11 +108,12 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
     """The geometry of a workload on a configuration (cached).
 
     Raises:
-        WorkloadError: a max pool, which is planned on its own (`host.lowering.pooling`).
+        WorkloadError: no convolution: others are planned on their own (`host.lowering.pooling`,
+            `host.lowering.products`).
     """
-    if workload.kind is Kind.MAXPOOL:
+    if not workload.kind.weighs:
         raise WorkloadError(
-            "native lowering, priors and tuning spaces take convolutions, not max pools",
+            f"native lowering, priors and tuning spaces take convolutions, no {workload.kind}",
             field=f"{workload.name}.kind",
             value=str(workload.kind),
             remedy="use host.lowering with its default_schedule",
@@ -392,3 +393,9 @@ def aligned_parts(first: int, count: int, size: int) -> tuple[tuple[int, int], .
 def even_tiles(total: int, tile: int) -> tuple[tuple[int, int], ...]:
     """(first, count) of the tiles of an axis without halo; only the last can be smaller."""
     return tuple((first, min(tile, total - first)) for first in range(0, total, tile))
+
+
+def halved(extent: int) -> list[int]:
+    """Tile sizes that cut an extent into 1, 2, 4, ... parts, largest first."""
+    sizes = {blocks_of(extent, 1 << halvings) for halvings in range(extent.bit_length() + 1)}
+    return sorted(sizes, reverse=True)

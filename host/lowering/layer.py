@@ -16,6 +16,8 @@ from tilewright.host.lowering.legality import LEGAL, Legality
 from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_emit import emit_pool
+from tilewright.host.lowering.products import ProductPlan, make_product_plan
+from tilewright.host.lowering.products_emit import emit_product
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
@@ -36,6 +38,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
 
 Bytes = npt.NDArray[np.uint8]
+AnyPlan = Plan | PoolPlan | ProductPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +47,11 @@ class LoweredLayer:
 
     Attributes:
         hw, workload, schedule: what was lowered.
-        program: ready to run; regions ``inp``, ``wgt`` (a pool has none), ``param``, ``res``
-            (with a residual), ``out``, ``table`` (with one), ``uop``, ``insn``.
+        program: ready to run; regions ``inp``, ``wgt`` (of convolutions), ``factor`` (of
+            products), ``param``, ``res`` (with a residual), ``out``, ``table`` (with one), ``uop``,
+            ``insn``.
         clip: int8 bounds that the program clips to.
+        factor_zero: int8 that stands for 0 in a product's factor.
         folded: kernel columns are unrolled into channels by `image`.
         macs_tiles: tile products that GEMM issues.
         bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
@@ -58,6 +63,7 @@ class LoweredLayer:
     schedule: Schedule
     program: Program
     clip: tuple[int, int]
+    factor_zero: int
     folded: bool
     macs_tiles: int
     bytes_read: int
@@ -68,7 +74,8 @@ class LoweredLayer:
 
         Raises:
             WorkloadError: tensors that do not belong to the workload.
-            ProgramError: parameters of another clip than the program's, or a table that it lacks.
+            ProgramError: another clip or zero point of a factor than the program's, or a table
+                that it lacks.
         """
         hw, workload, program = self.hw, self.workload, self.program
         tensors.check(workload)
@@ -80,6 +87,13 @@ class LoweredLayer:
                 value=clip,
                 remedy="lower the workload with that clip",
             )
+        if tensors.factor_zero != self.factor_zero:
+            raise ProgramError(
+                f"the program takes the factor's zero point to be {self.factor_zero}",
+                field="factor_zero",
+                value=tensors.factor_zero,
+                remedy="lower the workload with that factor_zero",
+            )
         table = tensors.requant.table
         if (table is not None) != ("table" in program.regions):
             raise ProgramError(
@@ -90,7 +104,7 @@ class LoweredLayer:
             )
         data, weights = tensors.data, tensors.weights
         memory = program.image()
-        if weights is None:  # a pool: its input lies as its output does
+        if weights is None:  # no GEMM: its input lies as its output does
             block, planes = output_block(hw), None
         else:
             block, planes = input_block(hw), geometry(hw, workload).in_planes
@@ -109,6 +123,9 @@ class LoweredLayer:
             depthwise = workload.kind is Kind.DEPTHWISE
             packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=self.folded)
             program.write(memory, "wgt", packed)
+        if tensors.factor is not None:
+            packed = pack_activations(tensors.factor, batch=hw.batch, block=block)
+            program.write(memory, "factor", packed)
         program.write(memory, "param", pack_params(tensors.requant, block_out=hw.block_out))
         if table is not None:
             program.write(memory, "table", pack_table(table, axi_bytes=hw.axi_bytes))
@@ -151,6 +168,7 @@ def lower(
     *,
     clip: tuple[int, int] | None = None,
     table: bool = False,
+    factor_zero: int = 0,
 ) -> LoweredLayer:
     """Lower a workload with a schedule.
 
@@ -160,6 +178,7 @@ def lower(
         schedule: how.
         clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
         table: look results up in an activation table, which is an operand as the parameters are.
+        factor_zero: int8 that stands for 0 in a product's factor.
 
     Raises:
         ScheduleError: the schedule is not legal; the text is that of `legal`.
@@ -172,7 +191,8 @@ def lower(
         sizes["table"] = TABLE_ENTRIES // TABLE_ROW_ENTRIES * hw.axi_bytes
     regions, uop_offset = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
-    emitted = _emit(builder, plan, bounds, OperandPlacement(offsets=offsets, uop=uop_offset))
+    placement = OperandPlacement(offsets=offsets, uop=uop_offset, factor_zero=factor_zero)
+    emitted = _emit(builder, plan, bounds, placement)
     program = builder.finish({**sizes, "uop": len(emitted.uops)}, {"uop": emitted.uops})
     return LoweredLayer(
         hw=hw,
@@ -180,6 +200,7 @@ def lower(
         schedule=schedule,
         program=program,
         clip=bounds,
+        factor_zero=factor_zero,
         folded=folds(hw, workload),
         macs_tiles=emitted.macs_tiles,
         bytes_read=emitted.bytes_read,
@@ -212,24 +233,28 @@ def append_layer(
     return _emit(builder, plan, _checked_clip(clip), placement)
 
 
-def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan | Legality:
+def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan | Legality:
     if workload.kind is Kind.MAXPOOL:
         return make_pool_plan(hw, workload, schedule)
+    if workload.kind.multiplies:
+        return make_product_plan(hw, workload, schedule)
     return make_plan(hw, workload, schedule)
 
 
 def _emit(
     builder: ProgramBuilder,
-    plan: Plan | PoolPlan,
+    plan: AnyPlan,
     clip: tuple[int, int],
     placement: OperandPlacement,
 ) -> Emitted:
     if isinstance(plan, PoolPlan):
         return emit_pool(builder, plan, clip, placement)
+    if isinstance(plan, ProductPlan):
+        return emit_product(builder, plan, clip, placement)
     return emit(builder, plan, clip, placement)
 
 
-def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> Plan | PoolPlan:
+def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan:
     plan = _plan(hw, workload, schedule)
     if isinstance(plan, Legality):
         raise ScheduleError(

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Final
 
 from tilewright.host.common.errors import ScheduleError
+from tilewright.host.lowering.geometry import halved
 from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_gather import gather
@@ -53,9 +54,9 @@ def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
     unit = output_block(hw) // hw.block_out
     out_blocks = blocks_of(workload.channels_out, hw.block_out)
     for tile_h, tile_w, stored, threads, order in product(
-        _halved(workload.out_height),
-        _halved(workload.out_width),
-        _halved(blocks_of(out_blocks, unit)),
+        halved(workload.out_height),
+        halved(workload.out_width),
+        halved(blocks_of(out_blocks, unit)),
         (2, 1),
         (LoopOrder.INPUT_STATIONARY, LoopOrder.OUTPUT_STATIONARY),
     ):
@@ -67,12 +68,6 @@ def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
             h_threading=threads,
             loop_order=order,
         )
-
-
-def _halved(extent: int) -> list[int]:
-    """Tile sizes that cut an extent into 1, 2, 4, ... parts, largest first."""
-    sizes = {blocks_of(extent, 1 << halvings) for halvings in range(extent.bit_length() + 1)}
-    return sorted(sizes, reverse=True)
 
 
 def _cycles(plan: PoolPlan) -> float:

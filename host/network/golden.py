@@ -27,28 +27,39 @@ class LayerTensors:
 
     Attributes:
         data: int8 input, (N, C, H, W).
-        weights: int8, (O, I, KH, KW), I = 1 for depthwise; None for a max pool.
+        weights: int8, (O, I, KH, KW), I = 1 for depthwise; None for kinds without weights.
         requant: parameters of the epilogue, one entry an output channel.
         residual: int8 of the output's shape, or None.
+        factor: int8 of the workload's `factor_shape`; None for all but products.
+        factor_zero: int8 value that stands for 0 in `factor`.
     """
 
     data: Int8Array
     weights: Int8Array | None
     requant: RequantParams
     residual: Int8Array | None = None
+    factor: Int8Array | None = None
+    factor_zero: int = 0
 
     def check(self, workload: Workload) -> None:
         """Refuse tensors that do not belong to a workload.
 
         Raises:
-            WorkloadError: a wrong shape or type, missing or unexpected weights or residual.
+            WorkloadError: a wrong shape or type, missing or unexpected weights, residual or factor.
         """
-        if (workload.kind is Kind.MAXPOOL) != (self.weights is None):
+        if workload.kind.weighs != (self.weights is not None):
             raise WorkloadError(
-                "weights must be given exactly when the workload is not a max pool",
+                "weights must be given exactly when the workload is a convolution",
                 field=f"{workload.name}.weights",
                 value=self.weights is not None,
-                remedy="give None for a max pool, int8 weights for any other kind",
+                remedy="give int8 weights for a convolution, None for any other kind",
+            )
+        if workload.kind.multiplies != (self.factor is not None):
+            raise WorkloadError(
+                "a factor must be given exactly when the workload is a product",
+                field=f"{workload.name}.factor",
+                value=self.factor is not None,
+                remedy="give the second tensor of a product, None for any other kind",
             )
         if workload.residual != (self.residual is not None):
             raise WorkloadError(
@@ -61,6 +72,7 @@ class LayerTensors:
             ("data", self.data, workload.input_shape),
             ("weights", self.weights, workload.weight_shape),
             ("residual", self.residual, workload.output_shape),
+            ("factor", self.factor, workload.factor_shape),
         ):
             if array is None:
                 continue
@@ -130,25 +142,36 @@ def _taps(
 def conv2d_int8(workload: Workload, tensors: LayerTensors) -> Int8Array:
     """The workload's output, int8 (N, O, OH, OW), by definition rather than by tiles.
 
+    Of a product the accumulator is ``data * (factor - factor_zero)``, and the factor is also the
+    residual: with the data's zero point z, ``m2 * 2^8`` close to ``-z * m1`` takes z times the
+    factor off again.
+
     Raises:
         WorkloadError: tensors that do not belong to the workload.
     """
     tensors.check(workload)
+    if tensors.factor is not None:
+        factor = np.broadcast_to(tensors.factor, tensors.data.shape)
+        product = tensors.data.astype(np.int32) * (factor.astype(np.int32) - tensors.factor_zero)
+        return requantise(product, tensors.requant, factor)
     acc = accumulate(workload, tensors.data, tensors.weights)
     return requantise(acc, tensors.requant, tensors.residual)
 
 
-def random_tensors(workload: Workload, rng: np.random.Generator) -> LayerTensors:
+def random_tensors(
+    workload: Workload, rng: np.random.Generator, *, factor_zero: int = 0
+) -> LayerTensors:
     """Random operands whose outputs spread over the int8 range instead of saturating.
 
     The accumulators of each channel (`_accumulator_spread`) are centred and scaled to a standard
     deviation of 25-50. About half of a max pool's channels keep their values instead: scale 1
-    and nothing added.
+    and nothing added. The factor of a product has the zero point ``factor_zero``.
     """
     channels = workload.channels_out
-    centre, deviation = _accumulator_spread(workload)
+    centre, deviation = _accumulator_spread(workload, factor_zero)
     scales = rng.uniform(25.0, 50.0, channels) / deviation
-    residual_scales = rng.uniform(0.2, 0.6, channels) if workload.residual else np.zeros(channels)
+    adds = workload.residual or workload.kind.multiplies
+    residual_scales = rng.uniform(0.2, 0.6, channels) if adds else np.zeros(channels)
     spread = int(deviation / 2)
     bias = rng.integers(-spread, spread, channels, dtype=np.int32, endpoint=True) - round(centre)
     zero_point = rng.integers(-8, 8, channels, dtype=np.int8, endpoint=True)
@@ -159,6 +182,8 @@ def random_tensors(workload: Workload, rng: np.random.Generator) -> LayerTensors
         snap_scales(float(a), float(b)) for a, b in zip(scales, residual_scales, strict=True)
     ]
     m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
+    if workload.kind.multiplies:
+        m2 *= rng.choice([-1, 1], channels)
     low, high = clip_bounds(workload)
     requant = RequantParams(
         bias=bias, m1=m1, m2=m2, shift=shift, zero_point=zero_point, clip_min=low, clip_max=high
@@ -169,20 +194,24 @@ def random_tensors(workload: Workload, rng: np.random.Generator) -> LayerTensors
 
     return LayerTensors(
         data=int8(workload.input_shape),
-        weights=None if workload.kind is Kind.MAXPOOL else int8(workload.weight_shape),
+        weights=int8(workload.weight_shape) if workload.kind.weighs else None,
         requant=requant,
         residual=int8(workload.output_shape) if workload.residual else None,
+        factor=int8(workload.factor_shape) if workload.kind.multiplies else None,
+        factor_zero=factor_zero,
     )
 
 
-def _accumulator_spread(workload: Workload) -> tuple[float, float]:
+def _accumulator_spread(workload: Workload, factor_zero: int) -> tuple[float, float]:
     """Mean and standard deviation of accumulators of uniform int8 operands.
 
     A product has a standard deviation of about ``74 * 74``, and `reduction` of them are added. The
     maximum of n values is the last order statistic of a uniform sample (a Beta(n, 1) variable).
     """
-    if workload.kind is not Kind.MAXPOOL:
+    if workload.kind.weighs:
         return 0.0, 74.0 * 74.0 * math.sqrt(workload.reduction)
+    if workload.kind.multiplies:
+        return 0.0, 74.0 * math.hypot(74.0, factor_zero)
     taps = workload.kernel_h * workload.kernel_w
     mean = 256.0 * taps / (taps + 1) - 128.0
     return mean, max(1.0, 256.0 * math.sqrt(taps / (taps + 2)) / (taps + 1))

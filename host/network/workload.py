@@ -24,22 +24,37 @@ class Kind(StrEnum):
     CONV2D = "conv2d"
     DEPTHWISE = "depthwise"
     MAXPOOL = "maxpool"
+    MULTIPLY = "multiply"
+    """Each element times the one of another tensor in its place."""
+    SCALE = "scale"
+    """Each element times the one of its image and channel: the factor has one pixel."""
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it multiplies by weights: such a workload has schedules to search."""
+        return self in (Kind.CONV2D, Kind.DEPTHWISE)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies by another tensor, its factor."""
+        return self in (Kind.MULTIPLY, Kind.SCALE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A 2-D convolution, dense layer (as 1x1 convolution) or max pool, with its epilogue.
+    """A 2-D convolution, dense layer (as 1x1 convolution), max pool or product of two tensors.
 
     The epilogue is fixed for every workload: int32 accumulator + bias, per-channel multiplier
     and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output. The
     accumulator of a max pool is the maximum of its window, so a pool can change scale and clip;
-    it has no weights, dilation or residual.
+    it has no weights, dilation or residual. The accumulator of a product is ``data * (factor -
+    zero point of the factor)``; its residual is the factor (see `host.network.golden`).
 
     Attributes:
         name: label, e.g. ``C2``; not part of `key`.
         kind: operator kind.
         n, height, width, channels_in: input shape (NHWC order of meaning; data is NCHW).
-        channels_out: output channels; equals ``channels_in`` for depthwise and max pools.
+        channels_out: output channels; equals ``channels_in`` for all but convolutions.
         kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: in pixels.
         pad_top, pad_bottom, pad_left, pad_right: padding in pixels, of value 0 or, for a max
             pool, -128.
@@ -113,8 +128,8 @@ class Workload:
                 value=self.channels_out,
                 remedy="set both to the same number of channels",
             )
-        if self.kind is Kind.MAXPOOL:
-            self._require_plain_pool()
+        if not self.kind.weighs:
+            self._require_plain()
         if self.out_height < 1 or self.out_width < 1:
             raise WorkloadError(
                 "the kernel must fit the padded input",
@@ -140,12 +155,17 @@ class Workload:
                 remedy=f"write a whole number from {low} without quotes",
             )
 
-    def _require_plain_pool(self) -> None:
-        for name, only in (("dilation_h", 1), ("dilation_w", 1), ("residual", False)):
+    def _require_plain(self) -> None:
+        """Refuse what only convolutions have, and of a product what only windows have."""
+        needed: dict[str, int] = {"dilation_h": 1, "dilation_w": 1, "residual": False}
+        if self.kind.multiplies:
+            needed |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1)
+            needed |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
+        for name, only in needed.items():
             value = getattr(self, name)
             if value != only:
                 raise WorkloadError(
-                    f"must be {only} for a max pool",
+                    f"must be {only} for a {self.kind} workload",
                     field=f"{self.name}.{name}",
                     value=value,
                     remedy="run this operator on the CPU",
@@ -165,7 +185,7 @@ class Workload:
 
     @property
     def reduction(self) -> int:
-        """Products summed into one output element; 0 for a max pool."""
+        """Products with weights summed into one output element; 0 without weights."""
         return prod(self.weight_shape[1:])
 
     @property
@@ -180,9 +200,16 @@ class Workload:
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
-        """OIHW shape of the int8 weights; I = 1 for depthwise, 0 (no weights) for a max pool."""
-        depths = {Kind.CONV2D: self.channels_in, Kind.DEPTHWISE: 1, Kind.MAXPOOL: 0}
-        return (self.channels_out, depths[self.kind], self.kernel_h, self.kernel_w)
+        """OIHW shape of the int8 weights; I = 1 for depthwise, 0 where there are none."""
+        depths = {Kind.CONV2D: self.channels_in, Kind.DEPTHWISE: 1}
+        return (self.channels_out, depths.get(self.kind, 0), self.kernel_h, self.kernel_w)
+
+    @property
+    def factor_shape(self) -> tuple[int, int, int, int]:
+        """NCHW shape of the int8 factor of a product; of other workloads without elements."""
+        if self.kind is Kind.SCALE:
+            return (self.n, self.channels_in, 1, 1)
+        return self.input_shape if self.kind is Kind.MULTIPLY else (0, 0, 0, 0)
 
     @property
     def output_shape(self) -> tuple[int, int, int, int]:

@@ -128,11 +128,12 @@ def nest_of(workload: Workload) -> LoopNest:
     """The loop nest of a convolution, depthwise or dense workload.
 
     Raises:
-        WorkloadError: a max pool (it multiplies nothing) or a dilated kernel.
+        WorkloadError: neither a convolution nor dense, or a dilated kernel.
     """
-    if workload.kind is Kind.MAXPOOL:
+    if not workload.kind.weighs:
         raise WorkloadError(
-            "a max pool has no multiply-accumulate loops", field=f"{workload.name}.kind"
+            f"a {workload.kind} workload has no multiply-accumulate loops",
+            field=f"{workload.name}.kind",
         )
     if (workload.dilation_h, workload.dilation_w) != (1, 1):
         raise WorkloadError(
@@ -160,10 +161,10 @@ def nest_of(workload: Workload) -> LoopNest:
 
 
 def nests_of(workloads: Iterable[Workload]) -> list[LoopNest]:
-    """Nests of a network, equal ones once with their counts added; max pools are left out."""
+    """Nests of convolutions and dense layers, equal ones once with their counts added."""
     found: dict[LoopNest, LoopNest] = {}
     for workload in workloads:
-        if workload.kind is not Kind.MAXPOOL:
+        if workload.kind.weighs:
             nest = nest_of(workload)
             key = replace(nest, name="")
             first = found.get(key)

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.names import choices
 from tilewright.host.network.network_table import NetworkTable
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 
 TASKS: Final = {
@@ -152,10 +152,7 @@ def draw_group(
             field="size",
             value=size,
         )
-    layers = {
-        network.name: [w for w in network.workloads if w.kind is not Kind.MAXPOOL]
-        for network in networks
-    }
+    layers = {network.name: [w for w in network.workloads if w.kind.weighs] for network in networks}
     for network, found in layers.items():
         if not found:
             raise WorkloadError("a network needs a layer that multiplies", field=network)

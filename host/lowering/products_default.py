@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The untuned schedule of a product of two tensors: a closed form decides between a few tiles."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+from tilewright.host.common.errors import ScheduleError
+from tilewright.host.lowering.geometry import halved
+from tilewright.host.lowering.legality import Legality
+from tilewright.host.lowering.products import ProductPlan, make_product_plan
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+
+_REQUANT_START: Final = 20
+"""Cycles, about, that a requantise pass of a block takes besides its tiles: it reads parameters."""
+
+_TURN: Final = 80
+"""Cycles, about, from a tile's end to the next one's data where they share a slot."""
+
+
+def default_product_schedule(hw: HwConfig, workload: Workload) -> Schedule:
+    """The legal schedule that should take the fewest cycles, of tiles that halve evenly.
+
+    Raises:
+        ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
+    """
+    unit = output_block(hw) // hw.block_out
+    blocks = blocks_of(workload.channels_out, hw.block_out)
+    best: tuple[float, Schedule] | None = None
+    lacks = ""
+    for tile_h, stored, threads in product(
+        halved(workload.height), halved(blocks_of(blocks, unit)), (2, 1)
+    ):
+        schedule = Schedule(
+            tile_h=tile_h,
+            tile_w=workload.width,
+            tile_ci=1,
+            tile_co=min(stored * unit, blocks),
+            h_threading=threads,
+        )
+        found = make_product_plan(hw, workload, schedule)
+        if isinstance(found, Legality):
+            lacks = found.detail
+            continue
+        cycles = _cycles(found)
+        if best is None or cycles < best[0]:
+            best = cycles, schedule
+    if best is None:
+        raise ScheduleError(
+            f"no default schedule is legal; the smallest tile: {lacks}",
+            field=f"{workload.name} on {hw.name}",
+            remedy="enlarge the buffers or run this operator on the CPU",
+        )
+    return best[1]
+
+
+def _cycles(plan: ProductPlan) -> float:
+    """Cycles, about: of the vector unit or the bus, or of both where tiles share a slot."""
+    hw, workload = plan.hw, plan.workload
+    blocks, rows = blocks_of(workload.channels_out, hw.block_out), workload.height
+    data, factor = plan.data_tiles(blocks, rows), plan.factor_tiles(blocks, rows)
+    tiles = plan.batches * len(plan.channel_tiles) * len(plan.row_tiles)
+    starts = plan.batches * len(plan.row_tiles) * blocks
+    parts = hw.out_tile_bytes // hw.vector_lanes
+    vector = plan.batches * 2 * (data + factor) * parts + starts * _REQUANT_START
+    loaded = plan.batches * (data + factor) * hw.out_tile_bytes + 6 * tiles * INSTRUCTION_BYTES
+    bus = loaded / hw.axi_bytes
+    outside = (bus + plan.batches * data * hw.out_tile_bytes / hw.axi_bytes) / tiles
+    if plan.slots == 1:
+        return bus + vector + tiles * _TURN
+    return max(bus, vector) + outside
