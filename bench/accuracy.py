@@ -29,7 +29,7 @@ from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subjec
 from tilewright.bench.result import BenchResult
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.lower.integer import evaluate
-from tilewright.host.compiler.lower.layers import LayerGraph
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import compile_network, import_network

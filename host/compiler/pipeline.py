@@ -35,7 +35,8 @@ from tilewright.host.compiler.divide.placement import (
     by_choice,
 )
 from tilewright.host.compiler.lower.fuse import fuse
-from tilewright.host.compiler.lower.layers import LayerGraph, layer_graph
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
+from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf

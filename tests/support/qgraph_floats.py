@@ -19,6 +19,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConv,
     QGraph,
     QMatmul,
+    QMultiply,
     QOperator,
     QPool,
     QRescale,
@@ -75,8 +76,8 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return _convolve(operator, inputs[0]) + sum(inputs[1:])
     if isinstance(operator, QPool):
         return _pool(operator, inputs[0])
-    if isinstance(operator, QAdd):
-        return inputs[0] + inputs[1]
+    if isinstance(operator, (QAdd, QMultiply)):
+        return (torch.add if isinstance(operator, QAdd) else torch.mul)(*inputs)
     if isinstance(operator, QConcat):
         return torch.cat(inputs, 1)
     if isinstance(operator, QMatmul):

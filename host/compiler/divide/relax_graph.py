@@ -84,8 +84,8 @@ def read_steps(model: RelaxModel, *, tables: bool = False) -> StepGraph:
         if operator_name(value) != "relax.quantize":
             continue
         matched = match_unit(value, values)
-        if matched is None and tables:
-            matched = match_table(value, values)
+        if tables and (matched is None or matched[0] == "multiply"):
+            matched = match_table(value, values) or matched  # x * sigmoid(x) is one look-up
         if matched is None:
             continue
         kind, parts = matched

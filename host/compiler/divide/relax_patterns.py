@@ -130,9 +130,10 @@ def _patterns() -> tuple[UnitPattern, ...]:
     found.append(_biased("dense", operator, data, weights, turned=turned))
     found.append(_product())
     found += [_plain("pool", name) for name in ("nn.max_pool2d", "nn.avg_pool2d", "mean", "max")]
-    a, b = _data(), _data()
-    operator = is_op("relax.add")(a, b)
-    found.append(_unit("add", operator, operator, data0=a, data1=b))
+    for kind, name in (("add", "relax.add"), ("multiply", "relax.multiply")):
+        a, b = _data(), _data()
+        operator = is_op(name)(a, b)
+        found.append(_unit(kind, operator, operator, data0=a, data1=b))
     found += [_plain("move", name) for name in ("permute_dims", "squeeze", "expand_dims")]
     found.append(_plain("move", "reshape", wildcard()))
     data = _data()

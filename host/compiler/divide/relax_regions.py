@@ -70,6 +70,9 @@ def placed(
     if unit.elementwise:
         needed = tuple(lying[0] for _ in lying)
         output = lying[0]
+    elif unit.kind == "multiply":
+        needed = tuple(map(_plain, shapes))
+        output = _plain(unit.output.shape)
     elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):
         needed = (lying[0],)
         b, _, h, w = lying[0].shape

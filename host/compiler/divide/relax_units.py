@@ -25,6 +25,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QMatmul,
+    QMultiply,
     QOperator,
     QPool,
     QRescale,
@@ -79,6 +80,8 @@ class OffloadUnit:
     @property
     def elementwise(self) -> bool:
         """Whether each element of the output comes from the elements in its place alone."""
+        if self.kind == "multiply":
+            return self.inputs[0].shape == self.inputs[1].shape
         return self.kind in ("add", "rescale", "table")
 
 
@@ -327,6 +330,16 @@ def _add(match: _Match) -> QOperator:
     return QAdd(**_names(2))
 
 
+def _multiply(match: _Match) -> QOperator:
+    """A factor may have one pixel: ``(B, C, 1, 1)``, or ``(B, 1, C)`` of a sequence."""
+    a, b = (tensor.shape for tensor in match.inputs)
+    channels = 1 if len(a) == MAX_RANK else len(a) - 1
+    small = [tuple(n if i in (0, channels) else 1 for i, n in enumerate(s)) for s in (a, b)]
+    if a != b and (len(a) != len(b) or (a != small[1] and b != small[0])):
+        raise Refusal("its factors are neither of one shape nor is one of them a number a channel")
+    return QMultiply(**_names(2))
+
+
 def _concat(match: _Match) -> QOperator:
     return QConcat(**_names(len(match.inputs)))
 
@@ -363,6 +376,7 @@ _READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
     "convolution": _convolution,
     "dense": _dense,
     "move": _move,
+    "multiply": _multiply,
     "pool": _pool,
     "product": _product,
     "rescale": _rescale,

@@ -20,13 +20,14 @@ from tilewright.host.compiler.lower.qgraph import (
     QConv,
     QGraph,
     QMatmul,
+    QMultiply,
     QOperator,
     QPool,
     QRescale,
     QReshape,
 )
 
-_ABSORBING = (QConv, QAdd, QPool, QMatmul)
+_ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
 
 
 def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:

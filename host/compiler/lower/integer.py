@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.network.golden import LayerTensors, conv2d_int8
 
 Int8Array = npt.NDArray[np.int8]
@@ -100,5 +100,12 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
             pad_right=0,
         )
     residual = None if layer.residual is None else part(layer.residual, workload.channels_out)
-    tensors = LayerTensors(data=data, weights=weights, requant=layer.requant, residual=residual)
+    tensors = LayerTensors(
+        data=data,
+        weights=weights,
+        requant=layer.requant,
+        residual=residual,
+        factor=None if layer.factor is None else part(layer.factor, workload.channels_out),
+        factor_zero=layer.factor_zero,
+    )
     return conv2d_int8(workload, tensors)

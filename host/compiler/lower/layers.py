@@ -9,6 +9,7 @@ return its bits.
   even;
 - multipliers: `host.network.requant.snap_scales` of ``accumulator unit / output scale`` and
   ``residual scale / output scale``;
+- products of two tensors: see `host.compiler.lower.products`;
 - zero points: that of the data is the padding value and goes into the bias
   (``-zero_point * sum of weights``); that of the output is added after the rounding; that of a
   residual goes into the bias, rounded to the accumulator unit (at most 1/64 of a step of the data);
@@ -18,8 +19,7 @@ return its bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -27,18 +27,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.epilogue import (
     epilogue,
     operator_epilogue,
     rounded_result,
 )
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.products import product_layer
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
     QGraph,
     QMatmul,
+    QMultiply,
     QOperator,
     QPool,
     QRescale,
@@ -47,6 +49,14 @@ from tilewright.host.compiler.lower.qgraph import (
     Shape,
 )
 from tilewright.host.compiler.lower.transposed import phases
+from tilewright.host.compiler.lower.workloads import (
+    channels_of,
+    label_of,
+    merge_groups,
+    refused,
+    window_of,
+    workload_on,
+)
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, output_block
 from tilewright.host.network.requant import RequantParams
@@ -56,75 +66,6 @@ Int8Array = npt.NDArray[np.int8]
 
 _COPY_WEIGHT: Final = 64
 """Weight of the identity convolutions that add and rescale tensors: a fine accumulator unit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelSlice:
-    """Channels of a tensor, from `channel` on; how many follows from the layer's workload."""
-
-    tensor: str
-    channel: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Layer:
-    """One program's worth of work: a workload on parts of tensors.
-
-    Attributes:
-        name: label.
-        workload: what is computed.
-        data: the input, or constant data of the workload's input shape.
-        weights: constant, of the workload's weight shape; a part of a tensor whose pixels are the
-            output channels (`QMatmul`); None for max pooling.
-        output: where the result goes.
-        residual: what is added to it.
-        requant: parameters of the epilogue.
-        pad_value: int8 that stands for 0 in `data`.
-        spread: the pixels of `output` that it writes, if not all (transposed convolution).
-        operators: names of the operators of the model that it computes.
-    """
-
-    name: str
-    workload: Workload
-    data: ChannelSlice | Int8Array
-    weights: ChannelSlice | Int8Array | None
-    output: ChannelSlice
-    residual: ChannelSlice | None = None
-    requant: RequantParams
-    pad_value: int = 0
-    spread: Spread | None = None
-    operators: tuple[str, ...] = ()
-
-    def reads(self) -> tuple[str, ...]:
-        """Tensors that it reads."""
-        parts = (self.data, self.weights, self.residual)
-        return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, ChannelSlice)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LayerGraph:
-    """A region as layers in execution order.
-
-    Attributes:
-        name: label.
-        tensors: by name. Tensors of `aliases` have the bytes of another one.
-        layers: in an order in which every input is complete.
-        inputs, outputs: tensor names.
-        aliases: a tensor that is another tensor with an equal memory layout.
-    """
-
-    name: str
-    tensors: Mapping[str, QTensor]
-    layers: tuple[Layer, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    aliases: Mapping[str, str] = field(default_factory=dict)
-
-    def storage(self, tensor: str) -> str:
-        """The tensor whose bytes a tensor has."""
-        while tensor in self.aliases:
-            tensor = self.aliases[tensor]
-        return tensor
 
 
 def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
@@ -142,7 +83,7 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     square = hw.batch == 1 and hw.block_in == hw.block_out
     for operator in graph.operators:
         if operator.lookup is not None and not hw.activation_table:
-            raise _refused(operator, "it needs an activation table (activation_table: 1)")
+            raise refused(operator, "it needs an activation table (activation_table: 1)")
     return _Layers(graph, output_block(hw), square).build()
 
 
@@ -177,8 +118,11 @@ class _Layers:
                     self._reshape(operator)
                 case QMatmul():
                     self._matmul(operator)
+                case QMultiply():
+                    a, b = (self._tensor(name) for name in operator.inputs)
+                    self.layers.append(product_layer(operator, a, b, self._target(operator.output)))
                 case _:
-                    raise _refused(operator, "not an operator of the accelerator")
+                    raise refused(operator, "not an operator of the accelerator")
         used = {*self.graph.inputs, *self.graph.outputs}
         for layer in self.layers:
             used.update((*layer.reads(), layer.output.tensor))
@@ -205,10 +149,10 @@ class _Layers:
     def _sliceable(self, operator: QOperator, tensor: QTensor, channels: list[int]) -> None:
         """Refuse parts of a tensor that do not begin at a block of channels."""
         if len(channels) > 1 and tensor.shape[0] != 1:
-            raise _refused(operator, "parts of a tensor need a batch of 1")
+            raise refused(operator, "parts of a tensor need a batch of 1")
         for channel in channels:
             if channel % self.alignment:
-                raise _refused(
+                raise refused(
                     operator,
                     f"channels are split at {channel}, not at a multiple of {self.alignment}",
                 )
@@ -234,7 +178,7 @@ class _Layers:
         rounded = rounded_result(operator, target)
         units = np.where(empty, rounded.scale / 256, units)
         if not np.all(units > 0):
-            raise _refused(operator, "a weight scale is 0")
+            raise refused(operator, "a weight scale is 0")
         bias = operator.bias / units - data.zero_point * sums
         residual = self._tensor(operator.inputs[1]) if len(operator.inputs) > 1 else None
         requant = operator_epilogue(
@@ -245,10 +189,10 @@ class _Layers:
             residual=residual,
         )
         depthwise = operator.groups > 1 and operator.groups == channels == outputs
-        base = _workload(
+        base = workload_on(
             operator,
             data,
-            **_window(operator, weights.shape[2:]),
+            **window_of(operator, weights.shape[2:]),
             kind=Kind.DEPTHWISE if depthwise else Kind.CONV2D,
             channels_out=outputs,
             dilation_h=operator.dilation[0],
@@ -258,7 +202,7 @@ class _Layers:
         )
         groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
         if not depthwise:
-            weights = _merge_groups(weights, operator.groups, groups)
+            weights = merge_groups(weights, operator.groups, groups)
         step_in, step_out = channels // groups, outputs // groups
         self._sliceable(operator, data, [g * step_in for g in range(groups)])
         self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
@@ -267,7 +211,7 @@ class _Layers:
             self._append(
                 operator,
                 replace(base, channels_in=step_in, channels_out=step_out),
-                _channels(requant, rows),
+                channels_of(requant, rows),
                 name=operator.name if groups == 1 else f"{operator.name}/{group}",
                 data=ChannelSlice(tensor=data.name, channel=group * step_in),
                 weights=np.ascontiguousarray(weights[rows]),
@@ -283,12 +227,12 @@ class _Layers:
         data = self._tensor(operator.inputs[0])
         output, target = self._target(operator.output)
         if operator.groups != 1 or operator.dilation != (1, 1):
-            raise _refused(operator, "a transposed convolution must have no groups or dilation")
+            raise refused(operator, "a transposed convolution must have no groups or dilation")
         weights = operator.weights.transpose(1, 0, 2, 3)
         outputs = weights.shape[0]
         units = data.scale * operator.weight_scales
         if not np.all(units > 0):
-            raise _refused(operator, "a weight scale is 0")
+            raise refused(operator, "a weight scale is 0")
         rows = phases(data.shape[2], weights.shape[2], operator.stride[0], operator.pads[0],
                       target.shape[2])  # fmt: skip
         columns = phases(data.shape[3], weights.shape[3], operator.stride[1], operator.pads[1],
@@ -303,7 +247,7 @@ class _Layers:
                 units=units,
                 bias=operator.bias / units - data.zero_point * sums,
             )
-            workload = _workload(
+            workload = workload_on(
                 operator,
                 data,
                 channels_out=outputs,
@@ -360,7 +304,7 @@ class _Layers:
             bias=np.full(channels, -data.zero_point * (1 if operator.maximum else taps), float),
         )
         kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
-        workload = _workload(operator, data, **_window(operator, operator.kernel), kind=kind)
+        workload = workload_on(operator, data, **window_of(operator, operator.kernel), kind=kind)
         weights = np.ones(workload.weight_shape, dtype=np.int8)
         self._append(
             operator,
@@ -375,7 +319,7 @@ class _Layers:
     def _add(self, operator: QAdd) -> None:
         first, second = operator.inputs
         if self._tensor(first).shape != self._tensor(second).shape:
-            raise _refused(operator, "the shapes of an addition must be equal")
+            raise refused(operator, "the shapes of an addition must be equal")
         self._copy(operator, first, self._target(operator.output), residual=second)
 
     def _copy(
@@ -398,7 +342,7 @@ class _Layers:
             bias=np.full(channels, -data.zero_point * _COPY_WEIGHT, float),
             residual=added,
         )
-        workload = _workload(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
+        workload = workload_on(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
         self._append(
             operator,
             workload,
@@ -432,7 +376,7 @@ class _Layers:
                 if (
                     alone
                     and name not in self.graph.outputs
-                    and isinstance(writer, (QConv, QPool, QAdd, QRescale))
+                    and isinstance(writer, (QConv, QPool, QAdd, QMultiply, QRescale))
                     and (same or not (isinstance(writer, QRescale) or writer.lookup))
                     and concat.bounds == (None, None)
                 ):
@@ -457,9 +401,7 @@ class _Layers:
     def _reshape(self, operator: QReshape) -> None:
         source, target = self._tensor(operator.inputs[0]), self._tensor(operator.output)
         if source.shape[:2] != target.shape[:2]:
-            raise _refused(
-                operator, f"{source.shape} to {target.shape} moves data between channels"
-            )
+            raise refused(operator, f"{source.shape} to {target.shape} moves data between channels")
         self.aliases[operator.output] = source.name
 
     # -- attention --------------------------------------------------------------------------
@@ -469,20 +411,20 @@ class _Layers:
         output, target = self._target(operator.output)
         heads, tokens = operator.heads, a.shape[2]
         if not self.square:
-            raise _refused(
+            raise refused(
                 operator, "a tensor is a weight operand only where block_in equals block_out"
             )
         if a.zero_point or b.zero_point:
-            raise _refused(operator, "factors of a product must have the zero point 0")
+            raise refused(operator, "factors of a product must have the zero point 0")
         if a.shape[0] != 1:
-            raise _refused(operator, "products of activations need a batch of 1")
+            raise refused(operator, "products of activations need a batch of 1")
         depth = a.shape[1] // heads
         if operator.b_rows_are_outputs:
             count, rows, b_depth = b.shape[2], b.shape[2], b.shape[1] // heads
         else:
             count, rows, b_depth = b.shape[1] // heads, b.shape[1] // heads, b.shape[2]
         if b_depth != depth or target.shape != (1, heads * count, tokens, 1):
-            raise _refused(operator, "the shapes of the factors do not match")
+            raise refused(operator, "the shapes of the factors do not match")
         for size in (depth, rows):
             self._sliceable(operator, a, [0, size])
         requant = operator_epilogue(
@@ -497,7 +439,7 @@ class _Layers:
                 weights = self._transposed(operator, b, head, count, depth)
             self._append(
                 operator,
-                dense(_label(operator.name), tokens, depth, count),
+                dense(label_of(operator.name), tokens, depth, count),
                 requant,
                 name=f"{operator.name}/{head}",
                 data=ChannelSlice(tensor=a.name, channel=head * depth),
@@ -522,7 +464,7 @@ class _Layers:
         )
         self._append(
             operator,
-            dense(_label(operator.name), count, count, depth),
+            dense(label_of(operator.name), count, count, depth),
             requant,
             name=name,
             data=identity,
@@ -530,56 +472,3 @@ class _Layers:
             output=ChannelSlice(tensor=name),
         )
         return ChannelSlice(tensor=name)
-
-
-def _refused(operator: QOperator, why: str) -> WorkloadError:
-    return WorkloadError(why, field=operator.name, remedy="run this operator on the CPU")
-
-
-def _workload(operator: QOperator, data: QTensor, **values: Any) -> Workload:
-    """A workload on a tensor: of one pixel and as many channels, where ``values`` say no other."""
-    n, channels, height, width = data.shape
-    shape = {"n": n, "height": height, "width": width, "channels_in": channels}
-    plain = {**shape, "channels_out": channels, "relu": False}
-    return Workload(name=_label(operator.name), **{**plain, **values})
-
-
-def _window(operator: QConv | QPool, kernel: tuple[int, ...]) -> dict[str, int]:
-    """Kernel, strides and padding as fields of a workload."""
-    top, left, bottom, right = operator.pads
-    return {
-        "kernel_h": kernel[0],
-        "kernel_w": kernel[1],
-        "stride_h": operator.stride[0],
-        "stride_w": operator.stride[1],
-        "pad_top": top,
-        "pad_left": left,
-        "pad_bottom": bottom,
-        "pad_right": right,
-    }
-
-
-def _label(name: str) -> str:
-    text = "".join(c if c.isalnum() or c in "_-." else "." for c in name).strip(".")
-    return text or "layer"
-
-
-def _channels(requant: RequantParams, rows: slice) -> RequantParams:
-    arrays = {n: getattr(requant, n)[rows] for n in ("bias", "m1", "m2", "shift", "zero_point")}
-    return replace(requant, **arrays)
-
-
-def _merge_groups(weights: Int8Array, groups: int, merged: int) -> Int8Array:
-    """Weights (O, I/groups, KH, KW) as (O, I/merged, KH, KW), zero outside a group's channels."""
-    if groups == merged:
-        return weights
-    outputs, depth, kernel_h, kernel_w = weights.shape
-    share = groups // merged
-    wide = np.zeros((outputs, depth * share, kernel_h, kernel_w), dtype=np.int8)
-    rows = outputs // groups
-    for group in range(groups):
-        place = group % share * depth
-        wide[group * rows : (group + 1) * rows, place : place + depth] = weights[
-            group * rows : (group + 1) * rows
-        ]
-    return wide

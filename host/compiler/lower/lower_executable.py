@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
-from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.qgraph import QGraph, QTensor
 from tilewright.host.compiler.lower.region import ScheduleOf, lower_region
 from tilewright.host.machine.hwconfig import HwConfig
@@ -87,13 +87,20 @@ def _single(
         weights = own(weights, workload.channels_in, "weights")
     if residual is not None:
         residual = own(residual, workload.channels_out, "residual")
+    factor = None if layer.factor is None else own(layer.factor, workload.channels_out, "factor")
     output = own(layer.output, workload.channels_out, "out")
     alone = LayerGraph(
         name=f"{graph.name}/{number}",
         tensors=tensors,
         layers=(
             replace(
-                layer, data=data, weights=weights, residual=residual, output=output, spread=None
+                layer,
+                data=data,
+                weights=weights,
+                residual=residual,
+                factor=factor,
+                output=output,
+                spread=None,
             ),
         ),
         inputs=tuple(wire.inner for wire in reads),

@@ -181,6 +181,14 @@ class QMatmul(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QMultiply(QOperator):
+    """The product of two tensors, element by element; one of them may have one pixel.
+
+    Such a factor (B, C, 1, 1) multiplies each channel of the other one, (B, C, H, W).
+    """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QGraph:
     """A region: operators in topological order.
 

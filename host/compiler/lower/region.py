@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
-from tilewright.host.compiler.lower.layers import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
 from tilewright.host.compiler.lower.region_program import (
     Folding,
@@ -143,6 +143,7 @@ class _RegionLowering:
                     uop=uop_at + self.uop_bytes,
                     pad_value=layer.pad_value,
                     weights_by_input=isinstance(layer.weights, ChannelSlice),
+                    factor_zero=layer.factor_zero,
                     spread=layer.spread,
                 ),
             )
@@ -189,7 +190,7 @@ class _RegionLowering:
         """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
         shape = self.graph.tensors[tensor].shape
         for layer, workload in zip(self.graph.layers, self.workloads, strict=True):
-            if workload.kind is Kind.MAXPOOL:  # reads what outputs are, into RES
+            if not workload.kind.weighs:  # reads what outputs are, into RES
                 continue
             if isinstance(layer.data, ChannelSlice) and layer.data.tensor == tensor:
                 block = input_block(self.hw)
@@ -260,6 +261,8 @@ class _RegionLowering:
             offsets["wgt"] = self._place(layer.weights, arena)
         if layer.residual is not None:
             offsets["res"] = self._place(layer.residual, arena)
+        if layer.factor is not None:
+            offsets["factor"] = self._place(layer.factor, arena)
         return offsets
 
     def _place(self, part: ChannelSlice, arena: Arena) -> int:

@@ -167,7 +167,7 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
     if kind in _LAYERS:
         return _is_layer(node)
     if kind in ("Add", "Mul", "Div"):
-        return _is_epilogue(node, int8, selection) or _is_sum(node, int8)
+        return _is_epilogue(node, int8, selection) or _is_sum(node, int8) or _is_gate(node, int8)
     if kind == "Concat":
         return _joins_channels(node) and any(value in int8 for value in node.inputs)
     if kind in ("MaxPool", "AveragePool"):
@@ -241,6 +241,18 @@ def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
         and None not in shapes
         and len(next(iter(shapes)) or ()) in (2, 3, 4)
     )
+
+
+def _is_gate(node: ir.Node, int8: set[ir.Value]) -> bool:
+    """A product of two int8 tensors, of one shape or one of them a number for each channel."""
+    if node.op_type != "Mul" or not all(value in int8 for value in node.inputs):
+        return False
+    a, b = (shape_of(value) for value in node.inputs)
+    if a is None or b is None or len(a) != len(b) or len(a) not in (2, 3, 4):
+        return False
+    kept = (0, 1) if len(a) == IMAGE_RANK else (0, len(a) - 1)
+    pixels = [tuple(n if i in kept else 1 for i, n in enumerate(shape)) for shape in (a, b)]
+    return a == b or a == pixels[1] or b == pixels[0]
 
 
 def _joins_channels(node: ir.Node) -> bool:

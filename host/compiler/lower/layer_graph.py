@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`LayerGraph`: a region as layers in execution order, each one workload on parts of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.compiler.lower.qgraph import QTensor
+from tilewright.host.network.layout import Spread
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Workload
+
+Int8Array = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSlice:
+    """Channels of a tensor, from `channel` on; how many follows from the layer's workload."""
+
+    tensor: str
+    channel: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layer:
+    """One program's worth of work: a workload on parts of tensors.
+
+    Attributes:
+        name: label.
+        workload: what is computed.
+        data: the input, or constant data of the workload's input shape.
+        weights: constant, of the workload's weight shape; a part of a tensor whose pixels are the
+            output channels (`QMatmul`); None for kinds without weights.
+        output: where the result goes.
+        residual: what is added to it.
+        factor: of a product (`Kind.multiplies`), the tensor that multiplies `data`.
+        factor_zero: int8 that stands for 0 in it.
+        requant: parameters of the epilogue.
+        pad_value: int8 that stands for 0 in `data`.
+        spread: the pixels of `output` that it writes, if not all (transposed convolution).
+        operators: names of the operators of the model that it computes.
+    """
+
+    name: str
+    workload: Workload
+    data: ChannelSlice | Int8Array
+    weights: ChannelSlice | Int8Array | None
+    output: ChannelSlice
+    residual: ChannelSlice | None = None
+    factor: ChannelSlice | None = None
+    requant: RequantParams
+    pad_value: int = 0
+    factor_zero: int = 0
+    spread: Spread | None = None
+    operators: tuple[str, ...] = ()
+
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it reads."""
+        parts = (self.data, self.weights, self.residual, self.factor)
+        return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, ChannelSlice)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerGraph:
+    """A region as layers in execution order.
+
+    Attributes:
+        name: label.
+        tensors: by name. Tensors of `aliases` have the bytes of another one.
+        layers: in an order in which every input is complete.
+        inputs, outputs: tensor names.
+        aliases: a tensor that is another tensor with an equal memory layout.
+    """
+
+    name: str
+    tensors: Mapping[str, QTensor]
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def storage(self, tensor: str) -> str:
+        """The tensor whose bytes a tensor has."""
+        while tensor in self.aliases:
+            tensor = self.aliases[tensor]
+        return tensor

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layer of a product of two activations, element by element or by one number a channel.
+
+With data x and factor y, scales sx and sy, zero points zx and zy, the real product is
+``sx * sy * (x - zx) * (y - zy)``. The accumulator is ``x * (y - zy)``, exact; what is missing is
+``-zx * (y - zy)``. It is the epilogue's residual term, with y as the residual:
+
+    ``((acc + bias) * m1 + y * m2 * 2^8) / 2^shift``
+
+- m1 and shift are `snap_scales` of ``sx * sy / output scale``; ``m2 = rint(-zx * m1 / 2^8)``;
+- ``bias = rint(-zy * m2 * 2^8 / m1)``, which takes the zero point of y off that term.
+
+m1 has 15 bits, so the roundings of m2 and of the bias shift a result by less than 2.5 steps of the
+accumulator, which are ``sx * sy``. With zx = 0 both are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.host.compiler.lower.epilogue import operator_epilogue
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
+from tilewright.host.compiler.lower.qgraph import QMultiply, QTensor
+from tilewright.host.compiler.lower.workloads import refused, workload_on
+from tilewright.host.machine.isa import RESIDUAL_SHIFT
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Kind
+
+
+def product_layer(
+    operator: QMultiply, first: QTensor, second: QTensor, target: tuple[ChannelSlice, QTensor]
+) -> Layer:
+    """The layer of a product.
+
+    Args:
+        operator: what it belongs to.
+        first: one of its inputs.
+        second: the other one.
+        target: where the result goes, and the tensor that it is there.
+
+    Raises:
+        WorkloadError: shapes that do not multiply, or scales that no multiplier holds.
+    """
+    data, factor = _roles(operator, first, second)
+    kind = Kind.MULTIPLY if data.shape == factor.shape else Kind.SCALE
+    output, result = target
+    return Layer(
+        name=operator.name,
+        workload=workload_on(operator, data, kind=kind),
+        data=ChannelSlice(tensor=data.name),
+        weights=None,
+        factor=ChannelSlice(tensor=factor.name),
+        factor_zero=factor.zero_point,
+        output=output,
+        requant=_epilogue(operator, data, factor, result),
+        operators=(operator.name,),
+    )
+
+
+def _roles(operator: QMultiply, first: QTensor, second: QTensor) -> tuple[QTensor, QTensor]:
+    """Data and factor: a factor may have one pixel; one without a zero point saves a pass."""
+    if first.shape == second.shape:
+        return (second, first) if second.zero_point and not first.zero_point else (first, second)
+    for data, factor in ((first, second), (second, first)):
+        if factor.shape == (*data.shape[:2], 1, 1):
+            return data, factor
+    raise refused(operator, f"{first.shape} times {second.shape} is not one number a channel")
+
+
+def _epilogue(
+    operator: QMultiply, data: QTensor, factor: QTensor, output: QTensor
+) -> RequantParams:
+    channels = data.shape[1]
+    plain = operator_epilogue(
+        operator,
+        output,
+        units=np.full(channels, data.scale * factor.scale),
+        bias=np.zeros(channels),
+    )
+    step = 2**RESIDUAL_SHIFT
+    m2 = np.rint(-data.zero_point * plain.m1.astype(np.float64) / step)
+    bias = np.rint(-factor.zero_point * m2 * step / np.maximum(plain.m1, 1))
+    return replace(plain, m2=m2.astype(np.int16), bias=bias.astype(np.int32))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces that layers are made of: workloads on tensors, parts of weights and parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.qgraph import QConv, QOperator, QPool, QTensor
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Workload
+
+Int8Array = npt.NDArray[np.int8]
+
+
+def refused(operator: QOperator, why: str) -> WorkloadError:
+    """Why the accelerator does not compute an operator in this form."""
+    return WorkloadError(why, field=operator.name, remedy="run this operator on the CPU")
+
+
+def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
+    """A workload on a tensor: of one pixel and as many channels, where ``values`` say no other."""
+    n, channels, height, width = data.shape
+    shape = {"n": n, "height": height, "width": width, "channels_in": channels}
+    plain = {**shape, "channels_out": channels, "relu": False}
+    return Workload(name=label_of(operator.name), **{**plain, **values})
+
+
+def window_of(operator: QConv | QPool, kernel: tuple[int, ...]) -> dict[str, int]:
+    """Kernel, strides and padding as fields of a workload."""
+    top, left, bottom, right = operator.pads
+    return {
+        "kernel_h": kernel[0],
+        "kernel_w": kernel[1],
+        "stride_h": operator.stride[0],
+        "stride_w": operator.stride[1],
+        "pad_top": top,
+        "pad_left": left,
+        "pad_bottom": bottom,
+        "pad_right": right,
+    }
+
+
+def label_of(name: str) -> str:
+    """A workload's name for an operator's."""
+    text = "".join(c if c.isalnum() or c in "_-." else "." for c in name).strip(".")
+    return text or "layer"
+
+
+def channels_of(requant: RequantParams, rows: slice) -> RequantParams:
+    """The parameters of some output channels."""
+    arrays = {n: getattr(requant, n)[rows] for n in ("bias", "m1", "m2", "shift", "zero_point")}
+    return replace(requant, **arrays)
+
+
+def merge_groups(weights: Int8Array, groups: int, merged: int) -> Int8Array:
+    """Weights (O, I/groups, KH, KW) as (O, I/merged, KH, KW), zero outside a group's channels."""
+    if groups == merged:
+        return weights
+    outputs, depth, kernel_h, kernel_w = weights.shape
+    share = groups // merged
+    wide = np.zeros((outputs, depth * share, kernel_h, kernel_w), dtype=np.int8)
+    rows = outputs // groups
+    for group in range(groups):
+        place = group % share * depth
+        wide[group * rows : (group + 1) * rows, place : place + depth] = weights[
+            group * rows : (group + 1) * rows
+        ]
+    return wide
