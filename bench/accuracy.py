@@ -32,7 +32,7 @@ from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pipeline import compile_network, import_network
+from tilewright.host.compiler.pipeline import compile_network, for_hardware, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
@@ -246,10 +246,7 @@ def measure(
     network = import_network(
         model,
         calibration=Calibration(arrays={"x": subject.calibration}, limit=len(subject.calibration)),
-        options=ImportOptions(
-            name=subject.name,
-            quantise=FORMS[form],
-        ),
+        options=for_hardware(ImportOptions(name=subject.name, quantise=FORMS[form]), hw),
     )
     book = ScheduleLookup(hw, board.memory, budget=given.search)
     compilation = compile_network(network, hw, board, book)

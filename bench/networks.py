@@ -27,7 +27,12 @@ from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import latency
-from tilewright.host.compiler.pipeline import ImportedNetwork, compile_network, import_network
+from tilewright.host.compiler.pipeline import (
+    ImportedNetwork,
+    compile_network,
+    for_hardware,
+    import_network,
+)
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.runtime import open_network
@@ -72,7 +77,7 @@ def measure(
     network = import_network(
         module,
         calibration=Calibration(arrays={"x": samples}),
-        options=ImportOptions(name=name, example_inputs=[samples[:1]]),
+        options=for_hardware(ImportOptions(name=name, example_inputs=[samples[:1]]), hw),
     )
     book = ScheduleLookup(hw, board.memory, budget=search)
     compilation = compile_network(network, hw, board, book, keep_rounding=keep_rounding)

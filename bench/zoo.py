@@ -31,7 +31,7 @@ from tilewright.host.common.names import counted
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import Latency, latency, mac_share
-from tilewright.host.compiler.pipeline import compile_network, import_network
+from tilewright.host.compiler.pipeline import compile_network, for_hardware, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
@@ -76,10 +76,15 @@ def measure(name: str, *, hw_name: str, board_name: str, fidelity: str, search: 
     network = import_network(
         _examples.build(name),
         calibration=Calibration(arrays={"x": sample}),
-        options=ImportOptions(
-            name=name,
-            example_inputs=[sample],
-            quantise=QuantiseOptions(method="minmax", equalisation=False, bias_correction=False),
+        options=for_hardware(
+            ImportOptions(
+                name=name,
+                example_inputs=[sample],
+                quantise=QuantiseOptions(
+                    method="minmax", equalisation=False, bias_correction=False
+                ),
+            ),
+            hw,
         ),
     )
     book = ScheduleLookup(hw, board.memory, budget=search)
@@ -246,9 +251,16 @@ MEASURABLE_MILLISECONDS: Final = 1.0
 
 
 def before_milliseconds(hw: str, board: str) -> dict[str, float]:
-    """End-to-end milliseconds on record for a configuration and a board; empty: there are none."""
+    """End-to-end milliseconds on record for a configuration and a board; empty: there are none.
+
+    They hold for configurations of the same parameters that have options more: what an option is
+    worth belongs to the comparison.
+    """
     recorded = read_yaml_mapping(BEFORE_FILE, "figures of the zoo")
-    if (recorded["conditions"]["hw"], recorded["conditions"]["board"]) != (hw, board):
+    conditions = recorded["conditions"]
+    plain = load_hwconfig(hw).without_options().config_hash
+    same = plain == load_hwconfig(conditions["hw"]).config_hash
+    if not same or conditions["board"] != board:
         return {}
     return {
         name: Latency(**{part: value / 1e3 for part, value in parts.items()}).total * 1e3

@@ -176,10 +176,7 @@ def compile_model(
             cannot be written.
         ToolError: a package of the extra ``network`` is missing.
     """
-    options = options or ImportOptions()
-    if hw.activation_table:
-        quantise = replace(options.quantise, activation_tables=True)
-        options = replace(options, quantise=quantise)
+    options = for_hardware(options or ImportOptions(), hw)
     imported = import_network(model, calibration=calibration, options=options, progress=progress)
     started = time.perf_counter()
     compilation = compile_network(
@@ -207,6 +204,13 @@ def compile_model(
     if output is not None:
         save(compilation.network, output)
     return replace(compilation, seconds=time.perf_counter() - started)
+
+
+def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
+    """Options with which a float model is quantised for all that a configuration computes."""
+    if not hw.activation_table:
+        return options
+    return replace(options, quantise=replace(options.quantise, activation_tables=True))
 
 
 def import_network(

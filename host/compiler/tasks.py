@@ -22,6 +22,7 @@ from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
 
 _UNTUNED: Final = {
+    Kind.AVGPOOL: "average pooling",
     Kind.MAXPOOL: "max pooling",
     Kind.MULTIPLY: "product of tensors",
     Kind.SCALE: "product of tensors",
@@ -120,7 +121,7 @@ def load_compiled_graph(
 def network_table(network: CompiledNetwork) -> NetworkTable:
     """Distinct workloads with counts.
 
-    A task has the epilogue, the residual and the channels of the layer in its place. Max pooling
+    A task has the epilogue, the residual and the channels of the layer in its place. Pooling
     and products of tensors have too few schedules to be searched: they are listed with the
     operators that are not tuned.
 

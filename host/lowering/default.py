@@ -15,7 +15,7 @@ from tilewright.host.lowering.products_default import default_product_schedule
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import LoopOrder, Schedule
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Workload
 
 
 def _even_parts(extent: int) -> list[int]:
@@ -48,7 +48,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 
     "Largest" counts the output pixels and channels first (they set how often operands are
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
-    weight-stationary is tried. Max pools and products have defaults of their own
+    weight-stationary is tried. Pools and products have defaults of their own
     (`default_pool_schedule`, `default_product_schedule`).
 
     Args:
@@ -58,7 +58,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
-    if workload.kind is Kind.MAXPOOL:
+    if workload.kind.pools:
         return default_pool_schedule(hw, workload)
     if workload.kind.multiplies:
         return default_product_schedule(hw, workload)

@@ -113,7 +113,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
     """
     if not workload.kind.weighs:
         raise WorkloadError(
-            f"native lowering, priors and tuning spaces take convolutions, no {workload.kind}",
+            f"native lowering, priors and tuning spaces take convolutions, not {workload.kind}",
             field=f"{workload.name}.kind",
             value=str(workload.kind),
             remedy="use host.lowering with its default_schedule",

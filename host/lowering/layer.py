@@ -234,7 +234,7 @@ def append_layer(
 
 
 def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan | Legality:
-    if workload.kind is Kind.MAXPOOL:
+    if workload.kind.pools:
         return make_pool_plan(hw, workload, schedule)
     if workload.kind.multiplies:
         return make_product_plan(hw, workload, schedule)

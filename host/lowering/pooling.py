@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`PoolPlan`: a max pool's schedule checked against a configuration, with every buffer's place.
+"""`PoolPlan`: a pool's schedule checked against a configuration, with every buffer's place.
 
 An output tile is ``tile_b x tile_co x tile_h x tile_w``. Input rows are loaded into RES, one pass
-of the vector unit a kernel position gathers the maxima in ACC, and a requantise pass brings them
-to OUT. The knobs of a `Schedule` mean:
+of the vector unit a kernel position gathers maxima or sums in ACC, and a requantise pass brings
+them to OUT. The knobs of a `Schedule` mean:
 
 - ``loop_order``: input-stationary loads the whole window of a tile at once, for few long
   instructions; output-stationary keeps the tile's accumulators and streams the stored input
@@ -143,7 +143,7 @@ class PoolPlan:
 
 
 def make_pool_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan | Legality:
-    """Check a schedule of a max pool; a plan when it is legal, otherwise the reason."""
+    """Check a schedule of a pool; a plan when it is legal, otherwise the reason."""
     refusal = (
         _check_tiles(hw, workload, schedule)
         or _check_choices(schedule)
@@ -248,7 +248,7 @@ def _place(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan:
         row_step=1,
     )
     if schedule.loop_order is LoopOrder.OUTPUT_STATIONARY:
-        pieces = tuple(_streamed(workload, row) for row in rows.tiles)
+        pieces = _streamed(hw, workload, schedule, rows, columns)
     else:
         pieces = tuple(whole_window(row, workload.kernel_h) for row in rows.tiles)
     batch_tiles = even_tiles(blocks_of(workload.n, hw.batch), schedule.tile_b)
@@ -272,21 +272,34 @@ def _place(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan:
     )
 
 
-def _streamed(workload: Workload, row: Span) -> tuple[Piece, ...]:
-    return streamed_rows(
-        row.out,
-        row.count,
-        height=workload.height,
-        stride=workload.stride_h,
-        pad=workload.pad_top,
-        kernel=workload.kernel_h,
+def _streamed(
+    hw: HwConfig, workload: Workload, schedule: Schedule, rows: Spans, columns: Spans
+) -> tuple[tuple[Piece, ...], ...]:
+    """Pieces of every row tile; those of a single output row are no larger than a slot of RES."""
+    most = workload.height
+    if workload.out_height == 1:
+        unit = output_block(hw) // hw.block_out
+        line = blocks_of(schedule.tile_co, unit) * unit * columns.loaded * schedule.tile_b
+        most = max(hw.res_depth // schedule.h_threading // line, 1)
+    return tuple(
+        streamed_rows(
+            row.out,
+            row.count,
+            height=workload.height,
+            stride=workload.stride_h,
+            pad=workload.pad_top,
+            kernel=workload.kernel_h,
+            most=most,
+        )
+        for row in rows.tiles
     )
 
 
 def _check_repeats(plan: PoolPlan) -> Legality | None:
     """Choices that only here name the program of another schedule."""
     one_row = plan.schedule.tile_h == 1 and not plan.streams
-    if one_row and plan.pieces == tuple(_streamed(plan.workload, row) for row in plan.rows.tiles):
+    places = plan.schedule, plan.rows, plan.columns
+    if one_row and plan.pieces == _streamed(plan.hw, plan.workload, *places):
         why = "every tile has its rows at once, so this would repeat the output-stationary program"
         return repeats("pool_loop_order", f"loop_order: {why}")
     threads, loads = plan.schedule.h_threading, max(plan.res_slots, plan.out_slots)

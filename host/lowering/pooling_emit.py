@@ -27,6 +27,7 @@ from tilewright.host.lowering.vector_loops import Pass
 from tilewright.host.machine.isa import Memory, Operand, Unit, VectorOp
 from tilewright.host.network.golden import PAD_MAXPOOL
 from tilewright.host.network.layout import blocks_of
+from tilewright.host.network.workload import Kind
 
 _ACC: Final = ("acc", 0)
 """ACC holds one tile: only the vector unit works on it, in order."""
@@ -66,7 +67,7 @@ def emit_pool(
         builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
         plan: a legal plan.
         clip: int8 bounds of the output.
-        placement: where the operands lie; padding is -128 whatever it says.
+        placement: where the operands lie; padding is -128 whatever it says (maxima alone have it).
     """
     return _PoolEmitter(builder, plan, clip, placement).run()
 
@@ -81,6 +82,8 @@ class _PoolEmitter(Emission):
     ) -> None:
         super().__init__(builder, clip, placement)
         self.plan = plan
+        sums = plan.workload.kind is Kind.AVGPOOL
+        self.further = VectorOp.ADD if sums else VectorOp.MAX
 
     def run(self) -> Emitted:
         held = -1
@@ -146,7 +149,7 @@ class _PoolEmitter(Emission):
     # -- VECTOR -----------------------------------------------------------------------------
 
     def _gather(self, step: _Step) -> None:
-        """Maxima of what a piece brings."""
+        """Maxima or sums of what a piece brings."""
         plan, tile = self.plan, step.tile
         line = tile.column.loaded * plan.interleave
         base = step.slot * plan.slot
@@ -160,7 +163,8 @@ class _PoolEmitter(Emission):
                 rows=tile.row.count,
                 column=tile.column,
             )
-            for op, part in gather(window):
+            for first, part in gather(window):
+                op = VectorOp.MOV if first else self.further
                 self._vector(op, part, acc, res, None if use.taps == 0 else ("res", step.slot))
 
     def _vector(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vector instructions that gather maxima from loaded rows.
+"""The vector instructions that gather maxima or sums from loaded rows.
 
 Scratchpad layouts, with B interleaved blocks of a stored block: RES [batches][stored blocks]
 [loaded rows][loaded columns][B], ACC [blocks][batches][rows][columns].
@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.host.lowering.vector_loops import ITERATIONS_MAX, ONCE, Pass, VectorLoop, passes
-from tilewright.host.machine.isa import VectorOp
 from tilewright.host.network.layout import blocks_of
 
 
@@ -44,9 +43,9 @@ class Window(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """An instruction: MOV of the first value into its pixels, or MAX of further ones."""
+    """An instruction: MOV of the first value into its pixels, or MAX or ADD of further ones."""
 
-    op: VectorOp
+    first: bool
     part: Pass
 
 
@@ -69,11 +68,9 @@ def gather(window: Window) -> tuple[Gather, ...]:
     for blocks, acc, res in _block_axes(window, plane):
         axes = (*pixels, *blocks)
         if window.fresh:
-            found += (Gather(VectorOp.MOV, part) for part in passes(axes, acc, res))
+            found += (Gather(True, part) for part in passes(axes, acc, res))
         for taps, skipped in further:
-            found += (
-                Gather(VectorOp.MAX, part) for part in passes((*axes, *taps), acc, res + skipped)
-            )
+            found += (Gather(False, part) for part in passes((*axes, *taps), acc, res + skipped))
     return tuple(found)
 
 

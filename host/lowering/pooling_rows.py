@@ -51,9 +51,9 @@ def whole_window(row: Span, kernel: int) -> tuple[Piece, ...]:
 
 @lru_cache(maxsize=4096)
 def streamed_rows(
-    first: int, count: int, *, height: int, stride: int, pad: int, kernel: int
+    first: int, count: int, *, height: int, stride: int, pad: int, kernel: int, most: int
 ) -> tuple[Piece, ...]:
-    """Each stored input row of a tile once, in pieces of as many rows as an output row adds.
+    """Each stored input row of a tile once, in pieces of the rows that an output row adds, or less.
 
     Args:
         first: the tile's first output row.
@@ -62,10 +62,12 @@ def streamed_rows(
         stride: input rows from one output row to the next.
         pad: padding above.
         kernel: kernel rows.
+        most: rows that a piece may have.
     """
     seen = [_seen(out, height, stride, pad, kernel) for out in range(first, first + count)]
     blank = [Use(out, 1, 0, 0, fresh=True) for out, rows in enumerate(seen) if not rows]
     length = min(kernel, stride)
+    length = -(-length // -(-length // most))
     pieces = []
     for run in _runs(seen):
         for start in range(run.start, run.stop, length):

@@ -294,6 +294,10 @@ class HwConfig:
         text = json.dumps({"isa": ISA_VERSION, **values}, sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
+    def without_options(self) -> HwConfig:
+        """The same hardware without options: what can be left out and is an addition elsewhere."""
+        return self.with_(**dict.fromkeys(_OPTIONS, 0))
+
     def with_(self, **changes: Any) -> HwConfig:
         """A copy with some fields replaced (and validated)."""
         return replace(self, **changes)

@@ -97,19 +97,20 @@ def accumulate(
 ) -> npt.NDArray[np.int32]:
     """The exact int32 accumulators, (N, O, OH, OW).
 
-    One pass per kernel position: the maximum, or a matrix product in float64, whose every partial
-    sum is an integer below 2^31 (`Workload` bounds the reduction), so that it is exact.
+    One pass per kernel position: the maximum, the sum, or a matrix product in float64, whose every
+    partial sum is an integer below 2^31 (`Workload` bounds the reduction), so that it is exact.
 
     Args:
         workload: what to compute.
         data: int8 of its input's shape.
-        weights: int8 of its weights' shape; None for a max pool.
+        weights: int8 of its weights' shape; None for a pool.
     """
     n, channels, out_h, out_w = workload.output_shape
-    acc = np.full((n, channels, out_h * out_w), float(PAD_MAXPOOL if weights is None else 0))
-    for i, j, pixels in _taps(workload, data, pad=PAD_MAXPOOL if weights is None else 0):
+    pad = PAD_MAXPOOL if workload.kind is Kind.MAXPOOL else 0
+    acc = np.full((n, channels, out_h * out_w), float(pad))
+    for i, j, pixels in _taps(workload, data, pad=pad):
         if weights is None:
-            np.maximum(acc, pixels, out=acc)
+            (np.maximum if workload.kind is Kind.MAXPOOL else np.add)(acc, pixels, out=acc)
         elif workload.kind is Kind.DEPTHWISE:
             acc += pixels * weights[None, :, 0, i, j, None].astype(np.float64)
         else:
@@ -213,5 +214,7 @@ def _accumulator_spread(workload: Workload, factor_zero: int) -> tuple[float, fl
     if workload.kind.multiplies:
         return 0.0, 74.0 * math.hypot(74.0, factor_zero)
     taps = workload.kernel_h * workload.kernel_w
+    if workload.kind is Kind.AVGPOOL:
+        return 0.0, 74.0 * math.sqrt(taps)
     mean = 256.0 * taps / (taps + 1) - 128.0
     return mean, max(1.0, 256.0 * math.sqrt(taps / (taps + 2)) / (taps + 1))

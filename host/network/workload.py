@@ -24,6 +24,8 @@ class Kind(StrEnum):
     CONV2D = "conv2d"
     DEPTHWISE = "depthwise"
     MAXPOOL = "maxpool"
+    AVGPOOL = "avgpool"
+    """Of windows that GEMM does not take as a depthwise convolution, such as a large image's."""
     MULTIPLY = "multiply"
     """Each element times the one of another tensor in its place."""
     SCALE = "scale"
@@ -35,6 +37,11 @@ class Kind(StrEnum):
         return self in (Kind.CONV2D, Kind.DEPTHWISE)
 
     @property
+    def pools(self) -> bool:
+        """Whether it gathers windows on the vector unit."""
+        return self in (Kind.MAXPOOL, Kind.AVGPOOL)
+
+    @property
     def multiplies(self) -> bool:
         """Whether it multiplies by another tensor, its factor."""
         return self in (Kind.MULTIPLY, Kind.SCALE)
@@ -42,13 +49,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A 2-D convolution, dense layer (as 1x1 convolution), max pool or product of two tensors.
+    """A 2-D convolution, dense layer (as 1x1 convolution), pool or product of two tensors.
 
     The epilogue is fixed for every workload: int32 accumulator + bias, per-channel multiplier
     and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output. The
-    accumulator of a max pool is the maximum of its window, so a pool can change scale and clip;
-    it has no weights, dilation or residual. The accumulator of a product is ``data * (factor -
-    zero point of the factor)``; its residual is the factor (see `host.network.golden`).
+    accumulator of a pool is the maximum or the sum of its window, so a pool can change scale and
+    clip; it has no weights, dilation or residual, and an average pool no padding. The accumulator
+    of a product is ``data * (factor - zero point of the factor)``; its residual is the factor (see
+    `host.network.golden`).
 
     Attributes:
         name: label, e.g. ``C2``; not part of `key`.
@@ -137,7 +145,7 @@ class Workload:
                 value=(self.kernel_h, self.kernel_w),
                 remedy="enlarge the input or the padding",
             )
-        if self.reduction > MAX_REDUCTION:
+        if max(self.reduction, self.kernel_h * self.kernel_w) > MAX_REDUCTION:
             raise WorkloadError(
                 f"a reduction of more than {MAX_REDUCTION} products can overflow int32",
                 field=f"{self.name}.channels_in",
@@ -160,6 +168,7 @@ class Workload:
         needed: dict[str, int] = {"dilation_h": 1, "dilation_w": 1, "residual": False}
         if self.kind.multiplies:
             needed |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1)
+        if self.kind is not Kind.MAXPOOL:
             needed |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
         for name, only in needed.items():
             value = getattr(self, name)

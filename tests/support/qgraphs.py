@@ -12,6 +12,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConv,
     QGraph,
     QMatmul,
+    QMultiply,
     QPool,
     QRescale,
     QReshape,
@@ -120,6 +121,19 @@ class GraphMaker:
         name, output = self._names("add")
         return self._append(QAdd(name=name, inputs=(first, second), output=output, bounds=bounds))
 
+    def multiply(self, first, second, *, bounds=UNBOUNDED):
+        name, output = self._names("multiply")
+        return self._append(
+            QMultiply(name=name, inputs=(first, second), output=output, bounds=bounds)
+        )
+
+    def gate(self, source, bounds):
+        """Times a layer of it, of all its pixels or of their mean."""
+        _, channels, side, _ = self.shape(source)
+        mean = side <= LARGEST_KERNEL and self.rng.random() < 0.5
+        pixels = self.pool(source, side, 1, maximum=False) if mean else source
+        return self.multiply(self.conv(pixels, channels, 1), source, bounds=bounds)
+
     def concat(self, *sources):
         name, output = self._names("concat")
         return self._append(QConcat(name=name, inputs=sources, output=output))
@@ -172,7 +186,7 @@ def draw_cnn(rng, block, *, zero_points=False):
     for _ in range(int(rng.integers(2, 5))):
         channels, side = maker.shape(x)[1], maker.shape(x)[2]
         kind = rng.choice(["conv", "residual", "shortcut", "depthwise", "groups", "concat", "max",
-                           "average", "relu", "transposed"])  # fmt: skip
+                           "average", "relu", "transposed", "gate"])  # fmt: skip
         if kind == "conv":
             x = maker.conv(x, int(rng.integers(1, 3 * block)), 3, pad=1,
                            dilation=1, bounds=act())  # fmt: skip
@@ -203,7 +217,7 @@ def draw_cnn(rng, block, *, zero_points=False):
         elif kind == "average" and side > 2:
             x = maker.pool(x, 2, 2, maximum=False)
         else:
-            x = maker.rescale(x, (0.0, None))
+            x = maker.gate(x, act()) if kind == "gate" else maker.rescale(x, (0.0, None))
     x = maker.shrunk(x, LARGEST_KERNEL)
     if rng.random() < 0.5:
         x = maker.pool(x, maker.shape(x)[2], 1, maximum=False)
@@ -261,8 +275,8 @@ def _apply(operator, real):
             return out if len(real) == 1 else out + real[1]
         case QPool():
             return _pool(operator, real[0])
-        case QAdd():
-            return real[0] + real[1]
+        case QAdd() | QMultiply():
+            return (np.add if isinstance(operator, QAdd) else np.multiply)(*real)
         case QConcat():
             return np.concatenate(real, axis=1)
         case QMatmul():

@@ -51,6 +51,7 @@ from tilewright.host.compiler.lower.qgraph import (
 from tilewright.host.compiler.lower.transposed import phases
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
+    is_too_large,
     label_of,
     merge_groups,
     refused,
@@ -80,18 +81,18 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
         WorkloadError: an operator that the accelerator does not compute in this form; its text
             says why, and the operator belongs on the CPU.
     """
-    square = hw.batch == 1 and hw.block_in == hw.block_out
     for operator in graph.operators:
         if operator.lookup is not None and not hw.activation_table:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
-    return _Layers(graph, output_block(hw), square).build()
+    return _Layers(graph, hw).build()
 
 
 class _Layers:
-    def __init__(self, graph: QGraph, alignment: int, square: bool) -> None:
+    def __init__(self, graph: QGraph, hw: HwConfig) -> None:
         self.graph = graph
-        self.alignment = alignment
-        self.square = square
+        self.hw = hw
+        self.alignment = output_block(hw)
+        self.square = hw.batch == 1 and hw.block_in == hw.block_out
         self.tensors = dict(graph.tensors)
         self.layers: list[Layer] = []
         self.aliases: dict[str, str] = {}
@@ -305,13 +306,15 @@ class _Layers:
         )
         kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
         workload = workload_on(operator, data, **window_of(operator, operator.kernel), kind=kind)
+        if not operator.maximum and is_too_large(self.hw, workload):
+            workload = replace(workload, kind=Kind.AVGPOOL)
         weights = np.ones(workload.weight_shape, dtype=np.int8)
         self._append(
             operator,
             workload,
             requant,
             data=ChannelSlice(tensor=data.name),
-            weights=None if operator.maximum else weights,
+            weights=weights if workload.kind.weighs else None,
             output=output,
             pad_value=-128 if operator.maximum else data.zero_point,
         )

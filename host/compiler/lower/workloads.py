@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.qgraph import QConv, QOperator, QPool, QTensor
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Workload
 
@@ -28,6 +30,23 @@ def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
     shape = {"n": n, "height": height, "width": width, "channels_in": channels}
     plain = {**shape, "channels_out": channels, "relu": False}
     return Workload(name=label_of(operator.name), **{**plain, **values})
+
+
+def is_too_large(hw: HwConfig, average: Workload) -> bool:
+    """Whether GEMM does not take an average over windows, and the vector unit does.
+
+    Args:
+        hw: the configuration.
+        average: a depthwise workload.
+    """
+    padding = average.pad_top, average.pad_bottom, average.pad_left, average.pad_right
+    if any(padding):
+        return False
+    try:
+        default_schedule(hw, average)
+    except ScheduleError:
+        return True
+    return False
 
 
 def window_of(operator: QConv | QPool, kernel: tuple[int, ...]) -> dict[str, int]:

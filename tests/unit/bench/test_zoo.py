@@ -28,13 +28,14 @@ def test_a_definition_has_as_many_parameters_as_the_published_network(name) -> N
     assert sum(p.numel() for p in ZOO[name].build().parameters()) == PUBLISHED[name]
 
 
-def test_figures_on_record_are_of_the_zoo_and_hold_for_their_configuration_alone() -> None:
+def test_figures_on_record_are_of_the_zoo_and_hold_for_their_configuration_and_its_options():
     recorded = read_yaml_mapping(BEFORE_FILE, "figures")
     conditions = recorded["conditions"]
     before = before_milliseconds(conditions["hw"], conditions["board"])
     assert set(before) == set(recorded["milliseconds"]) <= set(ZOO)
     assert before["bert-tiny"] == pytest.approx(sum(recorded["milliseconds"]["bert-tiny"].values()))
     assert before_milliseconds("pynq-16x32", conditions["board"]) == {}
+    assert before_milliseconds("pynq-16x16-act", conditions["board"]) == before
     assert set(QUICK) <= set(ZOO)
 
 

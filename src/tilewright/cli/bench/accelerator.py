@@ -139,7 +139,14 @@ def networks(
             help="Architectures that people bring: where they run, and their end-to-end latency.",
         ),
     ] = False,
-    hw: HwOption = "pynq-16x16",
+    hw: Annotated[
+        str,
+        typer.Option(
+            "--hw",
+            metavar="HW",
+            help="Named configuration or YAML file; default: pynq-16x16, of --zoo pynq-16x16-act.",
+        ),
+    ] = "",
     board: BoardOption = "pynq-z2",
     fidelity: DataFidelityOption = "",
     search: SearchOption = 16,
@@ -159,7 +166,7 @@ def networks(
         finish(
             bench.run(
                 names(names_, "--networks", bench.ZOO) or list(bench.QUICK if quick else bench.ZOO),
-                hw=hw,
+                hw=hw or "pynq-16x16-act",
                 board=board,
                 fidelity=one_of(fidelity or "twin", ("twin", "rtl", "dpi"), "--fidelity"),
                 search=search,
@@ -174,7 +181,7 @@ def networks(
     chosen = names(names_, "--networks", NETWORKS) or (QUICK if quick else sorted(NETWORKS))
     result = run(
         chosen,
-        hw=hw,
+        hw=hw or "pynq-16x16",
         board=board,
         fidelity=one_of(fidelity or ("dpi" if quick else "rtl"), ("rtl", "dpi"), "--fidelity"),
         search=search,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pools lowered, run on the reference device, and refused."""
+"""Pools lowered, run on the reference device, and refused."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering
 
 TINY = load_hwconfig("tiny-4x4")
@@ -52,9 +53,12 @@ def pools(draw):
         **{k: draw(st.integers(0, 3)) for k in ("pad_left", "pad_right")},
     }  # fmt: skip
     channels = draw(st.sampled_from([1, 3, 4, 5, 8, 13, 24, 40]))
+    kind = draw(st.sampled_from([Kind.MAXPOOL, Kind.MAXPOOL, Kind.AVGPOOL]))
+    if kind is Kind.AVGPOOL:
+        values |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
     try:
         return Workload(
-            name="p", kind=Kind.MAXPOOL, channels_in=channels, channels_out=channels,
+            name="p", kind=kind, channels_in=channels, channels_out=channels,
             relu=draw(st.booleans()), **values,
         )  # fmt: skip
     except WorkloadError:
@@ -409,7 +413,7 @@ def test_refuses_a_choice_that_repeats_a_program(name):
 
 
 def test_native_lowering_refuses_a_pool():
-    with pytest.raises(WorkloadError, match=r"p\.kind: native lowering.*not max pools"):
+    with pytest.raises(WorkloadError, match=r"p\.kind: native lowering.*not maxpool"):
         NativeLowering(TINY, POOL)
 
 
@@ -442,3 +446,38 @@ def test_default_schedule_is_right():
 def test_default_schedule_says_what_the_smallest_tile_lacks():
     with pytest.raises(ScheduleError, match="the smallest tile: RES must hold 1 x 300 tiles"):
         default_schedule(TINY.with_(res_bytes=1024), maxpool("p", 300, 4, 300, 0, 1))
+
+
+def global_pool(kind, side, channels=8, n=1):
+    return Workload(
+        name="global", kind=kind, n=n, height=side, width=side, kernel_h=side, kernel_w=side,
+        stride_h=side, stride_w=side, channels_in=channels, channels_out=channels, relu=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Kind.MAXPOOL, Kind.AVGPOOL])
+@pytest.mark.parametrize("name", list(HARDWARE))
+def test_a_window_that_no_scratchpad_holds_is_streamed(kind, name):
+    hw = HARDWARE[name]
+    side = int((2 * hw.res_depth) ** 0.5) + 1
+    workload = global_pool(kind, side, n=hw.batch)
+    schedule = default_schedule(hw, workload)
+    assert schedule.loop_order is LoopOrder.OUTPUT_STATIONARY
+    low = run_and_check(hw, workload, schedule)
+    assert len(loads(low, Memory.RES)) > 2
+
+
+def test_a_streamed_window_takes_about_the_cycles_of_its_bytes():
+    workload = global_pool(Kind.AVGPOOL, 112, channels=32)
+    program = lower(PYNQ, workload, default_schedule(PYNQ, workload)).program
+    twin = Twin(PYNQ, load_memory("ideal"))
+    cycles = twin.counters(program).cycles
+    twin.close()
+    least = bound(PYNQ, workload, load_memory("ideal")).cycles
+    assert least <= cycles < 1.1 * least
+
+
+def test_an_average_of_a_padded_window_is_no_pool_of_the_vector_unit():
+    values = global_pool(Kind.AVGPOOL, 8).to_mapping() | {"pad_top": 1}
+    with pytest.raises(WorkloadError, match="0 for a avgpool workload"):
+        Workload.from_mapping(values)

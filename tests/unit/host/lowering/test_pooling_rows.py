@@ -23,11 +23,14 @@ def test_every_output_row_gathers_each_row_that_it_sees_once_and_starts_fresh(
     outs = (height + pad + below - kernel) // stride + 1
     first = data.draw(st.integers(0, outs - 1))
     count = data.draw(st.integers(1, outs - first))
-    pieces = streamed_rows(first, count, height=height, stride=stride, pad=pad, kernel=kernel)
+    most = data.draw(st.integers(1, 12))
+    pieces = streamed_rows(
+        first, count, height=height, stride=stride, pad=pad, kernel=kernel, most=most
+    )
     loaded, gathered, fresh = Counter(), Counter(), Counter()
     for piece in pieces:
         rows = range(piece.span.source, piece.span.source + piece.span.size)
-        assert len(rows) <= min(kernel, stride)
+        assert len(rows) <= min(kernel, stride, most)
         assert all(0 <= row < height for row in rows)
         loaded.update(rows)
         for use in piece.uses:
@@ -50,6 +53,6 @@ def test_every_output_row_gathers_each_row_that_it_sees_once_and_starts_fresh(
 
 
 def test_a_tile_that_sees_padding_alone_loads_nothing():
-    (piece,) = streamed_rows(0, 2, height=3, stride=1, pad=5, kernel=2)
+    (piece,) = streamed_rows(0, 2, height=3, stride=1, pad=5, kernel=2, most=3)
     assert not piece.loads
     assert [(use.out, use.taps, use.fresh) for use in piece.uses] == [(0, 0, True), (1, 0, True)]

@@ -20,16 +20,16 @@ from tilewright.host.network.workload import Kind, Workload, conv2d, maxpool
 @st.composite
 def workloads(draw):
     small = st.integers(1, 3)
-    kind = draw(st.sampled_from(list(Kind)))
+    kind = draw(st.sampled_from([kind for kind in Kind if not kind.multiplies]))
     channels = draw(st.integers(1, 9))
-    pool = kind is Kind.MAXPOOL
+    pool, padded = kind.pools, 0 if kind is Kind.AVGPOOL else 3
     values = {
         "n": draw(small), "height": draw(st.integers(1, 9)), "width": draw(st.integers(1, 9)),
         "channels_in": channels,
         "channels_out": draw(st.integers(1, 9)) if kind is Kind.CONV2D else channels,
         **{k: draw(small) for k in ("kernel_h", "kernel_w", "stride_h", "stride_w")},
         **{k: 1 if pool else draw(small) for k in ("dilation_h", "dilation_w")},
-        **{k: draw(st.integers(0, 3)) for k in ("pad_top", "pad_bottom", "pad_left",
+        **{k: draw(st.integers(0, padded)) for k in ("pad_top", "pad_bottom", "pad_left",
                                                 "pad_right")},
     }  # fmt: skip
     try:
@@ -41,14 +41,16 @@ def workloads(draw):
 
 def torch_accumulators(workload, data, weights):
     sides = (workload.pad_left, workload.pad_right, workload.pad_top, workload.pad_bottom)
-    pool = workload.kind is Kind.MAXPOOL
+    pool, kernel = workload.kind is Kind.MAXPOOL, (workload.kernel_h, workload.kernel_w)
     padded = torch.nn.functional.pad(
         torch.from_numpy(data).double(), sides, value=-128.0 if pool else 0.0
     )
-    if pool:
-        kernel = (workload.kernel_h, workload.kernel_w)
+    if weights is None:
         strides = (workload.stride_h, workload.stride_w)
-        return torch.nn.functional.max_pool2d(padded, kernel, strides).numpy().astype(np.int64)
+        if pool:
+            return torch.nn.functional.max_pool2d(padded, kernel, strides).numpy().astype(np.int64)
+        means = torch.nn.functional.avg_pool2d(padded, kernel, strides, divisor_override=1)
+        return means.numpy().astype(np.int64)
     out = torch.nn.functional.conv2d(
         padded,
         torch.from_numpy(weights).double(),

@@ -26,11 +26,13 @@ SMALL = st.integers(1, 4)
 def workloads(draw):
     kind = draw(st.sampled_from(Kind))
     channels = draw(st.integers(1, 8))
-    pool = kind is Kind.MAXPOOL
-    values = {name: draw(SMALL) for name in ("kernel_h", "kernel_w", "stride_h", "stride_w")}
-    values |= {name: 1 if pool else draw(SMALL) for name in ("dilation_h", "dilation_w")}
+    plain, padded = not kind.weighs, kind.weighs or kind is Kind.MAXPOOL
+    names = ("kernel_h", "kernel_w", "stride_h", "stride_w")
+    values = {name: 1 if kind.multiplies else draw(SMALL) for name in names}
+    values |= {name: 1 if plain else draw(SMALL) for name in ("dilation_h", "dilation_w")}
     values |= {
-        f"pad_{side}": draw(st.integers(0, 3)) for side in ("top", "bottom", "left", "right")
+        f"pad_{side}": draw(st.integers(0, 3)) if padded else 0
+        for side in ("top", "bottom", "left", "right")
     }
     try:
         return Workload(
@@ -42,7 +44,7 @@ def workloads(draw):
             channels_in=channels,
             channels_out=draw(st.integers(1, 8)) if kind is Kind.CONV2D else channels,
             relu=draw(st.booleans()),
-            residual=not pool and draw(st.booleans()),
+            residual=not plain and draw(st.booleans()),
             count=draw(SMALL),
             **values,
         )
@@ -58,7 +60,7 @@ def test_output_shape_is_the_one_that_torch_computes(w):
         torch.zeros(w.input_shape, device="meta"),
         (w.pad_left, w.pad_right, w.pad_top, w.pad_bottom),
     )
-    if w.kind is Kind.MAXPOOL:
+    if not w.kind.weighs:  # a product has a window of one pixel
         y = torch.nn.functional.max_pool2d(
             x.double(), (w.kernel_h, w.kernel_w), (w.stride_h, w.stride_w)
         )
@@ -136,9 +138,9 @@ def test_depthwise_keeps_the_channels():
     ("changes", "text"),
     [
         ({"channels_out": 5}, "as many output as input channels"),
-        ({"dilation_h": 2}, "must be 1 for a max pool"),
-        ({"dilation_w": 3}, "must be 1 for a max pool"),
-        ({"residual": True}, "must be False for a max pool"),
+        ({"dilation_h": 2}, "must be 1 for a maxpool workload"),
+        ({"dilation_w": 3}, "must be 1 for a maxpool workload"),
+        ({"residual": True}, "must be False for a maxpool workload"),
     ],
 )
 def test_a_max_pool_has_no_weights_dilation_or_residual(changes, text):
