@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Final
 
 from tilewright.host.common.errors import ConfigError
@@ -52,12 +53,13 @@ def held_out_table(errors: Sequence[HeldOut]) -> str:
 def table(results: Results) -> str:
     """Markdown: counts, error of the estimate, the boards that hold it, and the counts on ECP5."""
     boards = [load_board(name) for name in named_boards()]
+    marks = _marks(results)
     lines = [
         (
-            "| configuration | LUT | as memory | FF | RAMB36 + 18 | DSP | est. LUT | est. FF "
-            f"| fits | ECP5: LUT4 | FF | DP16KD | MULT18 | {ECP5_DEVICE.name} |"
+            "| configuration | RTL | LUT | as memory | FF | RAMB36 + 18 | DSP | est. LUT | est. FF "
+            f"| fits | ECP5: RTL | LUT4 | FF | DP16KD | MULT18 | {ECP5_DEVICE.name} |"
         ),
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|---|",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|--:|--:|--:|--:|---|",
     ]
     for row in results.rows:
         guess, area = estimate(row.hw), row.area
@@ -65,27 +67,27 @@ def table(results: Results) -> str:
         name = f"`{row.hw.name}`" if row.named else row.hw.name
         ecp5 = row.ecp5
         other = (
-            f"{ecp5.lut:,} | {ecp5.ff:,} | {ecp5.dp16kd} | {ecp5.mult18} "
+            f"{marks[ecp5.rtl]} | {ecp5.lut:,} | {ecp5.ff:,} | {ecp5.dp16kd} | {ecp5.mult18} "
             f"| {'fits' if ecp5.fits else 'too large'}"
             if ecp5
-            else "- | - | - | - | -"
+            else "- | - | - | - | - | -"
         )
         lines.append(
-            f"| {name} | {row.lut:,} | {row.lutram:,} | {row.ff:,} "
+            f"| {name} | {marks[row.rtl]} | {row.lut:,} | {row.lutram:,} | {row.ff:,} "
             f"| {row.ramb36} + {row.ramb18} | {row.dsp} "
             f"| {guess.lut / row.lut - 1:+.1%} | {guess.ff / row.ff - 1:+.1%} "
             f"| {holds} | {other} |"
         )
-    digests = {row.rtl for row in results.rows}
-    digests |= {row.ecp5.rtl for row in results.rows if row.ecp5}
-    lines += [
-        "",
-        (
-            f"Tool: {results.tool}, families {results.family} and ecp5. "
-            f"RTL: {', '.join(sorted(digests))}."
-        ),
-    ]
+    stated = "; ".join(f"{mark}: {digest}" for digest, mark in marks.items())
+    lines += ["", f"Tool: {results.tool}, families {results.family} and ecp5. RTL: {stated}."]
     return "\n".join(lines)
+
+
+def _marks(results: Results) -> dict[str, str]:
+    """A letter for each state of the sources that rows are of, by digest, in the rows' order."""
+    digests = [row.rtl for row in results.rows]
+    digests += [row.ecp5.rtl for row in results.rows if row.ecp5]
+    return dict(zip(dict.fromkeys(digests), ascii_uppercase, strict=False))
 
 
 def configurations(results: Results) -> str:

@@ -42,6 +42,15 @@ def test_the_table_names_every_configuration_and_the_boards_that_hold_it():
     assert "zcu104" in lines[3]
 
 
+def test_rows_of_different_sources_are_told_apart():
+    results = load_results()
+    first, second, *_ = results.rows
+    rows = (replace(first, rtl="0" * 16, ecp5=None), replace(second, rtl="1" * 16, ecp5=None))
+    lines = table(replace(results, rows=rows)).splitlines()
+    assert [line.split("|")[2].strip() for line in lines[2:4]] == ["A", "B"]
+    assert lines[-1].endswith(f"RTL: A: {'0' * 16}; B: {'1' * 16}.")
+
+
 def test_a_page_without_a_place_for_the_table_is_refused():
     with pytest.raises(ConfigError, match="must hold"):
         renewed("no place", load_results())
