@@ -37,12 +37,13 @@ class _Group(NamedTuple):
     """Output blocks of a tile that one instruction covers.
 
     Attributes:
-        first, count: blocks.
+        first: block.
+        blocks: how many.
         stored: tiles of a pixel in RES and ACC: 1, or all blocks of their stored block.
     """
 
     first: int
-    count: int
+    blocks: int
     stored: int
 
 

@@ -157,6 +157,7 @@ class NativeLowering:
             schedule=schedule,
             program=self._program(lowered),
             clip=self.clip,
+            factor_zero=0,
             folded=self._folded,
             macs_tiles=lowered.macs_tiles,
             bytes_read=lowered.bytes_read,
