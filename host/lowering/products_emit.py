@@ -210,7 +210,7 @@ class _ProductEmitter(Emission):
             source = self._products(tile) + first * pixels
             factor = self._factor(tile) + first * (1 if plan.by_channel else pixels)
             word = pack_vector(
-                acc_banks=plan.hw.acc_bank_mask(source, count * pixels * stored),
+                acc_banks=plan.hw.acc_bank_mask(source, pixels * max(count, stored)),
                 param_step=1,
                 param_base=param_slot * plan.schedule.tile_co + first,
                 iter_outer=count,

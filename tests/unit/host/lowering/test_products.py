@@ -103,7 +103,7 @@ def schedules(workload, blocks, rng):
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_legal_schedule_on_any_configuration_gives_the_definition(kind):
     rng, ran = generator(f"products {kind}"), 0
-    for _ in range(60):
+    for _ in range(100):
         hw = any_hwconfig(rng)
         channels = int(rng.integers(1, 5 * hw.block_out))
         sizes = (int(rng.integers(1, 7)), int(rng.integers(1, 7)), channels)
@@ -183,3 +183,12 @@ def test_a_product_has_no_window_and_no_other_residual(change):
     values = {**product().to_mapping(), "kind": Kind.SCALE, **change}
     with pytest.raises(WorkloadError, match="for a scale workload"):
         Workload(**values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tile_of_interleaved_blocks_that_fills_the_accumulators_names_no_bank_behind_them(kind):
+    hw = TINY.with_(block_in=16, inp_bytes=16384, wgt_bytes=16384, res_bytes=16384)
+    workload = product(kind, 7, 9, 16)
+    full = Schedule(tile_h=7, tile_w=9, tile_ci=1, tile_co=4)
+    assert hw.acc_depth == 4 * (7 * 9 + 1)
+    run(ReferenceDevice(hw), workload, full, fresh_rng(), 5)
