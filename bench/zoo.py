@@ -237,6 +237,7 @@ def summary(records: Sequence[Record], before: Mapping[str, float]) -> Record:
             "geomean_speedup": exp(sum(ratios) / len(ratios)) if ratios else None,
             "networks": len(records),
             "networks_with_before": len(ratios),
+            "before_hw": _recorded()["conditions"]["hw"] if ratios else None,
         },
         "host_factor": {
             "median": factors[len(factors) // 2] if factors else None,
@@ -256,7 +257,7 @@ def before_milliseconds(hw: str, board: str) -> dict[str, float]:
     They hold for configurations of the same parameters that have options more: what an option is
     worth belongs to the comparison.
     """
-    recorded = read_yaml_mapping(BEFORE_FILE, "figures of the zoo")
+    recorded = _recorded()
     conditions = recorded["conditions"]
     plain = load_hwconfig(hw).without_options().config_hash
     same = plain == load_hwconfig(conditions["hw"]).config_hash
@@ -266,6 +267,10 @@ def before_milliseconds(hw: str, board: str) -> dict[str, float]:
         name: Latency(**{part: value / 1e3 for part, value in parts.items()}).total * 1e3
         for name, parts in recorded["milliseconds"].items()
     }
+
+
+def _recorded() -> Mapping[str, Any]:
+    return read_yaml_mapping(BEFORE_FILE, "figures of the zoo")
 
 
 def _line(r: Mapping[str, Any]) -> str:

@@ -59,6 +59,7 @@ def test_the_summary_tells_the_worst_network_and_the_mean_speed_up() -> None:
         "geomean_speedup": pytest.approx(4),
         "networks": 3,
         "networks_with_before": 2,
+        "before_hw": "pynq-16x16",
     }
     # the CPU part of b is too small to be compared with this machine
     assert found["host_factor"] == {"median": 4.0, "least": 2.0, "most": 4.0}
