@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.host.compiler.lower.qgraph import (
@@ -16,6 +18,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QSelect,
     QTensor,
 )
 
@@ -88,14 +91,15 @@ class GraphMaker:
             )
         )  # fmt: skip
 
-    def transposed(self, source, outputs, kernel, stride, *, pad=0, output_padding=0,
+    def transposed(self, source, outputs, kernel, stride, *, pad=0, output_padding=0, groups=1,
                    bounds=UNBOUNDED):  # fmt: skip
         rng, depth = self.rng, self.shape(source)[1]
         name, output = self._names("transposed")
+        share = (depth, outputs // groups, kernel, kernel)
         return self._append(
             QConv(
                 name=name, inputs=(source,), output=output, bounds=bounds, transposed=True,
-                weights=rng.integers(-127, 128, (depth, outputs, kernel, kernel), dtype=np.int8),
+                weights=rng.integers(-127, 128, share, dtype=np.int8), groups=groups,
                 weight_scales=rng.uniform(0.2, 1.5, outputs) / 74 / np.sqrt(depth * kernel),
                 bias=rng.normal(size=outputs) * 0.5, stride=(stride, stride),
                 pads=(pad, pad, pad, pad), output_padding=(output_padding, output_padding),
@@ -137,6 +141,19 @@ class GraphMaker:
     def concat(self, *sources):
         name, output = self._names("concat")
         return self._append(QConcat(name=name, inputs=sources, output=output))
+
+    def select(self, source, channels, *, exact=True):
+        """Some channels; at the scale of the source, or at one of their own."""
+        name, output = self._names("select")
+        operator = QSelect(
+            name=name, inputs=(source,), output=output, channels=tuple(map(int, channels))
+        )
+        if not exact:
+            return self._append(operator)
+        tensor, values = self.tensors[source], self.values[source][:, operator.channels]
+        self.tensors[output] = replace(tensor, name=output, shape=values.shape)
+        self.values[output] = values
+        return self._append(operator, values.shape)
 
     def rescale(self, source, bounds):
         name, output = self._names("rescale")
@@ -225,6 +242,50 @@ def draw_cnn(rng, block, *, zero_points=False):
     return maker.graph(x), maker.arguments()
 
 
+def draw_channels(rng, block, *, zero_points=False):
+    """A small network that splits, joins and shuffles channels at any channel."""
+    size = int(rng.integers(4, 9))
+    maker = GraphMaker(rng, (1, int(rng.integers(2, 3 * block)), size, size),
+                       zero_points=zero_points)  # fmt: skip
+    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731  (drawn each time)
+    found = ["x0", maker.conv("x0", int(rng.integers(2, 3 * block)), 3, pad=1, bounds=act())]
+    for _ in range(int(rng.integers(3, 8))):
+        x = found[int(rng.integers(max(len(found) - 3, 0), len(found)))]
+        channels = maker.shape(x)[1]
+        same = [y for y in found if maker.shape(y)[2:] == maker.shape(x)[2:]]
+        kind = rng.choice(["conv", "depthwise", "enlarge", "pool", "add", "concat", "concat",
+                           "shuffle", "shuffle", "split", "select", "relu"])  # fmt: skip
+        if kind == "conv":
+            kernel = int(rng.choice([1, 1, 3]))
+            found.append(maker.conv(x, int(rng.integers(1, 3 * block)), kernel, pad=kernel // 2,
+                                    bounds=act()))  # fmt: skip
+        elif kind == "depthwise" and channels > 1:
+            found.append(maker.conv(x, channels, 3, pad=1, groups=channels, bounds=act()))
+        elif kind == "enlarge" and channels > 1 and maker.shape(x)[2] < 6:
+            found.append(maker.transposed(x, channels, 2, 2, groups=channels))
+        elif kind == "pool" and maker.shape(x)[2] > 2:
+            found.append(maker.pool(x, 3, 1, maximum=bool(rng.integers(2)), pad=1))
+        elif kind == "add":
+            equal = [y for y in same if maker.shape(y)[1] == channels]
+            found.append(maker.add(x, str(rng.choice(equal)), bounds=act()))
+        elif kind == "concat":
+            found.append(maker.concat(*map(str, rng.choice(same, int(rng.integers(2, 4))))))
+        elif kind == "shuffle" and channels % 2 == 0:
+            found.append(maker.select(x, np.arange(channels).reshape(2, -1).T.reshape(-1)))
+        elif kind == "split" and channels > 1:
+            cut = int(rng.integers(1, channels))
+            found += [maker.select(x, range(cut)), maker.select(x, range(cut, channels))]
+        elif kind == "select":
+            some = rng.integers(0, channels, int(rng.integers(1, channels + 1)))
+            found.append(maker.select(x, some, exact=bool(rng.integers(2))))
+        else:
+            found.append(maker.rescale(x, act()))
+    results = [y for y in found[2:] if rng.random() < 0.2]
+    last = maker.conv(maker.concat(*found[-2:]) if maker.shape(found[-1])[2:] == maker.shape(
+        found[-2])[2:] else found[-1], 3, 1)  # fmt: skip
+    return maker.graph(*results, last), maker.arguments()
+
+
 def draw_attention(rng, block):
     """Queries, keys and values of some heads; the caller's softmax is left out."""
     heads, depth, tokens = int(rng.integers(1, 4)), block, 2 * block
@@ -277,8 +338,9 @@ def _apply(operator, real):
             return _pool(operator, real[0])
         case QAdd() | QMultiply():
             return (np.add if isinstance(operator, QAdd) else np.multiply)(*real)
-        case QConcat():
-            return np.concatenate(real, axis=1)
+        case QConcat() | QSelect():
+            joined = np.concatenate(real, axis=1)
+            return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
         case QMatmul():
             return _matmul(operator, *real)
         case _:
@@ -310,7 +372,10 @@ def _conv(op, x):
 
 
 def _transposed(op, x):
-    weights = op.weights * op.weight_scales[None, :, None, None]
+    weights = op.weights
+    if op.groups > 1:  # of single channels, as one for all
+        weights = np.eye(op.groups)[..., None, None] * weights
+    weights = weights * op.weight_scales[None, :, None, None]
     n, _, height, width = x.shape
     _, outputs, kh, kw = weights.shape
     top, left, bottom, right = op.pads

@@ -14,7 +14,14 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QAdd, QConv, QGraph, QRescale
+from tilewright.host.compiler.lower.qgraph import (
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QRescale,
+    QSelect,
+)
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
@@ -43,7 +50,7 @@ class CostModel:
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
         cpu = self._board.cpu
-        fused = _fused(graph)
+        fused = _fused(graph) | _noted(graph)
         costs = [
             OperatorCost(
                 name=str(candidate.id),
@@ -109,6 +116,23 @@ def _fused(graph: OffloadGraph) -> set[int]:
         and len(edge.readers) == 1
         and not edge.leaves
         and edge.readers[0] in epilogues
+    }
+
+
+def _noted(graph: OffloadGraph) -> set[int]:
+    """Selections of channels that only concatenations and selections read.
+
+    They are notes of where channels lie, and a concatenation is priced with copies of its parts.
+    Another reader pays for channels among others: at most a copy, which is the selection's price.
+    """
+    operators = {candidate.id: candidate.operator for candidate in graph.candidates}
+    return {
+        edge.source
+        for edge in graph.edges
+        if edge.source is not None
+        and isinstance(operators.get(edge.source), QSelect)
+        and not edge.leaves
+        and all(isinstance(operators.get(r), QConcat | QSelect) for r in edge.readers)
     }
 
 

@@ -46,7 +46,7 @@ Var = Any
 TAKEN_KINDS: Final = frozenset(
     {"Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Flatten", "Gemm",
      "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool", "ReduceMax", "ReduceMean", "Relu",
-     "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+     "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )  # fmt: skip
 """Operators of ONNX that the accelerator takes between int8 tensors."""
 

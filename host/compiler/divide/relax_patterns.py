@@ -136,6 +136,7 @@ def _patterns() -> tuple[UnitPattern, ...]:
         found.append(_unit(kind, operator, operator, data0=a, data1=b))
     found += [_plain("move", name) for name in ("permute_dims", "squeeze", "expand_dims")]
     found.append(_plain("move", "reshape", wildcard()))
+    found.append(_plain("select", "strided_slice", *(wildcard() for _ in range(4))))
     data = _data()
     found.append(_unit("rescale", data, data, data=data))
     return tuple(found)

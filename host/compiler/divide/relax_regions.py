@@ -19,6 +19,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QMatmul,
     QOperator,
     QReshape,
+    QSelect,
     QTensor,
 )
 
@@ -124,8 +125,9 @@ def _placed_product(
 
 
 def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]) -> None:
-    if any(have.order != want.order for have, want in zip(lying, needed, strict=True)):
-        raise Refusal("its data lie in an order that it does not take")
+    for have, want in zip(lying, needed, strict=True):
+        if have.order != want.order and layouts.channels_of(have, want) is None:
+            raise Refusal("its data lie in an order that it does not take")
 
 
 Form = Callable[[Sequence[int]], TensorLayout]
@@ -290,6 +292,7 @@ class _Page:
         self._operators: list[QOperator] = []
         self._labels: set[str] = set()
         self._model_shapes: dict[str, tuple[int, ...]] = {}
+        self._shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
         self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
@@ -337,7 +340,9 @@ class _Page:
     def reshaped(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
     ) -> str:
-        """The tensor that holds another's elements in the same order in another shape."""
+        """The tensor that holds another's elements in another shape or order of channels."""
+        if layout.order != needed.order:
+            name = self._shuffled(name, layout, needed, model_shape)
         if layout.shape == needed.shape:
             return name
         stem = f"{name}_{'x'.join(str(size) for size in needed.shape)}"
@@ -346,6 +351,22 @@ class _Page:
             self._model_shapes[stem] = model_shape
             self._append(QReshape(name="", inputs=(), output=""), stem, (name,), stem)
         return stem
+
+    def _shuffled(
+        self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
+    ) -> str:
+        """The tensor that holds another's channels in another order, in its shape."""
+        channels = layouts.channels_of(layout, needed)
+        assert channels is not None
+        known = (name, channels)
+        if known not in self._shuffles:
+            stem = _fresh(f"{name}_shuffled", self._tensors)
+            self._tensors[stem] = replace(self._tensors[name], name=stem)
+            self._model_shapes[stem] = model_shape
+            self._append(QSelect(name="", inputs=(), output="", channels=channels), stem, (name,),
+                         stem)  # fmt: skip
+            self._shuffles[known] = stem
+        return self._shuffles[known]
 
     def graph(self, name: str, inputs: Sequence[Var], results: Sequence[str]) -> QGraph:
         """The finished graph, with these tensors as its outputs."""

@@ -30,6 +30,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QSelect,
 )
 
 Expr = Any
@@ -348,6 +349,32 @@ def _move(_match: _Match) -> QOperator:
     return QReshape(**_names(1))
 
 
+def _select(match: _Match) -> QOperator:
+    """A slice of channels of an image."""
+    call, data = match.call, match.inputs[0]
+    if len(data.shape) != MAX_RANK:
+        raise Refusal("it slices something else than an image")
+    bounds = [_numbers(call.args[index]) for index in range(1, 5)]
+    chosen = [range(size) for size in data.shape]
+    for axis, start, end, step in zip(*bounds, strict=True):
+        chosen[axis] = chosen[axis][start:end:step]
+    if any(len(chosen[axis]) != data.shape[axis] for axis in (0, 2, 3)):
+        raise Refusal("it leaves out more than channels")
+    return QSelect(**_names(1), channels=tuple(chosen[1]))
+
+
+def _numbers(expr: Expr) -> list[int]:
+    """The integers of a tuple of constants."""
+    found = []
+    for field in getattr(expr, "fields", (None,)):
+        value = getattr(field, "value", None)
+        number = getattr(value, "value", value)
+        if not isinstance(number, int):
+            raise Refusal("it is no slice by constant bounds")
+        found.append(number)
+    return found
+
+
 def _rescale(_match: _Match) -> QOperator:
     return QRescale(**_names(1))
 
@@ -380,6 +407,7 @@ _READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
     "pool": _pool,
     "product": _product,
     "rescale": _rescale,
+    "select": _select,
     "table": _table,
 }
 

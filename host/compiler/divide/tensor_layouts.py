@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
+
 from tilewright.host.compiler.lower.qgraph import Shape
 
 Order = tuple[tuple[int, int], ...]
@@ -85,6 +88,35 @@ def natural(
     """
     by_rank = {2: features, 3: sequence, 4: of_rank_4}
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
+
+
+def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
+    """Which channel of one normal form each channel of another one is.
+
+    Returns:
+        ``None`` if the two differ in more than the order of channels.
+    """
+    batch, channels, *sides = have.shape
+    if (batch, channels, prod(sides)) != (*want.shape[:2], prod(want.shape[2:])):
+        return None
+    pixels = prod(sides)
+    source = np.empty(batch * channels * pixels, np.int64)
+    source[_places(want)] = _places(have)
+    moved = source.reshape(batch, channels, pixels)
+    chosen = moved[0, :, 0] // pixels
+    expected = (np.arange(batch)[:, None] * channels + chosen)[..., None] * pixels
+    if not np.array_equal(moved, expected + np.arange(pixels)):
+        return None
+    return tuple(chosen.tolist())
+
+
+def _places(layout: TensorLayout) -> npt.NDArray[np.int64]:
+    """Where each of the model's elements, in its order, lies in the normal form."""
+    sizes = [0] * len(layout.order)
+    for size, rank in layout.order:
+        sizes[rank] = size
+    places = np.arange(prod(sizes)).reshape(sizes)
+    return places.transpose([rank for _, rank in layout.order]).reshape(-1)
 
 
 def permuted(order: Order, shape: Sequence[int], axes: Sequence[int]) -> Order | None:

@@ -51,6 +51,9 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
         part[...] = result
         _update_aliases(graph, layer.output.tensor, values)
     _update_aliases(graph, None, values)
+    for name, at in graph.lies.items():
+        if at.tensor in values:
+            values[name] = np.ascontiguousarray(values[at.tensor][:, list(at.channels)])
     return values
 
 

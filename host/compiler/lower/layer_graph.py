@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.compiler.lower.channels import Lying
 from tilewright.host.compiler.lower.qgraph import QTensor
 from tilewright.host.network.layout import Spread
 from tilewright.host.network.requant import RequantParams
@@ -74,6 +75,7 @@ class LayerGraph:
         layers: in an order in which every input is complete.
         inputs, outputs: tensor names.
         aliases: a tensor that is another tensor with an equal memory layout.
+        lies: tensors of the model that are channels of another one.
     """
 
     name: str
@@ -82,6 +84,7 @@ class LayerGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
+    lies: Mapping[str, Lying] = field(default_factory=dict)
 
     def storage(self, tensor: str) -> str:
         """The tensor whose bytes a tensor has."""

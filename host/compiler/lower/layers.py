@@ -22,11 +22,17 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.compiler.lower.channels import (
+    COPY_WEIGHT,
+    Lying,
+    StoredGraph,
+    store_channels,
+)
 from tilewright.host.compiler.lower.epilogue import (
     epilogue,
     operator_epilogue,
@@ -36,7 +42,6 @@ from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, Laye
 from tilewright.host.compiler.lower.products import product_layer
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
-    QConcat,
     QConv,
     QGraph,
     QMatmul,
@@ -65,9 +70,6 @@ from tilewright.host.network.workload import Kind, Workload, dense
 
 Int8Array = npt.NDArray[np.int8]
 
-_COPY_WEIGHT: Final = 64
-"""Weight of the identity convolutions that add and rescale tensors: a fine accumulator unit."""
-
 
 def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     """Turn a fused graph into layers.
@@ -84,11 +86,11 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     for operator in graph.operators:
         if operator.lookup is not None and not hw.activation_table:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
-    return _Layers(graph, hw).build()
+    return _Layers(store_channels(graph, output_block(hw)), hw).build()
 
 
 class _Layers:
-    def __init__(self, graph: QGraph, hw: HwConfig) -> None:
+    def __init__(self, graph: StoredGraph, hw: HwConfig) -> None:
         self.graph = graph
         self.hw = hw
         self.alignment = output_block(hw)
@@ -96,11 +98,8 @@ class _Layers:
         self.tensors = dict(graph.tensors)
         self.layers: list[Layer] = []
         self.aliases: dict[str, str] = {}
-        self.redirected: dict[str, tuple[str, int]] = {}
-        """Outputs that are written into a concatenation: (its tensor, first channel)."""
 
     def build(self) -> LayerGraph:
-        self._redirect_concats()
         for operator in self.graph.operators:
             match operator:
                 case QConv(transposed=False):
@@ -112,16 +111,13 @@ class _Layers:
                 case QAdd():
                     self._add(operator)
                 case QRescale():
-                    self._copy(operator, operator.inputs[0], self._target(operator.output))
-                case QConcat():
-                    self._concat(operator)
+                    self._copy(operator, operator.inputs[0])
                 case QReshape():
                     self._reshape(operator)
                 case QMatmul():
                     self._matmul(operator)
                 case QMultiply():
-                    a, b = (self._tensor(name) for name in operator.inputs)
-                    self.layers.append(product_layer(operator, a, b, self._target(operator.output)))
+                    self._product(operator)
                 case _:
                     raise refused(operator, "not an operator of the accelerator")
         used = {*self.graph.inputs, *self.graph.outputs}
@@ -135,6 +131,7 @@ class _Layers:
             inputs=self.graph.inputs,
             outputs=self.graph.outputs,
             aliases=self.aliases,
+            lies=self._lies(),
         )
 
     # -- tensors ----------------------------------------------------------------------------
@@ -142,10 +139,21 @@ class _Layers:
     def _tensor(self, name: str) -> QTensor:
         return self.tensors[name]
 
-    def _target(self, name: str) -> tuple[ChannelSlice, QTensor]:
-        """Where an operator's result goes, and with which scale and zero point."""
-        where, channel = self.redirected.get(name, (name, 0))
-        return ChannelSlice(tensor=where, channel=channel), self._tensor(where)
+    def _part(self, name: str, channel: int = 0) -> ChannelSlice:
+        """The channels of a tensor from one on, where they are stored."""
+        while name in self.graph.parts:
+            name, first = self.graph.parts[name]
+            channel += first
+        return ChannelSlice(tensor=name, channel=channel)
+
+    def _lies(self) -> dict[str, Lying]:
+        """Tensors of the model that are channels of a stored tensor."""
+        found = {}
+        for name, at in self.graph.lies.items():
+            part = self._part(at.tensor)
+            channels = tuple(part.channel + channel for channel in at.channels)
+            found[name] = Lying(tensor=part.tensor, channels=channels)
+        return found
 
     def _sliceable(self, operator: QOperator, tensor: QTensor, channels: list[int]) -> None:
         """Refuse parts of a tensor that do not begin at a block of channels."""
@@ -170,7 +178,7 @@ class _Layers:
     def _conv(self, operator: QConv) -> None:
         data = self._tensor(operator.inputs[0])
         channels, outputs = data.shape[1], operator.weights.shape[0]
-        output, target = self._target(operator.output)
+        output, target = self._part(operator.output), self._tensor(operator.output)
         units = data.scale * operator.weight_scales
         weights = operator.weights
         sums = weights.astype(np.int64).sum(axis=(1, 2, 3))
@@ -214,22 +222,23 @@ class _Layers:
                 replace(base, channels_in=step_in, channels_out=step_out),
                 channels_of(requant, rows),
                 name=operator.name if groups == 1 else f"{operator.name}/{group}",
-                data=ChannelSlice(tensor=data.name, channel=group * step_in),
+                data=self._part(data.name, group * step_in),
                 weights=np.ascontiguousarray(weights[rows]),
                 output=replace(output, channel=output.channel + group * step_out),
-                residual=None
-                if residual is None
-                else ChannelSlice(tensor=residual.name, channel=group * step_out),
+                residual=None if residual is None else self._part(residual.name, group * step_out),
                 pad_value=data.zero_point,
             )
 
     def _transposed_conv(self, operator: QConv) -> None:
         """One plain convolution for each phase of the strides, on every stride-th output pixel."""
         data = self._tensor(operator.inputs[0])
-        output, target = self._target(operator.output)
-        if operator.groups != 1 or operator.dilation != (1, 1):
-            raise refused(operator, "a transposed convolution must have no groups or dilation")
-        weights = operator.weights.transpose(1, 0, 2, 3)
+        output, target = self._part(operator.output), self._tensor(operator.output)
+        by_channel = 1 < operator.groups == data.shape[1] == target.shape[1]
+        if (operator.groups != 1 and not by_channel) or operator.dilation != (1, 1):
+            raise refused(
+                operator, "a transposed convolution must have no dilation and no groups of channels"
+            )
+        weights = operator.weights if by_channel else operator.weights.transpose(1, 0, 2, 3)
         outputs = weights.shape[0]
         units = data.scale * operator.weight_scales
         if not np.all(units > 0):
@@ -251,6 +260,7 @@ class _Layers:
             workload = workload_on(
                 operator,
                 data,
+                kind=Kind.DEPTHWISE if by_channel else Kind.CONV2D,
                 channels_out=outputs,
                 kernel_h=taps.shape[2],
                 kernel_w=taps.shape[3],
@@ -266,7 +276,7 @@ class _Layers:
                 workload,
                 requant,
                 name=f"{operator.name}/{number}",
-                data=ChannelSlice(tensor=data.name),
+                data=self._part(data.name),
                 weights=np.ascontiguousarray(taps),
                 output=output,
                 pad_value=data.zero_point,
@@ -295,7 +305,7 @@ class _Layers:
 
     def _pool(self, operator: QPool) -> None:
         data = self._tensor(operator.inputs[0])
-        output, target = self._target(operator.output)
+        output, target = self._part(operator.output), self._tensor(operator.output)
         channels, taps = data.shape[1], prod(operator.kernel)
         unit = data.scale if operator.maximum else data.scale / taps
         requant = operator_epilogue(
@@ -313,7 +323,7 @@ class _Layers:
             operator,
             workload,
             requant,
-            data=ChannelSlice(tensor=data.name),
+            data=self._part(data.name),
             weights=weights if workload.kind.weighs else None,
             output=output,
             pad_value=-128 if operator.maximum else data.zero_point,
@@ -323,26 +333,29 @@ class _Layers:
         first, second = operator.inputs
         if self._tensor(first).shape != self._tensor(second).shape:
             raise refused(operator, "the shapes of an addition must be equal")
-        self._copy(operator, first, self._target(operator.output), residual=second)
+        self._copy(operator, first, residual=second)
+
+    def _product(self, operator: QMultiply) -> None:
+        first, second = (self._tensor(name) for name in operator.inputs)
+        target = self._part(operator.output), self._tensor(operator.output)
+        self.layers.append(product_layer(operator, first, second, target, self._part))
 
     def _copy(
         self,
         operator: QOperator,
         source: str,
-        target: tuple[ChannelSlice, QTensor],
         *,
         residual: str | None = None,
-        channels_at: int = 0,
     ) -> None:
         """An identity convolution: rescales a tensor, clips it, adds another one to it."""
-        data, (output, result) = self._tensor(source), target
+        data, result = self._tensor(source), self._tensor(operator.output)
         channels = data.shape[1]
         added = None if residual is None else self._tensor(residual)
         requant = operator_epilogue(
             operator,
             result,
-            units=np.full(channels, data.scale / _COPY_WEIGHT),
-            bias=np.full(channels, -data.zero_point * _COPY_WEIGHT, float),
+            units=np.full(channels, data.scale / COPY_WEIGHT),
+            bias=np.full(channels, -data.zero_point * COPY_WEIGHT, float),
             residual=added,
         )
         workload = workload_on(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
@@ -350,54 +363,12 @@ class _Layers:
             operator,
             workload,
             requant,
-            name=f"{operator.name}/{source}" if channels_at else operator.name,
-            data=ChannelSlice(tensor=data.name),
-            weights=np.full(workload.weight_shape, _COPY_WEIGHT, dtype=np.int8),
-            output=output,
-            residual=None if added is None else ChannelSlice(tensor=added.name),
+            data=self._part(data.name),
+            weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
+            output=self._part(operator.output),
+            residual=None if added is None else self._part(added.name),
             pad_value=data.zero_point,
         )
-
-    # -- concatenation ----------------------------------------------------------------------
-
-    def _redirect_concats(self) -> None:
-        """Let the writers of concatenated tensors write into the result, at its scale."""
-        readers, writers = self.graph.readers(), self.graph.writers()
-        for concat in self.graph.operators:
-            if not isinstance(concat, QConcat):
-                continue
-            result = self._tensor(concat.output)
-            starts = self._starts(concat)
-            self._sliceable(concat, result, starts)
-            for name, channel in zip(concat.inputs, starts, strict=True):
-                writer = writers.get(name)
-                same = (self._tensor(name).scale, self._tensor(name).zero_point) == (
-                    result.scale,
-                    result.zero_point,
-                )
-                alone = len(readers[name]) == 1 and concat.inputs.count(name) == 1
-                if (
-                    alone
-                    and name not in self.graph.outputs
-                    and isinstance(writer, (QConv, QPool, QAdd, QMultiply, QRescale))
-                    and (same or not (isinstance(writer, QRescale) or writer.lookup))
-                    and concat.bounds == (None, None)
-                ):
-                    self.redirected[name] = (concat.output, channel)
-
-    def _starts(self, concat: QConcat) -> list[int]:
-        starts, channel = [], 0
-        for name in concat.inputs:
-            starts.append(channel)
-            channel += self._tensor(name).shape[1]
-        return starts
-
-    def _concat(self, concat: QConcat) -> None:
-        result = self._tensor(concat.output)
-        for name, channel in zip(concat.inputs, self._starts(concat), strict=True):
-            if name not in self.redirected:
-                part = ChannelSlice(tensor=concat.output, channel=channel)
-                self._copy(concat, name, (part, result), channels_at=channel)
 
     # -- shapes -----------------------------------------------------------------------------
 
@@ -411,7 +382,7 @@ class _Layers:
 
     def _matmul(self, operator: QMatmul) -> None:
         a, b = (self._tensor(name) for name in operator.inputs)
-        output, target = self._target(operator.output)
+        output, target = self._part(operator.output), self._tensor(operator.output)
         heads, tokens = operator.heads, a.shape[2]
         if not self.square:
             raise refused(
@@ -437,7 +408,7 @@ class _Layers:
             bias=np.zeros(count),
         )
         for head in range(heads):
-            weights = ChannelSlice(tensor=b.name, channel=head * b.shape[1] // heads)
+            weights = self._part(b.name, head * b.shape[1] // heads)
             if not operator.b_rows_are_outputs:
                 weights = self._transposed(operator, b, head, count, depth)
             self._append(
@@ -445,7 +416,7 @@ class _Layers:
                 dense(label_of(operator.name), tokens, depth, count),
                 requant,
                 name=f"{operator.name}/{head}",
-                data=ChannelSlice(tensor=a.name, channel=head * depth),
+                data=self._part(a.name, head * depth),
                 weights=weights,
                 output=replace(output, channel=output.channel + head * count),
             )
@@ -471,7 +442,7 @@ class _Layers:
             requant,
             name=name,
             data=identity,
-            weights=ChannelSlice(tensor=b.name, channel=head * count),
+            weights=self._part(b.name, head * count),
             output=ChannelSlice(tensor=name),
         )
         return ChannelSlice(tensor=name)

@@ -16,6 +16,7 @@ accumulator, which are ``sx * sy``. With zx = 0 both are exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,11 @@ from tilewright.host.network.workload import Kind
 
 
 def product_layer(
-    operator: QMultiply, first: QTensor, second: QTensor, target: tuple[ChannelSlice, QTensor]
+    operator: QMultiply,
+    first: QTensor,
+    second: QTensor,
+    target: tuple[ChannelSlice, QTensor],
+    part_of: Callable[[str], ChannelSlice],
 ) -> Layer:
     """The layer of a product.
 
@@ -39,6 +44,7 @@ def product_layer(
         first: one of its inputs.
         second: the other one.
         target: where the result goes, and the tensor that it is there.
+        part_of: where a tensor is stored.
 
     Raises:
         WorkloadError: shapes that do not multiply, or scales that no multiplier holds.
@@ -49,9 +55,9 @@ def product_layer(
     return Layer(
         name=operator.name,
         workload=workload_on(operator, data, kind=kind),
-        data=ChannelSlice(tensor=data.name),
+        data=part_of(data.name),
         weights=None,
-        factor=ChannelSlice(tensor=factor.name),
+        factor=part_of(factor.name),
         factor_zero=factor.zero_point,
         output=output,
         requant=_epilogue(operator, data, factor, result),

@@ -151,6 +151,17 @@ class QConcat(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QSelect(QOperator):
+    """Some channels of its input, in any order: a split, a slice, a shuffle.
+
+    Attributes:
+        channels: of the input, one per channel of the output.
+    """
+
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QRescale(QOperator):
     """The same values at another scale (with an activation: a ReLU, clip or table of its own)."""
 

@@ -172,6 +172,8 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
         return _joins_channels(node) and any(value in int8 for value in node.inputs)
     if kind in ("MaxPool", "AveragePool"):
         takes = _is_pool(node)
+    elif kind == "Slice":
+        takes = _takes_channels(node)
     elif kind == "Clip":
         takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
     else:
@@ -262,6 +264,15 @@ def _joins_channels(node: ir.Node) -> bool:
     if not all(_is_activation(value) for value in node.inputs):
         return False
     return integer(node, "axis", 0) % len(shape) == (2 if len(shape) == 3 else 1)
+
+
+def _takes_channels(node: ir.Node) -> bool:
+    """Whether a slice leaves out channels of an image and nothing else."""
+    shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if shape is None or result is None or len(shape) != IMAGE_RANK:
+        return False
+    constant = all(value is None or array_of(value) is not None for value in node.inputs[1:])
+    return constant and shape[0] == result[0] and shape[2:] == result[2:]
 
 
 def _is_pool(node: ir.Node) -> bool:

@@ -64,6 +64,8 @@ def quantise_static(
                 "ActivationSymmetric": not options.asymmetric,
                 "WeightSymmetric": True,
                 "DedicatedQDQPair": True,
+                # nothing is taken whose data are not int8, also where a table computes them
+                "ForceQuantizeNoInputCheck": True,
                 "TensorQuantOverrides": {name: [{"symmetric": True}] for name in one_scale},
             },
         )

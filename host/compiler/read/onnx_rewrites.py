@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from tilewright.host.compiler.read.onnx_affine import convolve_affine
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -20,6 +21,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     scalar_of,
     shape_of,
 )
+from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_sequences import widen
 
 IMAGE_RANK: Final = 4
@@ -40,6 +42,8 @@ def rewrite(model: ir.Model) -> None:
             _scale_product(editor, node)
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
+    convolve_affine(editor)
+    move_by_layers(editor)
     editor.drop_unused()
 
 

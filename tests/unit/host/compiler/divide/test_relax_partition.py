@@ -20,7 +20,7 @@ from support.small_models import (
 )
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.cost import CostModel, _fused
+from tilewright.host.compiler.divide.cost import CostModel, _fused, _noted
 from tilewright.host.compiler.divide.placement import Work
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
@@ -30,6 +30,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QSelect,
 )
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.run.relax_host import HostProgram
@@ -226,6 +227,54 @@ def test_sums_concatenations_and_activations() -> None:
     parts = accelerated(model.proto(model.add("Relu", joined)))
     assert {type(operator) for operator in operators(parts)} == {QConv, QAdd, QConcat}
     assert len(parts.regions) == 1
+
+
+def _shuffled(model: Model, x: str, channels: int, size: int) -> str:
+    y = model.add("Reshape", x, model.constant(np.array([1, 2, channels // 2, size, size])))
+    y = model.add("Transpose", y, perm=[0, 2, 1, 3, 4])
+    return model.add("Reshape", y, model.constant(np.array([1, channels, size, size])))
+
+
+def test_splits_and_shuffles_of_channels_are_selections() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Relu", model.add("Conv", model.input(1, 3, 6, 6), model.weights(10, 3, 1, 1)))
+    for number in range(2):
+        halves = [f"left{number}", f"right{number}"]
+        sizes = model.constant(np.array([5, 5]))
+        split = onnx.helper.make_node("Split", [y, sizes], halves, f"split{number}", axis=1)
+        model.nodes.append(split)
+        worked = model.add("Relu", model.add("Conv", halves[1], model.weights(5, 5, 1, 1)))
+        y = _shuffled(model, model.add("Concat", halves[0], worked, axis=1), 10, 6)
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 10, 3, 3))))
+    assert len(parts.regions) == 1
+    assert {p.place for p in parts.placements} == {"accelerator"}
+    shuffles = [o for o in operators(parts) if isinstance(o, QSelect) and len(o.channels) == 10]
+    assert [o.channels for o in shuffles] == [(0, 5, 1, 6, 2, 7, 3, 8, 4, 9)] * 2
+
+
+def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 1, 1))
+    mean, variance = model.weights(8), model.constant(np.full(8, 0.7, np.float32))
+    y = model.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    y = model.add("BatchNormalization", y, mean, mean, mean, variance)
+    scales = model.constant(np.array([1, 1, 2, 2], np.float32))
+    y = model.add("Resize", model.add("Relu", y), "", scales)
+    bounds = [model.constant(np.array([number])) for number in (7, -9, 1, -2)]
+    y = model.add("Slice", y, *bounds)
+    y = model.add("DepthToSpace", y, blocksize=2)
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 1, 3, 3))))
+    assert len(parts.regions) == 1
+    assert [type(o) for o in operators(parts)].count(QSelect) == 1
+    assert {p.place for p in parts.placements} == {"accelerator"}
+
+
+def test_slices_of_rows_stay_on_the_cpu() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 1, 1))
+    y = model.add("Slice", y, *(model.constant(np.array([number])) for number in (1, 3, 2)))
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 8, 1, 1))))
+    assert [p.kind for p in parts.placements if p.place == "cpu"] == ["Slice"]
 
 
 def test_an_activation_of_its_own_is_a_rescale() -> None:
@@ -437,6 +486,26 @@ def test_an_add_behind_a_layer_costs_nothing_more_and_one_of_its_own_does() -> N
     fused = _fused(graph)
     assert [c.id in fused for c in adds] == [True, False]
     assert [costs._accelerator_seconds(c, c.id in fused) > 0 for c in adds] == [False, True]
+
+
+def test_a_selection_costs_a_copy_unless_only_concatenations_read_it() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(6, 3, 1, 1))
+    bounds = [[model.constant(np.array([n])) for n in part] for part in ((0, 3, 1), (3, 6, 1))]
+    left, right = (model.add("Slice", y, *part) for part in bounds)
+    joined = model.add("Concat", left, right, right, axis=1)
+    proto = model.proto(model.add("Conv", joined, model.weights(4, 9, 1, 1)),
+                        model.add("Conv", left, model.weights(4, 3, 1, 1)))  # fmt: skip
+    seen = []
+    partition(imported(proto), lambda graph: seen.append(graph) or ())
+    (graph,) = seen
+    selects = [c for c in graph.candidates if isinstance(c.operator, QSelect)]
+    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
+    noted = _noted(graph)
+    assert sorted(c.id in noted for c in selects) == [False, True]
+    for candidate in selects:
+        seconds = costs._accelerator_seconds(candidate, candidate.id in noted)
+        assert (seconds == 0) == (candidate.id in noted)
 
 
 def test_choosing_nothing_runs_everything_on_the_cpu() -> None:

@@ -142,3 +142,79 @@ def test_a_gather_of_everything_in_order_is_no_gather(shape, indices, axis, kind
     x = model.add("Relu", model.input(*shape))
     y = model.add("Gather", x, model.constant(indices), axis=axis)
     assert rewritten(model.proto(model.add("Neg", y)), x=shape) == ["Relu", *kinds, "Neg"]
+
+
+def test_batch_normalisation_is_a_depthwise_convolution() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3, 4, 5)
+    scale, offset, mean = (model.weights(3) for _ in range(3))
+    variance = model.constant(np.array([0.5, 1, 2], np.float32))
+    y = model.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=0.01)
+    assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == ["Conv"]
+    model = Model(fresh_rng())
+    y = model.add("BatchNormalization", model.input(2, 3), *(model.constant(np.ones(3, np.float32))
+                                                             for _ in range(4)))  # fmt: skip
+    assert rewritten(model.proto(y), x=(2, 3)) == ["BatchNormalization"]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_factor_and_an_offset_per_channel_are_a_depthwise_convolution(swapped) -> None:
+    def affine(model: Model, shape: tuple[int, ...]) -> str:
+        x = model.input(2, 3, 4, 5)
+        pair = (model.constant(model.rng.normal(size=shape).astype(np.float32)), x)
+        y = model.add("Mul", *(pair if swapped else pair[::-1]))
+        return model.add("Add", y, model.weights(3, 1, 1))
+
+    model = Model(fresh_rng())
+    assert rewritten(model.proto(affine(model, (1, 3, 1, 1))), x=(2, 3, 4, 5)) == ["Conv"]
+    for shape in ((1,), (4, 1), (2, 3, 1, 1)):
+        model = Model(fresh_rng())
+        kinds = rewritten(model.proto(affine(model, shape)), x=(2, 3, 4, 5))
+        assert kinds == ["Mul", "Add"], shape
+    model = Model(fresh_rng())
+    y = model.add("Mul", model.input(2, 3, 4, 5), model.weights(3, 1, 1))
+    proto = model.proto(y, model.add("Add", y, model.weights(3, 1, 1)))
+    assert rewritten(proto, x=(2, 3, 4, 5)) == ["Conv", "Add"]  # the product leaves, too
+
+
+def test_a_split_of_channels_is_slices() -> None:
+    for axis, kinds in ((1, ["Slice", "Slice", "Slice", "Relu"]), (2, ["Split", "Relu"])):
+        model = Model(fresh_rng())
+        sizes = model.constant(np.array([1, 2, 3]))
+        model.nodes.append(onnx.helper.make_node(
+            "Split", [model.input(2, 6, 6, 5), sizes], ["a", "b", "c"], "split", axis=axis
+        ))  # fmt: skip
+        proto = model.proto("a", model.add("Relu", "b"), "c")
+        assert rewritten(proto, x=(2, 6, 6, 5)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("sides", "attributes", "kinds"),
+    [
+        ((2, 3), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 1),
+        ((2, 2), {}, 1),
+        ((2, 3), {"nearest_mode": "round_prefer_ceil"}, 1),
+        ((3, 1), {"coordinate_transformation_mode": "pytorch_half_pixel"}, 1),
+        ((2, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, 0),
+        ((2, 2), {"coordinate_transformation_mode": "align_corners"}, 0),
+        ((1.5, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 0),
+        ((2, 2), {"mode": "linear"}, 0),
+    ],
+)
+def test_nearest_resizing_by_whole_factors_is_a_transposed_convolution(
+    sides, attributes, kinds
+) -> None:
+    model = Model(fresh_rng())
+    scales = model.constant(np.array([1, 1, *sides], np.float32))
+    y = model.add("Resize", model.input(1, 3, 4, 6), "", scales, **attributes)
+    expected = ["ConvTranspose"] if kinds else ["Resize"]
+    assert rewritten(model.proto(y), x=(1, 3, 4, 6)) == expected
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_shuffles_between_channels_and_pixels_are_convolutions(mode) -> None:
+    model = Model(fresh_rng())
+    y = model.add("DepthToSpace", model.input(1, 12, 4, 6), blocksize=2, mode=mode)
+    y = model.add("SpaceToDepth", model.add("Relu", y), blocksize=4)
+    kinds = rewritten(model.proto(y), x=(1, 12, 4, 6))
+    assert kinds == ["ConvTranspose", "Relu", "Conv"]

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the channels of tensors lie: splits, shuffles, concatenations that copy little.
+
+A part of a tensor begins at a stored block of channels. The model cuts, joins and permutes channels
+anywhere. So a tensor of the model is some channels of a stored tensor, in any order and with holes
+between them:
+
+- a selection (split, slice, shuffle) is a note of which channels it is; nothing is computed;
+- a concatenation stores its parts at blocks. A part is computed in its place where that changes no
+  other reader; otherwise it is copied, at the scale of the result;
+- a convolution reads the blocks in which its channels lie: its weights for others are zero;
+- what works channel by channel (depthwise convolution, pool, rescaling) keeps places and holes.
+
+A hole may hold anything, since nothing but zero weights meets it. What takes none of these forms
+reads a copy without holes: by a depthwise identity where the channels follow each other, otherwise
+by a 1x1 convolution with one weight per output. Both are exact but for the change of scale. A copy
+is also made where the products with zeros would take more array cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.qgraph import (
+    UNBOUNDED,
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QMultiply,
+    QOperator,
+    QPool,
+    QRescale,
+    QReshape,
+    QSelect,
+    QTensor,
+)
+from tilewright.host.network.layout import blocks_of
+
+COPY_WEIGHT: Final = 64
+"""Weight of the identity convolutions that add, rescale and copy: a fine accumulator unit."""
+
+_IN_PLACE: Final = (QConv, QPool, QAdd, QMultiply, QRescale)
+"""Operators that can write into a concatenation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lying:
+    """A tensor of the model as channels of a stored tensor.
+
+    Attributes:
+        tensor: name of the stored one.
+        channels: where each channel lies in it.
+    """
+
+    tensor: str
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredGraph:
+    """A graph on stored tensors, without selections and concatenations.
+
+    Attributes:
+        name: label.
+        tensors: by name.
+        operators: in an order in which every input is complete.
+        inputs, outputs: tensor names.
+        parts: tensors that are channels of another one: its name and the first channel.
+        lies: where the tensors of the model lie that have no bytes of their own.
+    """
+
+    name: str
+    tensors: Mapping[str, QTensor]
+    operators: tuple[QOperator, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parts: Mapping[str, tuple[str, int]]
+    lies: Mapping[str, Lying]
+
+
+def store_channels(graph: QGraph, alignment: int) -> StoredGraph:
+    """Give every tensor of a fused graph its place.
+
+    Args:
+        graph: fused (`host.compiler.lower.fuse`).
+        alignment: channels of a stored block; parts begin at multiples.
+
+    Raises:
+        WorkloadError: a concatenation of more than one image.
+    """
+    return _Storing(graph, alignment).run()
+
+
+class _Storing:
+    def __init__(self, graph: QGraph, alignment: int) -> None:
+        self._graph = graph
+        self._alignment = alignment
+        self._readers = graph.readers()
+        self._tensors: dict[str, QTensor] = {name: graph.tensors[name] for name in graph.inputs}
+        self._operators: list[QOperator] = []
+        self._writer: dict[str, int] = {}
+        """Number of the operator that writes a stored tensor."""
+        self._parts: dict[str, tuple[str, int]] = {}
+        self._joined: set[str] = set()
+        """Stored tensors that concatenations make of parts."""
+        self._lies: dict[str, Lying] = {}
+        self._copies: dict[str, str] = {}
+
+    def run(self) -> StoredGraph:
+        graph = self._graph
+        for operator in graph.operators:
+            if isinstance(operator, QSelect) and _is_exact(operator, graph):
+                self._note(operator)
+            elif isinstance(operator, QSelect):
+                copied = self._copy(operator.inputs[0], operator, operator.name, operator.output)
+                self._lies[operator.output] = copied
+            elif isinstance(operator, QConcat):
+                self._concat(operator)
+            elif isinstance(operator, QConv) and operator.groups == 1:
+                self._convolution(operator)
+            elif isinstance(operator, QPool | QRescale) or _is_depthwise(operator):
+                self._by_channel(operator)
+            else:
+                self._plain(operator)
+        for name in graph.outputs:
+            self._leave(name)
+        return StoredGraph(
+            name=graph.name,
+            tensors=self._tensors,
+            operators=tuple(self._operators),
+            inputs=graph.inputs,
+            outputs=graph.outputs,
+            parts=self._parts,
+            lies={
+                name: self._lying(name)
+                for name in graph.tensors
+                if name not in self._tensors or name in self._parts
+            },
+        )
+
+    # -- places ------------------------------------------------------------------------------
+
+    def _lying(self, name: str) -> Lying:
+        """Where a tensor of the model lies."""
+        channels = tuple(range(self._graph.tensors[name].shape[1]))
+        return self._lies.get(name, Lying(tensor=name, channels=channels))
+
+    def _span(self, at: Lying) -> tuple[int, int]:
+        """The blocks that hold some channels: the first channel, and that behind the last."""
+        images, stored = self._tensors[at.tensor].shape[:2]
+        if images != 1:
+            return 0, stored
+        step = self._alignment
+        low = min(at.channels) // step * step
+        return low, min(-(-(max(at.channels) + 1) // step) * step, stored)
+
+    def _view(self, at: Lying) -> tuple[QTensor, tuple[int, ...]]:
+        """A stored tensor of just the blocks of some channels, and their places in it."""
+        low, high = self._span(at)
+        stored = self._tensors[at.tensor]
+        places = tuple(channel - low for channel in at.channels)
+        if places == tuple(range(len(places))) and stored.shape[0] == 1:
+            high = low + len(places)
+        if (low, high) == (0, stored.shape[1]):
+            return stored, places
+        name = f"{at.tensor}/{low}-{high}"
+        n, _, rows, columns = stored.shape
+        self._tensors[name] = replace(stored, name=name, shape=(n, high - low, rows, columns))
+        self._parts[name] = (at.tensor, low)
+        return self._tensors[name], places
+
+    def _whole(self, name: str) -> str:
+        """A stored tensor with a tensor's channels in their order, without holes."""
+        tensor, places = self._view(self._lying(name))
+        if places == tuple(range(tensor.shape[1])):
+            return tensor.name
+        if name not in self._copies:
+            target = self._graph.tensors[name]
+            made = QSelect(
+                name=f"{name}/gathered",
+                inputs=(name,),
+                output=f"{name}/gathered",
+                channels=tuple(range(target.shape[1])),
+            )
+            target = replace(target, scale=tensor.scale, zero_point=tensor.zero_point)
+            self._copies[name] = self._copy(name, made, made.name, made.output, target).tensor
+        return self._copies[name]
+
+    def _emit(self, operator: QOperator, output: QTensor) -> None:
+        self._tensors[output.name] = output
+        self._writer[output.name] = len(self._operators)
+        self._operators.append(replace(operator, output=output.name))
+
+    def _copy(
+        self,
+        source: str,
+        operator: QSelect | QConcat,
+        label: str,
+        output: str,
+        target: QTensor | None = None,
+    ) -> Lying:
+        """Write some channels of a tensor, without holes, as a tensor of an operator's result."""
+        at = self._lying(source)
+        if isinstance(operator, QSelect):
+            at = Lying(tensor=at.tensor, channels=tuple(at.channels[c] for c in operator.channels))
+        tensor, places = self._view(at)
+        result = target or self._graph.tensors[operator.output]
+        n, _, rows, columns = tensor.shape
+        result = replace(result, name=output, shape=(n, len(places), rows, columns))
+        copy = QRescale(
+            name=label,
+            inputs=(tensor.name,),
+            output=output,
+            bounds=operator.bounds,
+            lookup=operator.lookup,
+        )
+        exact = places == tuple(range(tensor.shape[1]))
+        self._emit(copy if exact else _selection(copy, places, tensor.shape[1]), result)
+        return Lying(tensor=output, channels=tuple(range(len(places))))
+
+    def _leave(self, name: str) -> None:
+        """A result of the region is stored as the model has it."""
+        if name in self._tensors:
+            return
+        every = tuple(range(self._graph.tensors[name].shape[1]))
+        made = QSelect(name=f"{name}/gathered", inputs=(name,), output=name, channels=every)
+        self._copy(name, made, made.name, name)
+
+    # -- operators ---------------------------------------------------------------------------
+
+    def _note(self, operator: QSelect) -> None:
+        at = self._lying(operator.inputs[0])
+        channels = tuple(at.channels[c] for c in operator.channels)
+        self._lies[operator.output] = Lying(tensor=at.tensor, channels=channels)
+
+    def _plain(self, operator: QOperator) -> None:
+        """An operator on tensors without holes; a change of shape has bytes of its own."""
+        inputs = tuple(self._whole(name) for name in operator.inputs)
+        if isinstance(operator, QReshape) and inputs[0] in self._parts:
+            made = replace(self._tensors[inputs[0]], name=f"{inputs[0]}/apart")
+            self._emit(QRescale(name=made.name, inputs=inputs, output=made.name), made)
+            inputs = (made.name,)
+        self._emit(replace(operator, inputs=inputs), self._graph.tensors[operator.output])
+
+    def _wanted(self, name: str, products: int, pixels: int) -> Lying:
+        """Where a reader takes a tensor from: where it lies, or a copy if that is cheaper.
+
+        Args:
+            name: of the tensor.
+            products: tile products of the reader per pixel and block of input.
+            pixels: that it computes.
+        """
+        at = self._lying(name)
+        low, high = self._span(at)
+        read, needed = (blocks_of(c, self._alignment) for c in (high - low, len(at.channels)))
+        shape = self._tensors[at.tensor].shape
+        if products * pixels * (read - needed) > read * needed * prod(shape[2:]):
+            copy = self._whole(name)
+            return Lying(tensor=copy, channels=tuple(range(len(at.channels))))
+        return at
+
+    def _convolution(self, operator: QConv) -> None:
+        output = self._graph.tensors[operator.output]
+        taps = prod(operator.weights.shape[2:])
+        blocks = blocks_of(output.shape[1], self._alignment)
+        at = self._wanted(operator.inputs[0], taps * blocks, prod(output.shape[2:]))
+        tensor, places = self._view(at)
+        axis = 0 if operator.transposed else 1
+        weights = operator.weights
+        if places != tuple(range(tensor.shape[1])):
+            shape = list(weights.shape)
+            shape[axis] = tensor.shape[1]
+            wide = np.zeros(shape, np.int8)
+            wide[(slice(None),) * axis + (list(places),)] = weights
+            weights = wide
+        others = tuple(self._whole(name) for name in operator.inputs[1:])
+        self._emit(replace(operator, inputs=(tensor.name, *others), weights=weights), output)
+
+    def _by_channel(self, operator: QOperator) -> None:
+        """The result lies as the data do."""
+        output = self._graph.tensors[operator.output]
+        kernel = operator.kernel if isinstance(operator, QPool) else (1, 1)
+        if isinstance(operator, QConv):
+            kernel = operator.weights.shape[2:]
+        at = self._wanted(operator.inputs[0], prod(kernel), prod(output.shape[2:]))
+        tensor, places = self._view(at)
+        if places == tuple(range(tensor.shape[1])) or len(operator.inputs) > 1:
+            inputs = tuple(self._whole(name) for name in operator.inputs)
+            if len(operator.inputs) == 1:
+                inputs = (tensor.name,)
+            self._emit(replace(operator, inputs=inputs), output)
+            return
+        n, _, rows, columns = output.shape
+        stored = replace(
+            output, name=f"{output.name}/stored", shape=(n, tensor.shape[1], rows, columns)
+        )
+        if isinstance(operator, QConv):
+            operator = _spread(operator, places, tensor.shape[1])
+        self._emit(replace(operator, inputs=(tensor.name,)), stored)
+        self._lies[output.name] = Lying(tensor=stored.name, channels=places)
+
+    # -- concatenation -----------------------------------------------------------------------
+
+    def _concat(self, concat: QConcat) -> None:
+        result = self._graph.tensors[concat.output]
+        if result.shape[0] != 1:
+            raise WorkloadError(
+                "parts of a tensor need a batch of 1",
+                field=concat.name,
+                remedy="run this operator on the CPU",
+            )
+        stored: list[tuple[str, int]] = []
+        channels: list[int] = []
+        start = 0
+        for name in concat.inputs:
+            at = self._lying(name)
+            if not self._joins(concat, name, at, {tensor for tensor, _ in stored}):
+                label = f"{concat.name}/{name}" if start else concat.name
+                at = self._copy(name, concat, label, f"{concat.output}/{len(stored)}")
+            stored.append((at.tensor, start))
+            channels += [start + channel for channel in at.channels]
+            end = start + self._tensors[at.tensor].shape[1]
+            start = -(-end // self._alignment) * self._alignment
+        exact = channels == list(range(end))
+        whole = concat.output if exact else f"{concat.output}/stored"
+        for name, first in stored:
+            self._parts[name] = (whole, first)
+            self._tensors[name] = replace(
+                self._tensors[name], scale=result.scale, zero_point=result.zero_point
+            )
+        n, _, rows, columns = result.shape
+        self._tensors[whole] = replace(result, name=whole, shape=(n, end, rows, columns))
+        self._joined.add(whole)
+        if not exact:
+            self._lies[concat.output] = Lying(tensor=whole, channels=tuple(channels))
+
+    def _joins(self, concat: QConcat, name: str, at: Lying, taken: set[str]) -> bool:
+        """Whether a tensor can be computed in its place of a concatenation."""
+        graph, stored = self._graph, self._tensors[at.tensor]
+        fixed = {*graph.inputs, *graph.outputs, *self._parts, *taken}
+        if at.tensor in fixed or name in fixed or concat.bounds != UNBOUNDED or concat.lookup:
+            return False
+        if at.tensor not in (name, f"{name}/stored"):
+            return False
+        readers = self._readers[name]
+        if any(isinstance(reader, QReshape) for reader in readers):
+            return False
+        result = graph.tensors[concat.output]
+        same = (stored.scale, stored.zero_point) == (result.scale, result.zero_point)
+        if at.tensor in self._joined:
+            return same
+        writer = self._operators[self._writer[at.tensor]]
+        alone = len(readers) == 1 and concat.inputs.count(name) == 1
+        if not isinstance(writer, _IN_PLACE):
+            return False
+        free = not (isinstance(writer, QRescale) or writer.lookup)
+        return same or (alone and free)
+
+
+def _is_exact(operator: QSelect, graph: QGraph) -> bool:
+    """Whether a selection changes no value."""
+    source, target = graph.tensors[operator.inputs[0]], graph.tensors[operator.output]
+    return (
+        (source.scale, source.zero_point) == (target.scale, target.zero_point)
+        and operator.bounds == UNBOUNDED
+        and operator.lookup is None
+        and len(set(operator.channels)) == len(operator.channels)
+    )
+
+
+def _is_depthwise(operator: QOperator) -> bool:
+    return (
+        isinstance(operator, QConv)
+        and operator.groups > 1
+        and operator.weights.shape[:2] == (operator.groups, 1)
+    )
+
+
+def _selection(copy: QRescale, places: Sequence[int], channels: int) -> QConv:
+    """A copy as a 1x1 convolution whose output i is channel ``places[i]`` of as many channels."""
+    weights = np.zeros((len(places), channels, 1, 1), np.int8)
+    weights[np.arange(len(places)), list(places)] = COPY_WEIGHT
+    return QConv(
+        name=copy.name,
+        inputs=copy.inputs,
+        output=copy.output,
+        bounds=copy.bounds,
+        lookup=copy.lookup,
+        weights=weights,
+        weight_scales=np.full(len(places), 1 / COPY_WEIGHT),
+        bias=np.zeros(len(places)),
+    )
+
+
+def _spread(operator: QConv, places: Sequence[int], channels: int) -> QConv:
+    """A depthwise convolution of some channels among others, which have no weights."""
+    weights = np.zeros((channels, *operator.weights.shape[1:]), np.int8)
+    scales, bias = np.ones(channels), np.zeros(channels)
+    for wide, narrow in (
+        (weights, operator.weights),
+        (scales, operator.weight_scales),
+        (bias, operator.bias),
+    ):
+        wide[list(places)] = narrow
+    return replace(operator, weights=weights, weight_scales=scales, bias=bias, groups=channels)
