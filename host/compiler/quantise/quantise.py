@@ -116,7 +116,8 @@ def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
     int8: set[ir.Value] = set()
     for node in graph:
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
-        if inside or not _is_taken(node, int8, selection):
+        itself = options.activation_tables and _is_product_of_one(node, pointwise, int8)
+        if itself or inside or not _is_taken(node, int8, selection):
             if options.activation_tables and pointwise.takes(node, int8):
                 int8.add(node.outputs[0])
             continue
@@ -243,6 +244,14 @@ def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
         and None not in shapes
         and len(next(iter(shapes)) or ()) in (2, 3, 4)
     )
+
+
+def _is_product_of_one(
+    node: ir.Node, pointwise: PointwiseResults, int8: Collection[ir.Value]
+) -> bool:
+    """A tensor times a function of itself: a table computes it without rounding in between."""
+    both = node.op_type == "Mul" and all(map(_is_activation, node.inputs))
+    return both and pointwise.takes(node, int8)
 
 
 def _is_gate(node: ir.Node, int8: set[ir.Value]) -> bool:

@@ -15,7 +15,7 @@ from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import Lookup, QMultiply, QRescale
-from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.pipeline import compile_model, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.runtime import run_network
@@ -94,6 +94,18 @@ def network():
     x = model.add("Mul", x, model.add("Conv", x, model.weights(8, 8, 1, 1)))
     x = model.add("Flatten", model.add("GlobalAveragePool", x))
     return model.proto(model.add("MatMul", x, model.weights(8, 5)))
+
+
+def test_a_tensor_times_a_function_of_itself_is_not_rounded_in_between():
+    model = Model(np.random.default_rng(5), opset=20)
+    x = model.add("Conv", model.input(1, 3, 8, 8), model.weights(8, 3, 3, 3))
+    x = model.add("Mul", x, model.add("Sigmoid", x))
+    proto = model.proto(model.add("Conv", x, model.weights(8, 8, 1, 1)))
+    options = ImportOptions(quantise=QuantiseOptions(activation_tables=True))
+    network = import_network(proto, calibration=Calibration(random_samples=2), options=options)
+    (sigmoid,) = (node for node in network.qdq.graph.node if node.op_type == "Sigmoid")
+    readers = [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input]
+    assert readers == ["Mul"]
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
