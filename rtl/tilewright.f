@@ -19,6 +19,9 @@ core/tw_requant.sv
 core/tw_table.sv
 core/tw_load.sv
 core/tw_gemm.sv
+core/tw_lane.sv
+core/tw_log2.sv
+core/tw_reduce.sv
 core/tw_vector.sv
 core/tw_store.sv
 core/tw_counters.sv

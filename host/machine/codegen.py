@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final
@@ -20,6 +21,7 @@ from tilewright.host.machine import (
     geometry,
     hwconfig,
     isa,
+    log_tables,
     program,
     registers,
     system_config,
@@ -52,6 +54,43 @@ def _sv_struct(
     return [*lines, f"  }} {type_name};", ""]
 
 
+def _sv_table(table: log_tables.LogTable) -> list[str]:
+    """Functions of a bipartite table; cases, so that synthesis makes LUTs of them."""
+    name = table.name.lower()
+    lines = [
+        f"  // {table.meaning}, in {table.result_bits} bits.",
+        f"  localparam int unsigned {table.name}IndexBits = {table.index_bits};",
+    ]
+    for part, bits, entries in (
+        ("coarse", table.high + table.middle, table.coarse),
+        ("fine", table.high + table.low, table.fine),
+    ):
+        width = max(entries).bit_length()
+        lines += [
+            (
+                f"  function automatic logic [{width - 1}:0] {name}_{part}("
+                f"logic [{bits - 1}:0] index);"
+            ),
+            "    unique case (index)",
+            *(f"      {bits}'d{i}: return {width}'d{entry};" for i, entry in enumerate(entries)),
+            f"      default: return {width}'d{entries[-1]};",
+            "    endcase",
+            "  endfunction",
+        ]
+    top, result = table.index_bits - 1, table.result_bits
+    return [
+        *lines,
+        f"  function automatic logic [{result - 1}:0] {name}_of(logic [{top}:0] fraction);",
+        f"    return {result}'({name}_coarse(fraction[{top}:{table.low}])) +",
+        (
+            f"           {result}'({name}_fine({{fraction[{top}-:{table.high}],"
+            f" fraction[{table.low - 1}:0]}}));"
+        ),
+        "  endfunction",
+        "",
+    ]
+
+
 def systemverilog_package() -> str:
     """`rtl/generated/tw_pkg.sv`: instruction structures, enumerations, register offsets."""
     lines = [
@@ -70,6 +109,8 @@ def systemverilog_package() -> str:
         f"  localparam int unsigned ResidualShift = {isa.RESIDUAL_SHIFT};",
         f"  localparam int unsigned TableEntries = {isa.TABLE_ENTRIES};",
         f"  localparam int unsigned TableRowEntries = {isa.TABLE_ROW_ENTRIES};",
+        f"  localparam int unsigned HeldBits = {isa.HELD_BITS};",
+        f"  localparam int unsigned SumBits = {isa.SUM_BITS};",
         "",
     ]
     lines += _sv_enum(isa.Unit, "unit_e", "Unit", 2)
@@ -77,9 +118,12 @@ def systemverilog_package() -> str:
     lines += _sv_enum(isa.Memory, "memory_e", "Mem", 3)
     lines += _sv_enum(isa.VectorOp, "vector_op_e", "Vec", 4)
     lines += _sv_enum(isa.Operand, "operand_e", "Operand", 1)
+    lines += _sv_enum(isa.Reduce, "reduce_e", "Reduce", 2)
     lines += _sv_enum(registers.ErrorCode, "error_e", "Err", 8)
     lines += _sv_enum(registers.ErrorUnit, "error_unit_e", "From", 4)
     lines += _sv_enum(registers.WaitState, "wait_e", "Wait", 4)
+    for table in log_tables.TABLES:
+        lines += _sv_table(table)
     for layout, name, bits, comment in (
         (isa.HEADER, "header_t", isa.INSTRUCTION_BITS, "Fields common to all instructions."),
         (isa.LOAD_FIELDS, "load_t", isa.INSTRUCTION_BITS, "LOAD."),
@@ -241,6 +285,21 @@ def _cpp_layout(layout: tuple[isa.Field, ...], name: str, comment: str) -> list[
     return [*lines, f"}}  // namespace {name}", ""]
 
 
+def _cpp_table(table: log_tables.LogTable) -> list[str]:
+    name = f"k{table.name}"
+    lines = [f"// {table.meaning}, in {table.result_bits} bits."]
+    for member in ("high", "middle", "low"):
+        lines.append(f"inline constexpr uint32_t {name}{camel(member)} = {getattr(table, member)};")
+    for part, entries in (("Coarse", table.coarse), ("Fine", table.fine)):
+        text = textwrap.wrap(", ".join(map(str, entries)), 94)
+        lines += [
+            f"inline constexpr uint16_t {name}{part}[] = {{",
+            *(f"    {line}" for line in text),
+            "};",
+        ]
+    return [*lines, ""]
+
+
 def cpp_instructions() -> str:
     """`host/machine/generated/instructions.h`: bit positions of fields, enumerations."""
     lines = [
@@ -258,6 +317,8 @@ def cpp_instructions() -> str:
         f"inline constexpr uint32_t kAccBanks = {hwconfig.ACC_BANKS};",
         f"inline constexpr uint32_t kTableEntries = {isa.TABLE_ENTRIES};",
         f"inline constexpr uint32_t kTableRowEntries = {isa.TABLE_ROW_ENTRIES};",
+        f"inline constexpr uint32_t kHeldBits = {isa.HELD_BITS};",
+        f"inline constexpr uint32_t kSumBits = {isa.SUM_BITS};",
         f"inline constexpr uint32_t kRegionAlignment = {program.REGION_ALIGNMENT};",
         f"inline constexpr uint32_t kUnits = {len(isa.Unit)};",
         "",
@@ -269,13 +330,15 @@ def cpp_instructions() -> str:
         "};",
         "",
     ]
-    for kind in (isa.Unit, isa.Opcode, isa.Memory, isa.VectorOp, isa.Operand):
+    for kind in (isa.Unit, isa.Opcode, isa.Memory, isa.VectorOp, isa.Operand, isa.Reduce):
         lines += _cpp_enum(kind)
     lines += _cpp_layout(isa.HEADER, "header", "Fields common to all instructions.")
     for opcode, layout in isa.FORMATS.items():
         lines += _cpp_layout(layout, opcode.name.lower(), f"{opcode.name}.")
     lines += _cpp_layout(isa.UOP_FIELDS, "uop", "Micro-operation.")
     lines += _cpp_layout(isa.PARAM_FIELDS, "param", "One channel of a PARAM tile.")
+    for table in log_tables.TABLES:
+        lines += _cpp_table(table)
     return "\n".join([*lines, "}  // namespace tilewright::isa", ""])
 
 

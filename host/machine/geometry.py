@@ -47,6 +47,7 @@ CONTROL_SIZES: Final = (
     _same("res_depth"),
     Size(name="par_depth", of=lambda hw: hw.param_depth),
     _same("table_depth"),
+    _same("row_unit", "whether VECTOR reduces rows"),
     Size(
         name="inp_shift", of=lambda hw: _log2(hw.inp_tile_bytes), meaning="log2 of a tile's bytes"
     ),

@@ -87,6 +87,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
        "output channels, counted from the last, that multiply in LUTs instead of DSPs", pow2=False),
     _p("activation_table", "ActivationTable", "flag", 0, 1,
        "1: requantised results can be looked up in a table of 256 entries", pow2=False),
+    _p("row_unit", "RowUnit", "flag", 0, 1,
+       "1: VECTOR reduces rows, takes operands from ACC, squares, has powers of two", pow2=False),
 )  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -141,7 +143,7 @@ def _two_tiles_rule(field: str, tile: str, tile_text: str) -> Rule:
     )
 
 
-_OPTIONS: Final = ("activation_table",)
+_OPTIONS: Final = ("activation_table", "row_unit")
 """Parameters whose 0 is the hardware as it was without them."""
 
 TIMING_PARAMETERS: Final = (
@@ -248,6 +250,7 @@ class HwConfig:
     mac_packed: int = 1
     mac_lut_columns: int = 0
     activation_table: int = 0
+    row_unit: int = 0
 
     def __post_init__(self) -> None:
         """Check types, then every rule in order."""

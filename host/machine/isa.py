@@ -40,11 +40,28 @@ GEMM : for o in iter_outer, i in iter_inner, u in uop[uop_begin .. uop_begin + u
     a = acc_base + u.acc + o*acc_outer + i*acc_inner    (inp, wgt alike)
     ACC[a] = (overwrite and u.first ? 0 : ACC[a]) + INP[inp] . WGT[wgt]^T      (wraps at 32 bits)
 
-VECTOR min max add shr mul mov : for o, i::
+VECTOR min max add shr mul mov sub square exp2 : for o, i::
 
     b = operand == RES ? RES[opd_base + o*opd_outer + i*opd_inner] : imm       (sign-extended)
-    ACC[dst] = op(ACC[src], b)      ADD and MUL saturate to int32, MOV is b,
+    ACC[dst] = op(ACC[src], b)      ADD, SUB and MUL saturate to int32, MOV is b,
                                     SHR is arithmetic by b (clamped to 0 .. 31)
+
+  ``hold`` : b is ACC[opd_base + o*opd_outer] instead, read once before each inner loop. MUL takes
+  its lowest 18 bits, as a signed number. SQUARE is MUL with ACC[src] itself as such a b, EXP2 is
+  `host.network.row_arithmetic.exp2` of ACC[src].
+
+  ``reduce`` : the results of op are not written, but reduced over the inner loop and over the
+  channels of each row of the tile; the last tile counts its first ``lanes`` channels (0: all)::
+
+    ACC[dst_base + o*dst_outer][row][every channel] = reduction over i and channel of op(...)
+
+  MAX is the maximum. SUM adds modulo 2^48 and saturates to int32. LOG_SUM adds alike, and is
+  `host.network.row_arithmetic.log2` of the sum. An instruction that reads a tile which it reduced
+  to before is unspecified.
+
+  SUB, SQUARE, EXP2, ``hold``, ``reduce`` and ``lanes`` are illegal where no row unit is
+  elaborated, and the last three with requant; so are ``hold`` with RES, ``lanes`` without
+  ``reduce``.
 
 VECTOR requant : for o, i, with p = PARAM[param_base + (param_step ? o : 0)], channel c::
 
@@ -119,6 +136,10 @@ class VectorOp(IntEnum):
     MUL = 4
     MOV = 5
     REQUANT = 6
+    SUB = 7
+    """From here on: of the row unit, which is optional."""
+    SQUARE = 8
+    EXP2 = 9
 
 
 class Operand(IntEnum):
@@ -126,6 +147,17 @@ class Operand(IntEnum):
 
     IMM = 0
     RES = 1
+
+
+class Reduce(IntEnum):
+    """What a vector operation leaves of each row."""
+
+    NONE = 0
+    """The row itself."""
+    MAX = 1
+    SUM = 2
+    LOG_SUM = 3
+    """Binary logarithm of the sum."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +247,9 @@ VECTOR_FIELDS: Final = (
     _f("src_inner", 16, "source step of the inner loop"),
     _f("opd_inner", 18, "operand step of the inner loop"),
     _f("lookup", 1, "1: results are looked up in TABLE (requant)"),
+    _f("hold", 1, "1: the operand is an ACC tile, read once before each inner loop"),
+    _f("reduce", 2, "Reduce"),
+    _f("lanes", 6, "channels of the last inner tile that reduce counts; 0: all"),
 )
 
 FINISH_FIELDS: Final = HEADER
@@ -254,6 +289,12 @@ TABLE_ROW_ENTRIES: Final = 2
 A LUT RAM takes one write a cycle, and nothing holds back the beats that LOAD writes. Rows of two
 entries need the least logic behind the RAM: one LUT a bit chooses the entry or passes by.
 """
+
+HELD_BITS: Final = 18
+"""Bits that MUL takes of an ACC tile as its second operand: what one multiplier of a DSP has."""
+
+SUM_BITS: Final = 48
+"""Bits of the sum of a row."""
 
 FORMATS: Final[Mapping[Opcode, tuple[Field, ...]]] = {
     Opcode.LOAD: LOAD_FIELDS,

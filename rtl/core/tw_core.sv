@@ -28,6 +28,7 @@ module tw_core #(
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
+    parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
@@ -116,7 +117,8 @@ module tw_core #(
       .MacPipeline     (MacPipeline),
       .MacPacked       (MacPacked),
       .MacLutColumns   (MacLutColumns),
-      .ActivationTable (ActivationTable)
+      .ActivationTable (ActivationTable),
+      .RowUnit         (RowUnit)
   ) u_legal ();
 
   // ---------------------------------------------------------------------------------------
@@ -429,6 +431,7 @@ module tw_core #(
       .OutDepth    (OutDepth),
       .ResDepth    (ResDepth),
       .TableDepth  (TableDepth),
+      .RowUnit     (RowUnit),
       .AccBankShift(AccBankShift)
   ) u_vector (
       .clk_i,

@@ -8,6 +8,10 @@
 // after the same latency, so tokens leave in program order. PARAM entries of a channel block are
 // copied to registers before each outer iteration that needs new ones, once no part in flight
 // needs the old ones.
+//
+// With the row unit, an outer iteration may begin with a tile slot that fetches its second operand
+// from ACC, and end with one that puts what tw_reduce made of the results. The next instruction
+// is taken once the last one put is in ACC.
 module tw_vector #(
     parameter int unsigned Batch        = 1,
     parameter int unsigned BlockOut     = 16,
@@ -18,6 +22,7 @@ module tw_vector #(
     parameter int unsigned OutDepth     = 2048,  // tiles
     parameter int unsigned ResDepth     = 2048,  // tiles
     parameter int unsigned TableDepth   = 0,     // rows of the activation table; 0: there is none
+    parameter int unsigned RowUnit      = 0,     // 1: reductions, operands in ACC, powers of two
     parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
     localparam int unsigned Elements = Batch * BlockOut,
     localparam int unsigned Parts = Elements / Lanes,
@@ -73,6 +78,7 @@ module tw_vector #(
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
   localparam int unsigned LastParam = 6;   // last stage that uses a PARAM entry
   localparam int unsigned Tail = 8;        // stage in which OUT is written and a part retires
+  localparam int unsigned PutWrite = 10;   // stage in which it is written to ACC
   // A part at least so far finishes with its entry before a new one, whose read starts in the
   // next cycle, is in the registers.
   localparam int unsigned Drained = LastParam - 2;
@@ -85,6 +91,7 @@ module tw_vector #(
       acc_depth: AccDepth,
       res_depth: ResDepth,
       table_depth: TableDepth,
+      row_unit: RowUnit,
       acc_bank_shift: AccBankShift,
       par_depth: ParDepth,
       par_rows: ParRows,
@@ -106,25 +113,34 @@ module tw_vector #(
 
   // ---------------------------------------------------------------------------------------
   // Stage 0: take instructions, fetch parameters, step the loops
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     Idle,   // no instruction
     Drain,  // wait until no part in flight needs the old parameters for long
     Param,  // read the PARAM tile row by row
-    Run     // issue parts
+    Run,    // issue parts
+    Settle  // wait until the last reduced row is in ACC
   } state_e;
+  typedef enum logic [1:0] {
+    Work,   // a tile of the inner loop
+    Fetch,  // before it: the ACC tile that is the second operand
+    Put     // after it: what the rows were reduced to
+  } slot_e;
 
   state_e state_q, state_d;
+  slot_e slot_q;
   tw_pkg::vector_t head, cur_q;
   tw_pkg::index_t index_q;
   logic [15:0] inner_q, outer_q;
   logic [PartBits-1:0] part_q;
   logic [RowBits:0] row_q;  // PARAM rows asked for
-  offset_t dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
+  logic [3:0] settle_q;     // cycles since the last slot
+  offset_t dst, acc_read, dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
   logic [15:0] param_q;
   logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
   logic signed [7:0] head_low, head_high;
   logic [31:0] bank_shift;
-  logic part_last, inner_last, outer_last, requant, uses_opd, head_requant;
+  logic part_last, inner_last, outer_last, requant, uses_opd, head_requant, head_legal;
+  logic reduces, reads_acc, writes, turn, settled, late;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
   assign head = tw_pkg::vector_t'(entry_i.insn);
@@ -133,13 +149,23 @@ module tw_vector #(
   assign head_requant = head.op == tw_pkg::VecRequant;
   assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
   assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
-  assign fields_ok = (head.op <= tw_pkg::VecRequant) && (head.iter_outer != '0) &&
+  assign head_legal = sizes.row_unit == '0 ?
+      head.op <= tw_pkg::VecRequant && !head.hold && head.reduce == '0 && head.lanes == '0 :
+      head.op <= tw_pkg::VecExp2 && !(head_requant && (head.hold || head.reduce != '0)) &&
+      !(head.hold && head.operand == tw_pkg::OperandRes) &&
+      !(head.reduce == '0 && head.lanes != '0);
+  assign fields_ok = head_legal && (head.iter_outer != '0) &&
                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&
                      !head.push[tw_pkg::UnitVector] &&
                      (!head_requant || head_low <= head_high) &&
                      (!head.lookup || (head_requant && sizes.table_depth != '0));
   assign requant = cur_q.op == tw_pkg::VecRequant;
-  assign uses_opd = cur_q.operand == tw_pkg::OperandRes;
+  assign uses_opd = cur_q.operand == tw_pkg::OperandRes && slot_q == Work;
+  assign reduces = cur_q.reduce != tw_pkg::ReduceNone;
+  assign reads_acc = slot_q == Fetch || (slot_q == Work && cur_q.op != tw_pkg::VecMov);
+  assign writes = slot_q == Put || (slot_q == Work && !reduces);
+  assign acc_read = slot_q == Fetch ? opd_q : src_q;
+  assign dst = slot_q == Put ? dst_outer_q : dst_q;
 
   assign part_last = (Parts == 1) ||
                      (part_q == PartBits'(sizes.vector_parts - 32'd1));
@@ -147,29 +173,31 @@ module tw_vector #(
   assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
   assign issue = (state_q == Run) && !halt_i;
   assign step = issue && part_last;
-  assign issue_last = step && inner_last && outer_last;
-  assign can_take = ((state_q == Idle) || issue_last) && !halt_i;
+  assign turn = step && (slot_q == Work ? inner_last && !reduces : slot_q == Put);
+  assign issue_last = turn && outer_last;
+  // The last slot was issued in the cycle before settle_q is 0.
+  assign settled = (state_q == Settle) && (settle_q == 4'(PutWrite - 1));
+  assign late = (state_q == Settle) && (settle_q == 4'(PutWrite - Tail - 1));
+  assign can_take = ((state_q == Idle) || (issue_last && !reduces) || settled) && !halt_i;
   assign take = can_take && insn_valid_i && tokens_ok && banks_ok;
   assign insn_pop_o = take;
   assign token_pop_o = take ? head.pop : '0;
   assign acc_claim_o = take ? head.acc_banks : '0;
 
   // Checks of the current iteration.
-  assign dst_ok = dst_q < offset_t'(requant ? sizes.out_depth :
-                                               sizes.acc_depth);
-  assign src_ok = (cur_q.op == tw_pkg::VecMov) ||
-                  (src_q < offset_t'(sizes.acc_depth));
+  assign dst_ok = !writes || dst < offset_t'(requant ? sizes.out_depth : sizes.acc_depth);
+  assign src_ok = !reads_acc || (acc_read < offset_t'(sizes.acc_depth));
   assign opd_ok = !uses_opd || (opd_q < offset_t'(sizes.res_depth));
   assign in_range = dst_ok && src_ok && opd_ok;
   assign bank_shift = sizes.acc_bank_shift;
-  assign bank_ok = ((cur_q.op == tw_pkg::VecMov) || cur_q.acc_banks[2'(src_q >> bank_shift)]) &&
-                   (requant || cur_q.acc_banks[2'(dst_q >> bank_shift)]);
+  assign bank_ok = (!reads_acc || cur_q.acc_banks[2'(acc_read >> bank_shift)]) &&
+                   (requant || !writes || cur_q.acc_banks[2'(dst >> bank_shift)]);
   assign param_ok = param_q < 16'(sizes.par_depth);
   assign go = issue && in_range && bank_ok;
   assign issue_o = go && part_last;
 
-  assign acc_read_o = go && (cur_q.op != tw_pkg::VecMov);
-  assign acc_read_addr_o = AccAddrBits'(src_q);
+  assign acc_read_o = go && reads_acc;
+  assign acc_read_addr_o = AccAddrBits'(acc_read);
   assign res_read_o = go && uses_opd;
   assign res_addr_o = ResAddrBits'(opd_q);
   assign par_read_o = (state_q == Param) && param_ok &&
@@ -183,19 +211,22 @@ module tw_vector #(
       Drain: if (!draining) state_d = Param;
       Param: if (row_q == (RowBits + 1)'(sizes.par_rows)) state_d = Run;
       Run: begin
-        if (issue_last) state_d = Idle;
+        if (issue_last) state_d = reduces ? Settle : Idle;
         else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;
       end
+      Settle: if (settled) state_d = Idle;
       default: state_d = Idle;
     endcase
     if (take) state_d = head_requant ? Drain : Run;
   end
 
   always_ff @(posedge clk_i) begin
-    row_q <= (state_q == Param) ? row_q + 1'b1 : '0;
+    row_q    <= (state_q == Param) ? row_q + 1'b1 : '0;
+    settle_q <= (state_q == Settle) ? settle_q + 1'b1 : '0;
     if (take) begin
       cur_q       <= head;
       index_q     <= entry_i.index;
+      slot_q      <= head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
@@ -209,8 +240,11 @@ module tw_vector #(
     end else if (issue) begin
       part_q <= part_last ? '0 : part_q + 1'b1;
       if (step) begin
-        inner_q <= inner_last ? '0 : inner_q + 1'b1;
-        if (inner_last) begin
+        if (turn) slot_q <= cur_q.hold ? Fetch : Work;
+        else if (slot_q == Fetch) slot_q <= Work;
+        else if (inner_last) slot_q <= Put;
+        if (slot_q == Work) inner_q <= inner_last ? '0 : inner_q + 1'b1;
+        if (turn) begin
           outer_q     <= outer_q + 1'b1;
           dst_outer_q <= plus(dst_outer_q, cur_q.dst_outer);
           src_outer_q <= plus(src_outer_q, 18'(cur_q.src_outer));
@@ -219,7 +253,7 @@ module tw_vector #(
           src_q       <= plus(src_outer_q, 18'(cur_q.src_outer));
           opd_q       <= plus(opd_outer_q, cur_q.opd_outer);
           if (cur_q.param_step && param_ok) param_q <= param_q + 1'b1;
-        end else begin
+        end else if (slot_q == Work) begin
           dst_q <= plus(dst_q, cur_q.dst_inner);
           src_q <= plus(src_q, 18'(cur_q.src_inner));
           opd_q <= plus(opd_q, cur_q.opd_inner);
@@ -250,16 +284,18 @@ module tw_vector #(
 
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
-  logic [Tail:1] valid_q, last_q, alu_q, lookup_q;  // alu: writes ACC
+  logic [Tail:1] valid_q, last_q, out_q, lookup_q;
+  logic [AccWrite:1] alu_q;  // writes ACC
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
   logic [Tail:1][OutAddrBits-1:0] out_line_q;
   logic [AccWrite:1][AccAddrBits-1:0] dst_line_q;
   always_ff @(posedge clk_i) begin
-    valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go};
-    last_q      <= {last_q[Tail-1:1], issue_last};
-    alu_q       <= {alu_q[Tail-1:1], !requant};
+    valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go || late};
+    last_q      <= {last_q[Tail-1:1], (issue_last && !reduces) || late};
+    out_q       <= {out_q[Tail-1:1], requant};
+    alu_q       <= {alu_q[AccWrite-1:1], !requant && slot_q == Work && !reduces};
     lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
@@ -272,6 +308,7 @@ module tw_vector #(
   logic [3:0] op1_q, op2_q;
   logic opd1_q;
   logic signed [15:0] imm1_q;
+  logic ends, alu_write;  // stage 3: there is a result, it goes to ACC
   logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q;
   logic [Lanes*8-1:0] res_part;
 
@@ -297,7 +334,7 @@ module tw_vector #(
   logic first1_q, first2_q, second1_q, third1_q;
   logic [AccWrite:1] feeds;  // by stage of the operation
   for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
-    assign feeds[s] = valid_q[s] && alu_q[s] && (dst_line_q[s] == AccAddrBits'(src_q)) &&
+    assign feeds[s] = valid_q[s] && alu_q[s] && (dst_line_q[s] == AccAddrBits'(acc_read)) &&
                       (part_line_q[s] == part_q);
   end
   always_ff @(posedge clk_i) begin
@@ -309,59 +346,87 @@ module tw_vector #(
     end
   end
 
-  // Stage 2: the exact product, or 33 bits that hold every other result.
-  function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
-                                                 logic signed [15:0] b);
-    logic less;
-    logic [4:0] amount;
-    less   = a < 32'(b);
-    amount = b[15] ? 5'd0 : (|b[14:5]) ? 5'd31 : b[4:0];
-    unique case (op)
-      tw_pkg::VecMin: return less ? 33'(a) : 33'(b);
-      tw_pkg::VecMax: return less ? 33'(b) : 33'(a);
-      tw_pkg::VecAdd: return 33'(a) + 33'(b);
-      tw_pkg::VecShr: return 33'(a >>> amount);
-      default: return 33'(b);
-    endcase
-  endfunction
-
-  // Stage 3: one saturation for sum and product.
-  function automatic logic [31:0] saturated(logic signed [47:0] exact);
-    logic over;
-    over = !(&exact[47:31]) && (|exact[47:31]);
-    return over ? {exact[47], {31{!exact[47]}}} : exact[31:0];
-  endfunction
-
-  logic multiply_q;
+  // Stages 1 to 3 of the lanes.
+  logic multiply_q, hold1_q;
+  logic [2:1] fetch_q;
   always_ff @(posedge clk_i) begin
-    if (valid_q[2] && alu_q[2]) multiply_q <= op2_q == tw_pkg::VecMul;
+    hold1_q <= cur_q.hold;
+    fetch_q <= {fetch_q[1], go && slot_q == Fetch};
+    if (valid_q[2] && !out_q[2])
+      multiply_q <= op2_q == tw_pkg::VecMul || (RowUnit != 0 && op2_q == tw_pkg::VecSquare);
   end
   logic [Lanes-1:0][7:0] residual;
   for (genvar l = 0; l < Lanes; l++) begin : gen_lane
-    logic signed [15:0] operand_q;
-    logic signed [47:0] product_q;
-    logic signed [32:0] simple_q;
     assign fresh[l*32+:32] = first2_q ? result[l*32+:32] : acc2_q[l*32+:32];
-    assign residual[l] = operand_q[7:0];
-    always_ff @(posedge clk_i) begin
-      if (valid_q[1]) operand_q <= opd1_q ? 16'($signed(res_part[l*8+:8])) : imm1_q;
-      if (valid_q[2] && alu_q[2]) begin
-        product_q <= 48'($signed(fresh[l*32+:32])) * 48'(operand_q);
-        simple_q  <= compute(op2_q, fresh[l*32+:32], operand_q);
-      end
-    end
-    // Of a part that ends there; otherwise nothing uses it, and a simulator skips it.
-    always_comb begin
-      result[l*32+:32] = 'x;
-      if (acc_write_o) result[l*32+:32] = saturated(multiply_q ? product_q : 48'(simple_q));
-    end
+    tw_lane #(
+        .Parts  (Parts),
+        .RowUnit(RowUnit)
+    ) u_lane (
+        .clk_i,
+        .valid1_i  (valid_q[1]),
+        .part1_i   (part_line_q[1]),
+        .hold_i    (hold1_q),
+        .uses_res_i(opd1_q),
+        .res_i     (res_part[l*8+:8]),
+        .imm_i     (imm1_q),
+        .acc_i     (fresh[l*32+:32]),
+        .work_i    (valid_q[2] && !out_q[2]),
+        .op_i      (op2_q),
+        .fetch_i   (fetch_q[2]),
+        .part2_i   (part_line_q[2]),
+        .residual_o(residual[l]),
+        .ends_i    (ends),
+        .multiply_i(multiply_q),
+        .result_o  (result[l*32+:32])
+    );
   end
-  assign acc_write_o      = valid_q[AccWrite] && alu_q[AccWrite];
-  assign acc_write_addr_o = dst_line_q[AccWrite];
-  assign acc_write_part_o = part_line_q[AccWrite];
-  assign acc_write_data_o = result;
+  assign ends = valid_q[AccWrite] && !out_q[AccWrite];
+  assign alu_write = valid_q[AccWrite] && alu_q[AccWrite];
   always_ff @(posedge clk_i) begin
-    if (acc_write_o) older_q <= result;
+    if (alu_write) older_q <= result;
+  end
+
+  // Reduced rows: results of stage 3 go to tw_reduce, what is put comes back in stage 10. No
+  // operation that writes ACC in stage 3 is on its way then.
+  if (RowUnit != 0) begin : gen_reduce
+    logic put_write;
+    logic [AccAddrBits-1:0] put_tile;
+    logic [PartBits-1:0] put_part;
+    logic [Lanes*32-1:0] put_data;
+    tw_reduce #(
+        .Batch   (Batch),
+        .BlockOut(BlockOut),
+        .Lanes   (Lanes),
+        .AccDepth(AccDepth)
+    ) u_reduce (
+        .clk_i,
+        .rst_i,
+        .maximum_i(cur_q.reduce == tw_pkg::ReduceMax),
+        .log_i    (cur_q.reduce == tw_pkg::ReduceLogSum),
+        .lanes_i  (cur_q.lanes),
+        .work_i   (go && slot_q == Work && reduces),
+        .put_i    (go && slot_q == Put),
+        .first_i  (inner_q == '0),
+        .last_i   (inner_last),
+        .part_i   (part_q),
+        .tile_i   (AccAddrBits'(dst)),
+        .data_i   (result),
+        .write_o  (put_write),
+        .tile_o   (put_tile),
+        .part_o   (put_part),
+        .data_o   (put_data)
+    );
+    assign acc_write_o      = alu_write || put_write;
+    assign acc_write_addr_o = alu_write ? dst_line_q[AccWrite] : put_tile;
+    assign acc_write_part_o = alu_write ? part_line_q[AccWrite] : put_part;
+    assign acc_write_data_o = alu_write ? result : put_data;
+  end else begin : gen_direct
+    assign acc_write_o      = alu_write;
+    assign acc_write_addr_o = dst_line_q[AccWrite];
+    assign acc_write_part_o = part_line_q[AccWrite];
+    assign acc_write_data_o = result;
+    logic unused;
+    assign unused = late;
   end
 
   // Requantise lanes: operands in stage 2, result in stage 8. The clip bounds are used in stage 7;
@@ -400,7 +465,7 @@ module tw_vector #(
       .Lanes(Lanes)
   ) u_requant (
       .clk_i,
-      .valid_i   (valid_q[2] && !alu_q[2]),
+      .valid_i   (valid_q[2] && out_q[2]),
       .acc_i     (fresh),
       .residual_i(residual),
       .param1_i  (param2),
@@ -412,7 +477,7 @@ module tw_vector #(
       .out_o     (requantised)
   );
 
-  assign out_write_o  = valid_q[Tail] && !alu_q[Tail];
+  assign out_write_o  = valid_q[Tail] && out_q[Tail];
   assign out_addr_o   = out_line_q[Tail];
   assign out_part_o   = part_line_q[Tail];
   assign out_data_o   = requantised;

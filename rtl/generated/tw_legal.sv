@@ -20,7 +20,8 @@ module tw_legal #(
     parameter int unsigned MacPipeline = 1,
     parameter int unsigned MacPacked = 0,
     parameter int unsigned MacLutColumns = 0,
-    parameter int unsigned ActivationTable = 0
+    parameter int unsigned ActivationTable = 0,
+    parameter int unsigned RowUnit = 0
 ) ();
   if (!((Batch >= 1) & (Batch <= 8))) begin : gen_batch_range
     $error("tilewright_top: Batch (batch): must be from 1 to 8 rows, not %0d; choose a value in that range", Batch);
@@ -78,6 +79,9 @@ module tw_legal #(
   end
   if (!((ActivationTable >= 0) & (ActivationTable <= 1))) begin : gen_activation_table_range
     $error("tilewright_top: ActivationTable (activation_table): must be from 0 to 1 flag, not %0d; choose a value in that range", ActivationTable);
+  end
+  if (!((RowUnit >= 0) & (RowUnit <= 1))) begin : gen_row_unit_range
+    $error("tilewright_top: RowUnit (row_unit): must be from 0 to 1 flag, not %0d; choose a value in that range", RowUnit);
   end
   if (!((Batch & (Batch - 1)) == 0)) begin : gen_batch_power_of_two
     $error("tilewright_top: Batch (batch): must be a power of two, not %0d; round it to the nearest power of two", Batch);

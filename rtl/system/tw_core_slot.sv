@@ -21,6 +21,7 @@ module tw_core_slot #(
     parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
+    parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
@@ -175,6 +176,7 @@ module tw_core_slot #(
       .MacPacked       (MacPacked),
       .MacLutColumns   (MacLutColumns),
       .ActivationTable (ActivationTable),
+      .RowUnit         (RowUnit),
       .MacFast         (MacFast),
       .DataPath        (DataPath)
   ) u_core (

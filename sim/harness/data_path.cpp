@@ -99,6 +99,40 @@ void MultiplyRow(const int8_t* row, const uint8_t* weights, int32_t* acc, uint32
 }
 #endif
 
+int32_t Saturated(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
+}
+
+// The lowest bits, as a signed number.
+int64_t LowBits(int64_t value, uint32_t bits) {
+  return static_cast<int64_t>(static_cast<uint64_t>(value) << (64 - bits)) >> (64 - bits);
+}
+
+// host/network/row_arithmetic.py: exp2 and log2.
+int32_t Exp2(int32_t exponent) {
+  if (exponent < 0) return 0;
+  const uint32_t a = std::min<uint32_t>(exponent, (31u << 16) - 1);
+  const uint32_t index = (a & 0xffff) >> (16 - isa::kExp2High - isa::kExp2Middle - isa::kExp2Low);
+  const uint32_t low = index & ((1u << isa::kExp2Low) - 1);
+  const uint32_t high = index >> (isa::kExp2Middle + isa::kExp2Low);
+  const uint32_t power =
+      isa::kExp2Coarse[index >> isa::kExp2Low] + isa::kExp2Fine[(high << isa::kExp2Low) + low];
+  return static_cast<int32_t>((power << 16) >> (30 - (a >> 16)));
+}
+
+int32_t Log2(int64_t value) {
+  if (value < 2) return 0;
+  const int leading = 63 - __builtin_clzll(static_cast<uint64_t>(value));
+  const uint64_t fraction = static_cast<uint64_t>(value) << (64 - leading);
+  const auto index =
+      static_cast<uint32_t>(fraction >> (64 - isa::kLog2High - isa::kLog2Middle - isa::kLog2Low));
+  const uint32_t low = index & ((1u << isa::kLog2Low) - 1);
+  const uint32_t high = index >> (isa::kLog2Middle + isa::kLog2Low);
+  return (leading << 16) + isa::kLog2Coarse[index >> isa::kLog2Low] +
+         isa::kLog2Fine[(high << isa::kLog2Low) + low];
+}
+
 template <typename T>
 T ReadAs(const uint8_t* bytes) {
   T value;
@@ -126,6 +160,8 @@ DataPath::DataPath(const Geometry& geometry, uint32_t beat_bytes)
       param_(Zeros<uint8_t>(geometry.par_depth, geometry.par_shift)),
       parameters_(geometry.block_out),
       table_(geometry.table_depth * isa::kTableRowEntries),
+      held_(elements_),
+      totals_(geometry.batch),
       beats_(kBeats * kMaxBeat) {
   std::fill(wgt_.begin(), wgt_.end(), kFlip);
   switch (geometry.block_out) {
@@ -239,7 +275,12 @@ void DataPath::ReadParameters(uint32_t tile, uint32_t row) {
 
 void DataPath::Vector(const VectorPart& work) {
   const uint32_t first = work.part * lanes_;
-  if (work.operation == static_cast<uint32_t>(VectorOp::kRequant)) {
+  if (work.slot == VectorSlot::kFetch) {
+    const int32_t* source = &acc_[static_cast<size_t>(work.source) * elements_];
+    std::copy(source + first, source + first + lanes_, &held_[first]);
+  } else if (work.slot == VectorSlot::kPut) {
+    Put(work, first);
+  } else if (work.operation == static_cast<uint32_t>(VectorOp::kRequant)) {
     Requantise(work, first);
   } else {
     Compute(work, first);
@@ -253,13 +294,9 @@ void DataPath::Compute(const VectorPart& work, uint32_t first) {
   const bool reads = operation != VectorOp::kMov;
   const int32_t* source = &acc_[static_cast<size_t>(reads ? work.source : 0) * elements_];
   int32_t* target = &acc_[static_cast<size_t>(work.destination) * elements_];
-  const auto saturate = [](int64_t value) {
-    return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(),
-                                                    std::numeric_limits<int32_t>::max()));
-  };
   for (uint32_t e = first; e < first + lanes_; ++e) {
     const int32_t a = source[e];
-    const int32_t b = work.has_operand ? operand[e] : work.immediate;
+    const int32_t b = work.hold ? held_[e] : work.has_operand ? operand[e] : work.immediate;
     int32_t result = b;
     switch (operation) {
       case VectorOp::kMin:
@@ -269,10 +306,19 @@ void DataPath::Compute(const VectorPart& work, uint32_t first) {
         result = std::max(a, b);
         break;
       case VectorOp::kAdd:
-        result = saturate(static_cast<int64_t>(a) + b);
+        result = Saturated(static_cast<int64_t>(a) + b);
         break;
       case VectorOp::kMul:
-        result = saturate(static_cast<int64_t>(a) * b);
+        result = Saturated(a * LowBits(b, isa::kHeldBits));
+        break;
+      case VectorOp::kSub:
+        result = Saturated(static_cast<int64_t>(a) - b);
+        break;
+      case VectorOp::kSquare:
+        result = Saturated(a * LowBits(a, isa::kHeldBits));
+        break;
+      case VectorOp::kExp2:
+        result = Exp2(a);
         break;
       case VectorOp::kShr:
         result = a >> std::clamp(b, 0, 31);
@@ -280,7 +326,29 @@ void DataPath::Compute(const VectorPart& work, uint32_t first) {
       default:
         break;
     }
-    target[e] = result;
+    if (work.reduce != 0) {
+      Reduce(work, e, result);
+    } else {
+      target[e] = result;
+    }
+  }
+}
+
+void DataPath::Reduce(const VectorPart& work, uint32_t element, int32_t result) {
+  const bool maximum = work.reduce == static_cast<uint32_t>(isa::Reduce::kMax);
+  const uint32_t channel = element % geometry_.block_out;
+  int64_t& total = totals_[element / geometry_.block_out];
+  if (work.first && channel == 0) total = maximum ? std::numeric_limits<int32_t>::min() : 0;
+  if (work.lanes != 0 && channel >= work.lanes) return;
+  total = maximum ? std::max<int64_t>(total, result) : total + result;
+}
+
+void DataPath::Put(const VectorPart& work, uint32_t first) {
+  int32_t* target = &acc_[static_cast<size_t>(work.destination) * elements_];
+  const bool log = work.reduce == static_cast<uint32_t>(isa::Reduce::kLogSum);
+  for (uint32_t e = first; e < first + lanes_; ++e) {
+    const int64_t total = LowBits(totals_[e / geometry_.block_out], isa::kSumBits);
+    target[e] = log ? Log2(total) : Saturated(total);
   }
 }
 

@@ -14,6 +14,9 @@
 
 namespace tilewright {
 
+// What VECTOR does with a tile (tw_vector's slot_e).
+enum class VectorSlot : uint32_t { kWork = 0, kFetch = 1, kPut = 2 };
+
 // A part of a tile in VECTOR; indices are tiles.
 struct VectorPart {
   uint32_t operation;  // tw_pkg::vector_op_e
@@ -24,6 +27,11 @@ struct VectorPart {
   int32_t immediate;  // requantise: clip bounds in its two bytes
   uint32_t part;
   bool lookup;  // requantise: results are looked up
+  VectorSlot slot;
+  bool hold;        // the operand is what was fetched
+  uint32_t reduce;  // tw_pkg::reduce_e
+  bool first;       // of the tiles that are reduced
+  uint32_t lanes;   // channels that count; 0: all
 };
 
 class DataPath {
@@ -74,6 +82,8 @@ class DataPath {
   void GemmOf(uint32_t inp, uint32_t wgt, uint32_t acc, bool fresh);
   void Requantise(const VectorPart& work, uint32_t first);
   void Compute(const VectorPart& work, uint32_t first);
+  void Reduce(const VectorPart& work, uint32_t element, int32_t result);
+  void Put(const VectorPart& work, uint32_t first);
   void WriteWeights(uint64_t offset, const uint8_t* bytes, uint32_t size);
 
   const Geometry geometry_;
@@ -88,6 +98,8 @@ class DataPath {
   std::vector<uint8_t> param_;         // [tile][block_out][16]
   std::vector<Parameter> parameters_;  // [block_out]: the registers
   std::vector<int8_t> table_;          // [256], or empty where there is none
+  std::vector<int32_t> held_;          // [batch][block_out]: the operand that VECTOR holds
+  std::vector<int64_t> totals_;        // [batch]: of rows that are reduced
   std::vector<uint8_t> beats_;
   uint32_t front_ = 0;
   uint32_t back_ = 0;

@@ -349,9 +349,11 @@ extern "C" void tilewright_param(void* data, uint32_t tile, uint32_t row) {
 
 extern "C" void tilewright_vector(void* data, uint32_t operation, uint32_t destination,
                                   uint32_t source, uint32_t operand, svBit has_operand,
-                                  int32_t immediate, uint32_t part, svBit lookup) {
+                                  int32_t immediate, uint32_t part, svBit lookup, uint32_t slot,
+                                  svBit hold, uint32_t reduce, svBit first, uint32_t lanes) {
   static_cast<tilewright::DataPath*>(data)->Vector(
-      {operation, destination, source, operand, has_operand != 0, immediate, part, lookup != 0});
+      {operation, destination, source, operand, has_operand != 0, immediate, part, lookup != 0,
+       static_cast<tilewright::VectorSlot>(slot), hold != 0, reduce, first != 0, lanes});
 }
 
 extern "C" void tilewright_out(void* data, uint32_t tile, uint32_t slice, uint32_t lane) {

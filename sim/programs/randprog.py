@@ -25,6 +25,7 @@ from tilewright.host.machine.isa import (
     Memory,
     Opcode,
     Operand,
+    Reduce,
     VectorOp,
 )
 from tilewright.host.machine.program import Program
@@ -245,6 +246,9 @@ class _Generator(ProgramWriter):
 
     def _random_alu(self) -> None:
         self._ensure(Memory.ACC)
+        if self._hw.row_unit and self._rng.random() < 0.6:
+            self._random_rows()
+            return
         op = VectorOp(int(self._rng.integers(6)))
         acc = self._pads[Memory.ACC]
         for _ in range(_ATTEMPTS):
@@ -262,6 +266,30 @@ class _Generator(ProgramWriter):
             if pattern == "free":
                 dst = self._place(acc, int(block.dst.max()) + 1)
             if dst + int(block.dst.max()) >= acc.size.depth or dst < 0:
+                continue
+            self._emit_vector(**v | {"src_base": src, "opd_base": opd, "dst_base": dst})
+            return
+
+    def _random_rows(self) -> None:
+        """What needs a row unit, most of it on powers that EXP2 takes or sums of them."""
+        rng, acc = self._rng, self._pads[Memory.ACC]
+        more = (VectorOp.SUB, VectorOp.SQUARE, VectorOp.EXP2)
+        for _ in range(_ATTEMPTS):
+            v = self._random_vector(VectorOp(int(rng.choice([*range(6), *more, *more]))))
+            v["hold"] = int(rng.random() < 0.5)
+            v["reduce"] = int(rng.integers(len(Reduce))) if rng.random() < 0.7 else 0
+            if v["reduce"]:
+                v["lanes"] = int(rng.integers(min(64, self._hw.block_out + 2)))
+            if v["hold"]:
+                v["operand"] = int(Operand.IMM)
+            block = next(vector_blocks(v))
+            src, opd = self._operands(v, block)
+            top = int(block.dst.max())
+            if src is None or opd is None or top >= acc.size.depth:
+                continue
+            dst = self._place(acc, top + 1)
+            read = {*(block.src + src).tolist(), *((block.opd + opd).tolist() if v["hold"] else ())}
+            if v["reduce"] and read.intersection((block.dst + dst).tolist()):
                 continue
             self._emit_vector(**v | {"src_base": src, "opd_base": opd, "dst_base": dst})
             return
@@ -320,8 +348,9 @@ class _Generator(ProgramWriter):
     def _operands(self, v: Mapping[str, int], block: VectorBlock) -> tuple[int | None, int | None]:
         """Bases of source and residual; an operand that is not used may lie anywhere in range."""
         src = self._find(self._pads[Memory.ACC].written, block.src)
-        if v["operand"] == Operand.RES:
-            return src, self._find(self._pads[Memory.RES].written, block.opd)
+        if v["operand"] == Operand.RES or v.get("hold"):
+            memory = Memory.ACC if v.get("hold") else Memory.RES
+            return src, self._find(self._pads[memory].written, block.opd)
         return src, int(self._rng.integers(2**18))
 
     def _random_store(self) -> None:

@@ -123,14 +123,17 @@ class ProgramWriter:
     def _emit_vector(self, **values: int) -> None:
         names = ("dst", "src", "opd")
         steps = {f"{name}_{kind}": 0 for name in names for kind in ("base", "outer", "inner")}
-        v = {"operand": 0, "param_base": 0, "param_step": 0, "lookup": 0, **steps, **values}
+        flags = ("operand", "param_base", "param_step", "lookup", "hold", "reduce", "lanes")
+        v = {**dict.fromkeys(flags, 0), **steps, **values}
         block = next(vector_blocks(v))
         requant = v["op"] == VectorOp.REQUANT
-        banked = block.src if requant else np.concatenate([block.src, block.dst])
-        v["acc_banks"] = self._bank_mask(banked)
+        read = [block.src] if v["op"] != VectorOp.MOV else []
+        read += [block.opd] if v["hold"] else []
+        banked = [] if requant else [block.src, block.dst]
+        v["acc_banks"] = self._bank_mask(np.concatenate([*read, *banked]))
         reads: dict[Hashable, Index] = {}
-        if v["op"] != VectorOp.MOV:
-            reads[Memory.ACC] = block.src
+        if read:
+            reads[Memory.ACC] = np.concatenate(read)
         if v["operand"] == Operand.RES:
             reads[Memory.RES] = block.opd
         if requant:

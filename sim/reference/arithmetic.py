@@ -9,7 +9,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.machine.isa import PARAM_FIELDS, RESIDUAL_SHIFT, VectorOp
+from tilewright.host.machine.isa import (
+    PARAM_FIELDS,
+    RESIDUAL_SHIFT,
+    SUM_BITS,
+    Reduce,
+    VectorOp,
+)
+from tilewright.host.network.row_arithmetic import exp2, held, log2, low_bits
 from tilewright.sim.reference.footprint import GemmBlock, Index, unpack_words
 
 INT32_MIN: Final = -(2**31)
@@ -83,12 +90,12 @@ def _groups(ordered: Index) -> tuple[Index, Index]:
 def vector_alu(
     op: VectorOp, source: npt.NDArray[np.int32], operand: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """One elementwise operation; ADD and MUL saturate to int32.
+    """One elementwise operation; ADD, SUB and MUL saturate to int32.
 
     Args:
         op: any operation but REQUANT.
         source: accumulators of any shape.
-        operand: of a shape that broadcasts to it; magnitude below 2^16.
+        operand: of a shape that broadcasts to it; MUL takes its lowest bits, as `held` does.
     """
     x = source.astype(np.int64)
     if op == VectorOp.MIN:
@@ -100,10 +107,38 @@ def vector_alu(
     elif op == VectorOp.SHR:
         result = x >> np.clip(operand, 0, 31)
     elif op == VectorOp.MUL:
-        result = x * operand
+        result = x * held(operand)
+    elif op == VectorOp.SUB:
+        result = x - operand
+    elif op == VectorOp.SQUARE:
+        result = x * held(x)
+    elif op == VectorOp.EXP2:
+        result = exp2(x)
     else:
         result = np.broadcast_to(operand, x.shape)
     return np.clip(result, INT32_MIN, INT32_MAX).astype(np.int32)
+
+
+def reduce_rows(kind: Reduce, values: npt.NDArray[np.int32], lanes: int) -> npt.NDArray[np.int32]:
+    """What a row unit leaves of the tiles of a row.
+
+    Args:
+        kind: any but NONE.
+        values: shape ``(tiles, batch, block_out)``.
+        lanes: channels of the last tile that count; 0: all.
+
+    Returns:
+        Shape ``(batch, 1)``.
+    """
+    wide = np.moveaxis(values.astype(np.int64), 1, 0).reshape(values.shape[1], -1)
+    left_out = max(0, values.shape[2] - lanes) if lanes else 0
+    wide = wide[:, : wide.shape[1] - left_out]
+    if kind == Reduce.MAX:
+        result = wide.max(axis=1)
+    else:
+        result = low_bits(wide.sum(axis=1), SUM_BITS)
+        result = log2(result) if kind == Reduce.LOG_SUM else np.clip(result, INT32_MIN, INT32_MAX)
+    return result.astype(np.int32)[:, None]
 
 
 def decode_params(tiles: npt.NDArray[np.uint8]) -> dict[str, Index]:

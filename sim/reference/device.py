@@ -24,6 +24,7 @@ from tilewright.host.machine.isa import (
     Memory,
     Opcode,
     Operand,
+    Reduce,
     Unit,
     VectorOp,
 )
@@ -35,6 +36,7 @@ from tilewright.host.runtime.driver import check_run
 from tilewright.sim.reference.arithmetic import (
     accumulate_products,
     decode_params,
+    reduce_rows,
     requantise,
     vector_alu,
 )
@@ -305,6 +307,9 @@ class _Machine:
     def _vector(self, v: Values) -> None:
         self._refuse(Unit.VECTOR, vector_fault(v, self._pads))
         requant = v["op"] == VectorOp.REQUANT
+        if v["hold"] or v["reduce"]:
+            self._rows(v)
+            return
         for block in vector_blocks(v):
             self._count("vector_tiles", block.src.size)
             if v["op"] != VectorOp.MOV:
@@ -344,7 +349,54 @@ class _Machine:
         self._out[block.dst] = result
         self._written[Memory.OUT][block.dst] = True
 
-    def _alu(self, v: Values, block: VectorBlock) -> None:
+    def _rows(self, v: Values) -> None:
+        """A VECTOR of the row unit, an outer iteration at a time."""
+        put: set[int] = set()
+        for o in range(v["iter_outer"]):
+            row = {**v, "iter_outer": 1}
+            for name in ("dst", "src", "opd"):
+                row[f"{name}_base"] += o * v[f"{name}_outer"]
+            self._count("vector_tiles", v["hold"] + bool(v["reduce"]))
+            for block in vector_blocks(row):
+                self._count("vector_tiles", block.src.size)
+                read = [block.src] if v["op"] != VectorOp.MOV else []
+                read += [block.opd] if v["hold"] else []
+                for tiles in read:
+                    self._need_banks(Unit.VECTOR, tiles, v["acc_banks"])
+                    self._need(Memory.ACC, tiles)
+                    self._need_settled(put, tiles)
+                self._need_banks(Unit.VECTOR, block.dst, v["acc_banks"])
+                if v["operand"] == Operand.RES:
+                    self._need(Memory.RES, block.opd)
+                if not v["reduce"]:
+                    self._alu(v, block, self._acc[block.opd[0]].astype(np.int64))
+                    continue
+                source = self._acc[block.src % len(self._acc)]  # MOV may have any address
+                values = vector_alu(VectorOp(v["op"]), source, self._operand(v, block))
+                target = block.dst[0]
+                self._acc[target] = reduce_rows(Reduce(v["reduce"]), values, v["lanes"])
+                self._written[Memory.ACC][target] = True
+                put.add(int(target))
+
+    def _operand(self, v: Values, block: VectorBlock) -> npt.NDArray[np.int64]:
+        if v["hold"]:
+            return self._acc[block.opd[0]].astype(np.int64)
+        if v["operand"] == Operand.RES:
+            return self._res[block.opd].astype(np.int64)
+        return np.array(v["imm"], dtype=np.int64)
+
+    def _need_settled(self, put: set[int], tiles: Index) -> None:
+        """Refuse a read of tiles that the same instruction reduced rows to."""
+        if put.intersection(tiles.tolist()):
+            raise ProgramError(
+                "reads a tile that it reduced an earlier row to",
+                field=f"instruction {self._index}",
+                remedy="give the reductions tiles of their own",
+            )
+
+    def _alu(
+        self, v: Values, block: VectorBlock, held: npt.NDArray[np.int64] | None = None
+    ) -> None:
         op = VectorOp(v["op"])
         every = [slice(0, block.dst.size)]
         for part in every if op == VectorOp.MOV else _independent_parts(block):
@@ -358,6 +410,7 @@ class _Machine:
                 if v["operand"] == Operand.RES
                 else np.array(v["imm"], dtype=np.int64)
             )
+            operand = operand if held is None else held
             self._acc[dst] = vector_alu(op, self._acc[src], operand)
             self._written[Memory.ACC][dst] = True
 

@@ -277,7 +277,11 @@ def gemm_fault(v: Values, uops: Uops, pads: Mapping[Memory, Scratchpad]) -> Erro
 
 @dataclass(frozen=True, kw_only=True)
 class VectorBlock:
-    """Tile indices of consecutive vector iterations; unused operands have indices all the same."""
+    """Tile indices of consecutive vector iterations; unused operands have indices all the same.
+
+    ``opd`` is in ACC where the instruction holds its operand. Iterations that are reduced have the
+    ``dst`` of their row.
+    """
 
     dst: Index
     src: Index
@@ -287,6 +291,7 @@ class VectorBlock:
 
 def vector_blocks(v: Values) -> Iterator[VectorBlock]:
     """Iterations of a VECTOR in program order."""
+    v = _row_steps(v)
     for o, i in loop_blocks(v["iter_outer"], v["iter_inner"], 1):
         param = v["param_base"] + (o if v["param_step"] else 0 * o) + 0 * i
         yield VectorBlock(
@@ -297,18 +302,25 @@ def vector_blocks(v: Values) -> Iterator[VectorBlock]:
         )
 
 
+def _row_steps(v: Values) -> Values:
+    """A VECTOR's values, without inner steps of a held operand and of what is reduced."""
+    steps = {"opd_inner": "hold", "dst_inner": "reduce"}
+    return {**v, **{step: 0 for step, field in steps.items() if v.get(field)}}
+
+
 def vector_fault(v: Values, pads: Mapping[Memory, Scratchpad]) -> ErrorCode:
     """What is wrong with a VECTOR's addresses, ACC banks aside.
 
     Operands that the operation does not use may have any address (the source of MOV too).
     """
+    v = _row_steps(v)
     requant = v["op"] == VectorOp.REQUANT
     target = Memory.OUT if requant else Memory.ACC
     bad = _affine_last(v, "dst") >= pads[target].depth
     if v["op"] != VectorOp.MOV:
         bad |= _affine_last(v, "src") >= pads[Memory.ACC].depth
-    if v["operand"] == Operand.RES:
-        bad |= _affine_last(v, "opd") >= pads[Memory.RES].depth
+    if v["hold"] or v["operand"] == Operand.RES:
+        bad |= _affine_last(v, "opd") >= pads[Memory.ACC if v["hold"] else Memory.RES].depth
     if requant:
         steps = v["iter_outer"] - 1 if v["param_step"] else 0
         bad |= v["param_base"] + steps >= pads[Memory.PARAM].depth
@@ -333,12 +345,25 @@ def field_fault(hw: HwConfig, opcode: Opcode, v: Values) -> ErrorCode:
     elif opcode == Opcode.GEMM:
         bad |= 0 in (v["uop_count"], v["iter_outer"], v["iter_inner"])
     elif opcode == Opcode.VECTOR:
-        bad |= 0 in (v["iter_outer"], v["iter_inner"]) or v["op"] > VectorOp.REQUANT
+        bad |= 0 in (v["iter_outer"], v["iter_inner"]) or _row_fault(hw, v)
         if v["op"] == VectorOp.REQUANT:
             low, high = (((v["imm"] >> at & 0xFF) ^ 0x80) - 0x80 for at in (0, 8))
             bad |= low > high
         bad |= bool(v["lookup"]) and not (hw.activation_table and v["op"] == VectorOp.REQUANT)
     return ErrorCode.ILLEGAL_FIELD if bad else ErrorCode.NONE
+
+
+def _row_fault(hw: HwConfig, v: Values) -> bool:
+    """Whether a VECTOR asks for what only a row unit has, or what none has."""
+    rows = v["hold"] or v["reduce"] or v["lanes"]
+    if not hw.row_unit:
+        return v["op"] > VectorOp.REQUANT or bool(rows)
+    return (
+        v["op"] > max(VectorOp)
+        or bool(v["op"] == VectorOp.REQUANT and rows)
+        or bool(v["hold"] and v["operand"] == Operand.RES)
+        or bool(v["lanes"] and not v["reduce"])
+    )
 
 
 def outside_banks(hw: HwConfig, acc: Index, mask: int) -> bool:

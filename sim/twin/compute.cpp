@@ -84,14 +84,15 @@ void Vector::Step() {
     // PARAM is read once the first stages are empty, again in each outer iteration if it moves on.
     const uint64_t turns = head.param_step ? head.outer : 1;
     const uint64_t drained =
-        std::max(now, busy_until_ == 0 ? 0 : busy_until_ + latency::kDrainTail) + 1;
+        std::max(now, issued_until_ == 0 ? 0 : issued_until_ + latency::kDrainTail) + 1;
     last = drained + turns * param_cycles_ + head.length - 1 + (turns - 1) * latency::kDrainTail;
     until = last;  // it does not write ACC
   }
-  core_.counters.unit[kVector][kBusy] += last - now;
-  core_.counters.vector_tiles += head.tiles;
-  busy_until_ = last;
+  issued_until_ = busy_until_ = last;
   retired_ = last + latency::kVectorTail;
+  if (head.reduces) busy_until_ = retired_ = until = last + latency::kPutTail;
+  core_.counters.unit[kVector][kBusy] += busy_until_ - now;
+  core_.counters.vector_tiles += head.tiles;
   core_.Lock(kVector, head.banks, until);
   queue.free_at = busy_until_;
   core_.Take(kVector);

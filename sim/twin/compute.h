@@ -29,7 +29,7 @@ class ComputeUnit {
 
   Core& core_;
   const uint32_t unit_;
-  uint64_t busy_until_ = 0;  // last cycle in which the instruction before issued
+  uint64_t busy_until_ = 0;  // last cycle in which the instruction before kept the unit
   uint64_t retired_ = 0;     // cycle in which it retired
 };
 
@@ -48,11 +48,15 @@ class Gemm : public ComputeUnit {
 class Vector : public ComputeUnit {
  public:
   explicit Vector(Core& core);
-  void Reset() { ComputeUnit::Reset(); }
+  void Reset() {
+    ComputeUnit::Reset();
+    issued_until_ = 0;
+  }
   void Step();
 
  private:
   const uint32_t param_cycles_;  // from drained to the first part
+  uint64_t issued_until_ = 0;    // last cycle in which the instruction before issued a part
 };
 
 }  // namespace tilewright::twin

@@ -61,7 +61,10 @@ void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
       return;
     case kVector:
       out.outer = get(isa::vector::kIterOuter);
-      out.tiles = uint64_t{out.outer} * get(isa::vector::kIterInner);
+      out.reduces = get(isa::vector::kReduce) != 0;
+      // A held operand and a reduced row take a tile's time each, once per outer iteration.
+      out.tiles = uint64_t{out.outer} *
+                  (uint64_t{get(isa::vector::kIterInner)} + get(isa::vector::kHold) + out.reduces);
       out.length = out.tiles * vector_parts_;
       out.requant = static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kRequant;
       out.param_step = get(isa::vector::kParamStep) != 0;

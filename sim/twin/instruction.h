@@ -34,6 +34,7 @@ struct Instruction {
   bool has_data;    // LOAD
   bool has_pad;     // LOAD
   bool requant;     // VECTOR
+  bool reduces;     // VECTOR: rows, of the row unit
   bool param_step;  // VECTOR
   uint8_t pad_left, pad_right, pad_top, pad_bottom;
   // LOAD, STORE: the region, in DRAM bytes.

@@ -12,6 +12,7 @@ from tilewright.host.machine.isa import (
     Memory,
     Opcode,
     Operand,
+    Reduce,
     Unit,
     VectorOp,
     encode_uop,
@@ -80,7 +81,8 @@ def rare_programs(hw: HwConfig) -> list[list[Step]]:
     and each unit waiting for a token of each other one.
     """
     lookups = [_lookups(hw)] if hw.activation_table else []
-    return [_padding(hw), _vector_loops(), *lookups, *_token_waits()]
+    rows = [_rows(hw)] if hw.row_unit else []
+    return [_padding(hw), _vector_loops(hw), *lookups, *rows, *_token_waits()]
 
 
 def _padding(hw: HwConfig) -> list[Step]:
@@ -122,13 +124,31 @@ def _lookups(hw: HwConfig) -> list[Step]:
     ]
 
 
-def _vector_loops() -> list[Step]:
+def _rows(hw: HwConfig) -> list[Step]:
+    """Every reduction, of whole rows and of some channels, with and without an operand in ACC."""
+    opcode, values = legal_steps()["alu"]
+    values = {**values, "pop": 0, "acc_banks": 15}
+    steps: list[Step] = [(opcode, {**values, "op": VectorOp.MOV, "iter_inner": 2, "dst_inner": 1})]
+    for kind in Reduce:
+        for hold in (0, 1):
+            for lanes in (0, 1, hw.block_out) if kind else (0,):
+                row = {"reduce": kind, "hold": hold, "lanes": lanes, "dst_base": 1}
+                steps += [
+                    (opcode, {**values, **row, "iter_outer": outer, "iter_inner": inner})
+                    for outer, inner in ((1, 1), (3, 1), (3, 3))
+                ]
+    return steps
+
+
+def _vector_loops(hw: HwConfig) -> list[Step]:
     steps = legal_steps()
     program = [steps["acc"], steps["param"]]
     opcode, values = steps["res"]
     program.append((opcode, {**values, "push": 1 << Unit.VECTOR}))
     pop = 1 << Unit.LOAD
     for op in VectorOp:
+        if op > VectorOp.REQUANT and not hw.row_unit:
+            continue
         name = "requant" if op == VectorOp.REQUANT else "alu"
         opcode, values = steps[name]
         for operand in Operand:
@@ -192,7 +212,11 @@ FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
     ("gemm", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
     ("gemm", _set(iter_inner=0), ErrorCode.ILLEGAL_FIELD),
     ("gemm", _set(push=6), ErrorCode.ILLEGAL_FIELD),
-    ("alu", _set(op=7), ErrorCode.ILLEGAL_FIELD),
+    ("alu", lambda hw: {"op": 10 if hw.row_unit else 7}, ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(hold=1, operand=1), ErrorCode.ILLEGAL_FIELD),
+    ("alu", _set(lanes=1), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(reduce=1), ErrorCode.ILLEGAL_FIELD),
+    ("requant", _set(hold=1), ErrorCode.ILLEGAL_FIELD),
     ("alu", _set(iter_outer=0), ErrorCode.ILLEGAL_FIELD),
     ("alu", _set(push=4), ErrorCode.ILLEGAL_FIELD),
     ("alu", _set(lookup=1), ErrorCode.ILLEGAL_FIELD),

@@ -23,6 +23,7 @@ from tilewright.host.machine.isa import (
     Memory,
     Opcode,
     Operand,
+    Reduce,
     Unit,
     VectorOp,
 )
@@ -142,6 +143,11 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
         "clip of full range",
         "clip of ReLU",
         "clip of another range",
+        *_pairs(
+            (f"reduce: {kind.name}" for kind in Reduce if kind),
+            ("one tile", "tiles", "some channels", "operand in ACC"),
+        ),
+        "operand in ACC",
         "look-up: none",
         "look-up: of every result",
         "look-up: after another table",
@@ -413,6 +419,7 @@ class _State:
         op = VectorOp(v["op"])
         yield f"{op.name}: {Operand(v['operand']).name}"
         yield f"{op.name}: {_loop(v)}"
+        yield from _rows(v)
         if op == VectorOp.REQUANT:
             yield from _requant(v)
             yield f"look-up: {self._look_up(v)}"
@@ -446,6 +453,18 @@ def _requant(v: Mapping[str, int]) -> Iterator[str]:
         yield "PARAM advances" if v["param_step"] else "PARAM stays in a loop"
     ranges = {0x7F80: "full range", 0x7F00: "ReLU"}
     yield f"clip of {ranges.get(v['imm'] & 0xFFFF, 'another range')}"
+
+
+def _rows(v: Mapping[str, int]) -> Iterator[str]:
+    if v["hold"]:
+        yield "operand in ACC"
+    if v["reduce"]:
+        name = f"reduce: {Reduce(v['reduce']).name}"
+        yield f"{name}: {'tiles' if v['iter_inner'] > 1 else 'one tile'}"
+        if v["lanes"]:
+            yield f"{name}: some channels"
+        if v["hold"]:
+            yield f"{name}: operand in ACC"
 
 
 def _loop(v: Mapping[str, int]) -> str:

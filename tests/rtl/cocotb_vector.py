@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cocotb
@@ -11,9 +12,17 @@ from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack, unpacked
 
-from tilewright.host.machine.isa import PARAM_FIELDS, Instruction, Opcode, VectorOp, pack_fields
+from tilewright.host.machine.isa import (
+    PARAM_FIELDS,
+    Instruction,
+    Opcode,
+    Reduce,
+    VectorOp,
+    pack_fields,
+)
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.wires import ERROR
+from tilewright.host.network.row_arithmetic import exp2, log2
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 _TABLE = 0x5A
@@ -31,6 +40,8 @@ class Memories:
         self.acc = rng.integers(_LOW, _HIGH + 1, (p["AccDepth"], *shape)).astype(np.int32)
         small = rng.integers(-3000, 3000, self.acc.shape)
         self.acc = np.where(rng.random(self.acc.shape) < 0.5, self.acc, small).astype(np.int32)
+        powers = rng.integers(-(1 << 16), 32 << 16, self.acc.shape)
+        self.acc = np.where(rng.random(self.acc.shape) < 0.7, self.acc, powers).astype(np.int32)
         self.res = rng.integers(-128, 128, (p["ResDepth"], *shape)).astype(np.int8)
         self.out = np.zeros((p["OutDepth"], *shape), dtype=np.int8)
         self.par = [
@@ -87,20 +98,26 @@ def _clip(value: int, low: int, high: int) -> int:
     return min(max(value, low), high)
 
 
+def _signed(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+_OPERATIONS: dict[int, Callable[[int, int], int]] = {
+    VectorOp.MIN: min,
+    VectorOp.MAX: max,
+    VectorOp.ADD: lambda a, b: a + b,
+    VectorOp.SHR: lambda a, b: a >> _clip(b, 0, 31),
+    VectorOp.MUL: lambda a, b: a * _signed(b, 18),
+    VectorOp.MOV: lambda a, b: b,
+    VectorOp.SUB: lambda a, b: a - b,
+    VectorOp.SQUARE: lambda a, b: a * _signed(a, 18),
+    VectorOp.EXP2: lambda a, b: int(exp2(a)),
+}
+
+
 def _alu(op: int, a: int, b: int) -> int:
-    match VectorOp(op):
-        case VectorOp.MIN:
-            return min(a, b)
-        case VectorOp.MAX:
-            return max(a, b)
-        case VectorOp.ADD:
-            return _clip(a + b, _LOW, _HIGH)
-        case VectorOp.SHR:
-            return a >> _clip(b, 0, 31)
-        case VectorOp.MUL:
-            return _clip(a * b, _LOW, _HIGH)
-        case _:
-            return b
+    return _clip(_OPERATIONS[op](a, b), _LOW, _HIGH)
 
 
 def requantised(a: int, r: int, p: dict[str, int], low: int, high: int) -> int:
@@ -112,12 +129,21 @@ def requantised(a: int, r: int, p: dict[str, int], low: int, high: int) -> int:
     return _clip(_clip(quotient + p["zero_point"], low, 2**60), low, high) if low <= high else low
 
 
+def _reduced(kind: int, values: list[int]) -> int:
+    if kind == Reduce.MAX:
+        return max(values)
+    total = _signed(sum(values), 48)
+    return int(log2(total)) if kind == Reduce.LOG_SUM else _clip(total, _LOW, _HIGH)
+
+
 def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarray) -> int:
     """Run one instruction on arrays; returns the number of tiles."""
     v = instruction.values
     imm = v["imm"]
     low, high = (int(np.uint8(x & 0xFF).astype(np.int8)) for x in (imm, imm >> 8))
     for o in range(v["iter_outer"]):
+        held = acc[v["opd_base"] + o * v["opd_outer"]].copy() if v["hold"] else None
+        rows: list[list[int]] = [[] for _ in acc[0]]
         for i in range(v["iter_inner"]):
             dst, src, opd = (
                 v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
@@ -133,21 +159,48 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarra
                     out[(dst, *index)] = result ^ (_TABLE if v["lookup"] else 0)
                 else:
                     operand = r if v["operand"] else imm
-                    acc[(dst, *index)] = _alu(v["op"], int(a[index]), operand)
-    return v["iter_outer"] * v["iter_inner"]
+                    if held is not None:
+                        operand = int(held[index])
+                    result = _alu(v["op"], int(a[index]), operand)
+                    if not v["reduce"]:
+                        acc[(dst, *index)] = result
+                    elif i < v["iter_inner"] - 1 or not v["lanes"] or index[1] < v["lanes"]:
+                        rows[index[0]].append(result)
+        if v["reduce"]:
+            target = v["dst_base"] + o * v["dst_outer"]
+            acc[target] = [[_reduced(v["reduce"], row)] * a.shape[1] for row in rows]
+    return v["iter_outer"] * (v["iter_inner"] + v["hold"] + (v["reduce"] > 0))
 
 
 def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
     """A legal instruction on few tiles, so that hazards are frequent."""
+    while True:
+        instruction = _random_vector(rng, p)
+        v = instruction.values
+        reduced = {v["dst_base"] + o * v["dst_outer"] for o in range(v["iter_outer"])}
+        loops = [(o, i) for o in range(v["iter_outer"]) for i in range(v["iter_inner"])]
+        read = {v["src_base"] + o * v["src_outer"] + i * v["src_inner"] for o, i in loops}
+        read |= {v["opd_base"] + o * v["opd_outer"] for o, _ in loops if v["hold"]}
+        if not v["reduce"] or not reduced & read:
+            return instruction
+
+
+def _random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
     outer, inner = int(rng.integers(1, 4)), int(rng.integers(1, 5))
-    op = int(rng.choice([*range(6), 6, 6, 6]))
+    more = [VectorOp.SUB, VectorOp.SQUARE, VectorOp.EXP2, VectorOp.EXP2] if p["RowUnit"] else []
+    op = int(rng.choice([*range(6), 6, 6, 6, *more]))
     requant = op == VectorOp.REQUANT
+    rows = p["RowUnit"] and not requant
+    hold = int(rows and rng.random() < 0.4)
+    reduce = int(rng.integers(4)) if rows and rng.random() < 0.5 else 0
     depths = {
         "dst": p["OutDepth"] if requant else p["AccDepth"],
         "src": p["AccDepth"],
-        "opd": p["ResDepth"],
+        "opd": p["AccDepth"] if hold else p["ResDepth"],
     }
     values: dict[str, int] = {"iter_outer": outer, "iter_inner": inner, "op": op}
+    values |= {"hold": hold, "reduce": reduce}
+    values["lanes"] = int(rng.integers(min(64, p["BlockOut"] + 2))) if reduce else 0
     near = int(rng.integers(min(8, p["AccDepth"] // 2)))
     spans = {}
     for name, depth in depths.items():
@@ -158,7 +211,7 @@ def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
     step = int(rng.integers(2))
     values["param_step"] = step
     values["param_base"] = int(rng.integers(p["ParDepth"] - (outer - 1) * step))
-    values["operand"] = int(rng.integers(2))
+    values["operand"] = 0 if hold else int(rng.integers(2))
     values["lookup"] = int(requant and p["TableDepth"] > 0 and rng.integers(2))
     low, high = sorted(int(x) for x in rng.integers(-128, 128, 2))
     clip = (high & 0xFF) << 8 | (low & 0xFF)
@@ -168,7 +221,7 @@ def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
         else int(rng.choice([rng.integers(-40, 40), rng.integers(-(2**15), 2**15)]))
     )
     banks = 0
-    for name in ("src",) if requant else ("src", "dst"):
+    for name in ("src",) if requant else ("src", "dst", "opd") if hold else ("src", "dst"):
         for tile in (values[f"{name}_base"], values[f"{name}_base"] + spans[name] - 1):
             banks |= 1 << (tile >> p["AccBankShift"])
     banks |= 6 if banks & 9 == 9 else 2 if banks & 5 == 5 else 4 if banks & 10 == 10 else 0
@@ -215,7 +268,11 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
         ({"lookup": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"acc_banks": 0}, ErrorCode.ACC_BANK),
         ({"iter_inner": 0}, ErrorCode.ILLEGAL_FIELD),
-        ({"op": 7}, ErrorCode.ILLEGAL_FIELD),
+        ({"op": 10}, ErrorCode.ILLEGAL_FIELD),
+        ({"op": 6, "imm": 0x7F80, "reduce": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"op": 6, "imm": 0x7F80, "hold": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"operand": 1, "hold": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"lanes": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"pop": 4}, ErrorCode.ILLEGAL_FIELD),
         ({"push": 4}, ErrorCode.ILLEGAL_FIELD),
     ]
@@ -235,7 +292,8 @@ async def a_bad_field_is_reported_with_its_instruction(
         "dst_outer": 0,
         "dst_inner": 0,
     }
-    add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1, "lookup": 0}
+    add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1}
+    add |= {"lookup": 0, "hold": 0, "reduce": 0, "lanes": 0}
     program[2] = Instruction(Opcode.VECTOR, {**add, **change})
     around = Surroundings(dut, 2, program, rng, Knob("none", rng))
     await reset(dut)
@@ -248,3 +306,44 @@ async def a_bad_field_is_reported_with_its_instruction(
         around.step()
         memories.step()
     raise AssertionError("no error")
+
+
+@cocotb.test()
+@cocotb.parametrize(
+    case=[
+        ({"op": VectorOp.SUB}, ErrorCode.NONE),
+        ({"op": VectorOp.SQUARE}, ErrorCode.NONE),
+        ({"op": VectorOp.EXP2}, ErrorCode.NONE),
+        ({"hold": 1, "opd_base": 1}, ErrorCode.NONE),
+        ({"reduce": 1, "dst_base": 1, "lanes": 1}, ErrorCode.NONE),
+        ({"hold": 1, "opd_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+        ({"reduce": 1, "dst_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
+        ({"hold": 1, "opd_base": -1}, ErrorCode.ACC_BANK),
+        ({"reduce": 2, "dst_base": -1}, ErrorCode.ACC_BANK),
+    ]
+)
+async def the_row_unit_checks_what_it_reads_and_puts(
+    dut: Any, case: tuple[dict[str, int], ErrorCode]
+) -> None:
+    """-1 is the last tile of ACC, whose bank the instruction does not declare."""
+    change, code = case
+    rng = generator(f"vector rows {sorted(change)}")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    last = memories.p["AccDepth"] - 1
+    change = {name: last if value == -1 else int(value) for name, value in change.items()}
+    one = {"op": int(VectorOp.ADD), "iter_outer": 1, "iter_inner": 1, "acc_banks": 1}
+    program = [Instruction(Opcode.VECTOR, one | change)]
+    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+    await reset(dut)
+    if not memories.p["RowUnit"]:
+        code = ErrorCode.ILLEGAL_FIELD
+    for _ in range(200):
+        await RisingEdge(dut.clk_i)
+        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+            assert (error["code"], error["index"]) == (code, FIRST_INDEX)
+            return
+        around.step()
+        memories.step()
+    assert code == ErrorCode.NONE
+    assert around.done

@@ -59,7 +59,7 @@ TABLE_ROWS = TABLE_ENTRIES // TABLE_ROW_ENTRIES
 
 
 def _vector(
-    batch: int, block_out: int, lanes: int, par_row: int, table: int = TABLE_ROWS
+    batch: int, block_out: int, lanes: int, par_row: int, *, options: bool = True
 ) -> dict[str, int]:
     return {
         "Batch": batch,
@@ -70,7 +70,8 @@ def _vector(
         "AccDepth": 64,
         "OutDepth": 32,
         "ResDepth": 32,
-        "TableDepth": table,
+        "TableDepth": TABLE_ROWS if options else 0,
+        "RowUnit": int(options),
         "AccBankShift": 4,
     }
 
@@ -78,13 +79,15 @@ def _vector(
 @pytest.mark.parametrize(
     "parameters",
     grid(
-        _vector(1, 4, 4, 32, table=0),
+        _vector(1, 4, 4, 32, options=False),
+        _vector(1, 4, 4, 32),
         _vector(2, 8, 4, 64),
         slow=(
             _vector(1, 8, 1, 32),
             _vector(2, 4, 8, 32),
             _vector(4, 4, 2, 64),
             _vector(2, 16, 16, 32),
+            _vector(1, 64, 64, 32),
         ),
     ),
 )
@@ -385,6 +388,7 @@ _ODD = HwConfig(
     mac_packed=1,
     mac_lut_columns=1,
     activation_table=1,
+    row_unit=1,
 )
 _TOPS = (
     pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),

@@ -330,6 +330,8 @@ class _Checker:
         for block in vector_blocks(v):
             if v["op"] != VectorOp.MOV:
                 self._read(Unit.VECTOR, Memory.ACC, block.src)
+            if v["hold"]:
+                self._read(Unit.VECTOR, Memory.ACC, block.opd)
             if v["operand"] == Operand.RES:
                 self._read(Unit.VECTOR, Memory.RES, block.opd)
             if requant:

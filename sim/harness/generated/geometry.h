@@ -18,6 +18,8 @@ struct Geometry {
   uint32_t res_depth;
   uint32_t par_depth;
   uint32_t table_depth;
+  // whether VECTOR reduces rows
+  uint32_t row_unit;
   // log2 of a tile's bytes
   uint32_t inp_shift;
   uint32_t wgt_shift;
@@ -47,7 +49,7 @@ struct Geometry {
   uint32_t block_out;
 };
 
-inline constexpr uint32_t kControlSizes = 22;
-static_assert(sizeof(Geometry) == 25 * sizeof(uint32_t));
+inline constexpr uint32_t kControlSizes = 23;
+static_assert(sizeof(Geometry) == 26 * sizeof(uint32_t));
 
 }  // namespace tilewright

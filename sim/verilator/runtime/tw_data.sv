@@ -29,6 +29,11 @@ module tw_data #(
     input logic signed [    15:0] vector_imm_i,
     input logic [            7:0] vector_part_i,
     input logic                   vector_lookup_i,
+    input logic [            1:0] vector_slot_i,
+    input logic                   vector_hold_i,
+    input logic [            1:0] vector_reduce_i,
+    input logic                   vector_first_i,
+    input logic [            5:0] vector_lanes_i,
     // STORE: a beat is read
     input logic                   out_i,
     input logic [           19:0] out_tile_i,
@@ -69,7 +74,12 @@ module tw_data #(
     input bit has_operand,
     input int immediate,
     input int unsigned part,
-    input bit lookup
+    input bit lookup,
+    input int unsigned slot,
+    input bit hold,
+    input int unsigned reduce,
+    input bit first,
+    input int unsigned lanes
   );
   import "DPI-C" function void tilewright_out(
     input chandle data,
@@ -91,7 +101,8 @@ module tw_data #(
     if (vector_i)
       tilewright_vector(data, 32'(vector_op_i), 32'(vector_dst_i), 32'(vector_src_i),
                         32'(vector_opd_i), vector_uses_opd_i, 32'(vector_imm_i),
-                        32'(vector_part_i), vector_lookup_i);
+                        32'(vector_part_i), vector_lookup_i, 32'(vector_slot_i), vector_hold_i,
+                        32'(vector_reduce_i), vector_first_i, 32'(vector_lanes_i));
     if (load_memories_i != '0)
       tilewright_load(data, 32'(load_memories_i), 32'(load_at_i.tile), 32'(load_at_i.slice),
                       32'(load_at_i.lane), 32'(load_at_i.count), load_at_i.pad, load_at_i.diagonal,
@@ -118,13 +129,18 @@ bind tw_core tw_data #(
     .param_row_i      (8'(u_vector.row_q)),
     .vector_i         (u_vector.go),
     .vector_op_i      (u_vector.cur_q.op),
-    .vector_dst_i     (u_vector.dst_q),
-    .vector_src_i     (u_vector.src_q),
+    .vector_dst_i     (u_vector.dst),
+    .vector_src_i     (u_vector.acc_read),
     .vector_opd_i     (u_vector.opd_q),
     .vector_uses_opd_i(u_vector.uses_opd),
     .vector_imm_i     (u_vector.cur_q.imm),
     .vector_part_i    (8'(u_vector.part_q)),
     .vector_lookup_i  (u_vector.cur_q.lookup),
+    .vector_slot_i    (u_vector.slot_q),
+    .vector_hold_i    (u_vector.cur_q.hold),
+    .vector_reduce_i  (u_vector.cur_q.reduce),
+    .vector_first_i   (u_vector.inner_q == '0),
+    .vector_lanes_i   (u_vector.inner_last ? u_vector.cur_q.lanes : '0),
     .out_i            (out_read),
     .out_tile_i       (u_store.addr),
     .out_slice_i      (out_slice),

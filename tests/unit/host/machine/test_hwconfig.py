@@ -167,7 +167,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "mac_packed": 0, "axi_data_bits": 128, "axi_burst_beats": 8, "read_outstanding": 3,
         "write_outstanding": 3, "inp_bytes": 1 << 16, "wgt_bytes": 1 << 16, "acc_bytes": 1 << 16,
         "out_bytes": 1 << 16, "uop_bytes": 1 << 16, "res_bytes": 1 << 16, "param_bytes": 1 << 16,
-        "mac_lut_columns": 3, "activation_table": 1,
+        "mac_lut_columns": 3, "activation_table": 1, "row_unit": 1,
     }  # fmt: skip
     assert set(changed) == {p.name for p in PARAMETERS}
     hashes = set()

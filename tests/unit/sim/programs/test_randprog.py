@@ -16,7 +16,7 @@ from tilewright.host.machine.hwconfig import (
     load_hwconfig,
     named_configs,
 )
-from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, VectorOp
+from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, Reduce, VectorOp
 from tilewright.host.machine.program import Program
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
@@ -58,6 +58,7 @@ def any_config(draw: st.DrawFn) -> HwConfig:
         axi_data_bits=min(draw(powers(5, 9)), 32 * elements),
         vector_lanes=min(max(draw(powers(0, 9)), -(-elements // 64)), elements),
         activation_table=draw(st.sampled_from([0, 1])),
+        row_unit=draw(st.sampled_from([0, 1])),
         **buffers,
     )
 
@@ -108,12 +109,11 @@ def test_image_holds_the_program_and_every_region_fits() -> None:
 
 
 def test_a_few_programs_together_use_every_feature() -> None:
+    hw = TINY.with_(activation_table=1, row_unit=1)
     stream = [
         instruction
         for seed in range(40)
-        for instruction in decoded(
-            random_program(TINY.with_(activation_table=1), np.random.default_rng(seed))[0]
-        )
+        for instruction in decoded(random_program(hw, np.random.default_rng(seed))[0])
     ]
     loads = [i.values for i in stream if i.opcode == Opcode.LOAD]
     gemms = [i.values for i in stream if i.opcode == Opcode.GEMM]
@@ -144,6 +144,9 @@ def test_a_few_programs_together_use_every_feature() -> None:
     assert any(v["acc_inner"] == 0 and v["iter_inner"] > 2 for v in gemms)
     pairs = {(v["op"], v["operand"]) for v in vectors}
     assert pairs == {(op, operand) for op in VectorOp for operand in Operand}
+    pairs = {(v["reduce"], v["hold"]) for v in vectors}
+    assert pairs == {(reduce, hold) for reduce in Reduce for hold in (0, 1)}
+    assert {v["lanes"] for v in vectors} == set(range(hw.block_out + 2))
     for field in ("param_step", "lookup"):
         assert {v[field] for v in vectors if v["op"] == VectorOp.REQUANT} == {0, 1}
     for unit in Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE:

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.host.machine.isa import MAX_SHIFT, PARAM_FIELDS, VectorOp
+from tilewright.host.machine.isa import MAX_SHIFT, PARAM_FIELDS, Reduce, VectorOp
+from tilewright.host.network.row_arithmetic import exp2, log2
 from tilewright.sim.reference.arithmetic import (
     INT32_MAX,
     INT32_MIN,
     accumulate_products,
     decode_params,
+    reduce_rows,
     requantise,
     vector_alu,
 )
@@ -61,11 +63,16 @@ ALU = {
     VectorOp.SHR: lambda x, y: x >> min(max(y, 0), 31),
     VectorOp.MUL: lambda x, y: saturate(x * y),
     VectorOp.MOV: lambda x, y: y,
+    VectorOp.SUB: lambda x, y: saturate(x - y),
+    VectorOp.SQUARE: lambda x, y: saturate(x * ((x + 2**17) % 2**18 - 2**17)),
+    VectorOp.EXP2: lambda x, y: int(exp2(x)),
 }
 
 
 @pytest.mark.parametrize("op", list(ALU))
-@given(pairs=st.lists(st.tuples(INT32, IMMEDIATE), min_size=1, max_size=20))
+@given(
+    pairs=st.lists(st.tuples(INT32 | st.integers(0, 32 << 16), IMMEDIATE), min_size=1, max_size=20)
+)
 def test_alu_operations_are_exact_and_saturate(op, pairs):
     source, operand = (np.array(column) for column in zip(*pairs, strict=True))
     result = vector_alu(op, source.astype(np.int32), operand.astype(np.int64))
@@ -75,6 +82,40 @@ def test_alu_operations_are_exact_and_saturate(op, pairs):
 
 def test_every_operation_but_requantise_has_a_model():
     assert set(ALU) == set(VectorOp) - {VectorOp.REQUANT}
+
+
+@given(
+    kind=st.sampled_from([kind for kind in Reduce if kind]),
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 3), st.sampled_from([4, 8])),
+    lanes=st.integers(0, 9),
+    seed=st.integers(0, 2**32 - 1),
+    small=st.booleans(),
+)
+def test_rows_are_reduced_over_their_tiles_and_the_channels_that_count(
+    kind, shape, lanes, seed, small
+):
+    high = 100 if small else INT32_MAX
+    tiles = np.random.default_rng(seed).integers(-high - 1, high, shape, dtype=np.int32)
+    result = reduce_rows(kind, tiles, lanes)
+    assert result.shape == (shape[1], 1)
+    assert result.dtype == np.int32
+    for b, found in enumerate(result[:, 0].tolist()):
+        row = [int(v) for tile in tiles[:-1] for v in tile[b]]
+        row += [int(v) for v in tiles[-1][b][: lanes or shape[2]]]
+        assert (
+            found
+            == {
+                Reduce.MAX: max(row),
+                Reduce.SUM: saturate(sum(row)),
+                Reduce.LOG_SUM: int(log2(sum(row))),
+            }[kind]
+        )
+
+
+def test_the_sum_of_a_row_wraps_at_48_bits():
+    tiles = np.full((1 << 15, 1, 4), INT32_MAX, dtype=np.int32)
+    assert reduce_rows(Reduce.SUM, tiles, 0).tolist() == [[-(4 << 15)]]
+    assert reduce_rows(Reduce.LOG_SUM, tiles, 0).tolist() == [[0]]
 
 
 PARAMS = st.fixed_dictionaries(

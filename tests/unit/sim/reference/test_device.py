@@ -23,6 +23,7 @@ from tilewright.host.machine.isa import (
     Instruction,
     Memory,
     Opcode,
+    Reduce,
     VectorOp,
     encode_uop,
     pack_fields,
@@ -31,6 +32,7 @@ from tilewright.host.machine.isa import (
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.network.row_arithmetic import exp2, log2
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -46,6 +48,11 @@ def wrap32(value: int) -> int:
 
 def saturate32(value: int) -> int:
     return min(max(value, -(2**31)), 2**31 - 1)
+
+
+def signed(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
 
 
 def signed8(byte: int) -> int:
@@ -151,6 +158,8 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
         op = VectorOp(v["op"])
         elements = range(hw.batch * hw.block_out)
         for o in range(v["iter_outer"]):
+            held = list(sram[Memory.ACC][v["opd_base"] + o * v["opd_outer"]]) if v["hold"] else []
+            rows = [[] for _ in range(hw.batch)]
             for i in range(v["iter_inner"]):
                 dst, src, opd = (
                     v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
@@ -173,21 +182,38 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                         result.append(value)
                     sram[Memory.OUT][dst] = result
                     continue
-                b = residual if v["operand"] else [v["imm"]] * len(elements)
-                if op == VectorOp.MOV:
-                    sram[Memory.ACC][dst] = list(b)
-                    continue
-                a = sram[Memory.ACC][src]
-                sram[Memory.ACC][dst] = [
+                b = held or (residual if v["operand"] else [v["imm"]] * len(elements))
+                a = list(b) if op == VectorOp.MOV else sram[Memory.ACC][src]
+                result = [
                     {
+                        VectorOp.MOV: lambda x, y: y,
                         VectorOp.MIN: min,
                         VectorOp.MAX: max,
                         VectorOp.ADD: lambda x, y: saturate32(x + y),
-                        VectorOp.MUL: lambda x, y: saturate32(x * y),
+                        VectorOp.SUB: lambda x, y: saturate32(x - y),
+                        VectorOp.MUL: lambda x, y: saturate32(x * signed(y, 18)),
+                        VectorOp.SQUARE: lambda x, y: saturate32(x * signed(x, 18)),
+                        VectorOp.EXP2: lambda x, y: int(exp2(x)),
                         VectorOp.SHR: lambda x, y: x >> min(max(y, 0), 31),
                     }[op](a[e], b[e])
                     for e in elements
                 ]
+                if not v["reduce"]:
+                    sram[Memory.ACC][dst] = result
+                    continue
+                last = i == v["iter_inner"] - 1 and v["lanes"]
+                for e in elements:
+                    if not last or e % hw.block_out < v["lanes"]:
+                        rows[e // hw.block_out].append(result[e])
+            if v["reduce"]:
+                sums = [signed(sum(row), 48) for row in rows]
+                reduced = {
+                    Reduce.MAX: [max(row) for row in rows],
+                    Reduce.SUM: [saturate32(total) for total in sums],
+                    Reduce.LOG_SUM: [int(log2(total)) for total in sums],
+                }[v["reduce"]]
+                target = v["dst_base"] + o * v["dst_outer"]
+                sram[Memory.ACC][target] = [reduced[e // hw.block_out] for e in elements]
 
     for at in range(0, len(stream), 32):
         instruction = Instruction.decode(stream[at : at + 32])
@@ -211,6 +237,7 @@ def small_configs(draw: st.DrawFn) -> HwConfig:
     }
     values["vector_lanes"] = draw(st.sampled_from([1, 2, 4]))
     values["activation_table"] = draw(st.sampled_from([0, 1]))
+    values["row_unit"] = draw(st.sampled_from([0, 1]))
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
         values[f"{name}_bytes"] = draw(st.sampled_from([1024, 4096]))
     return HwConfig(**values)
@@ -473,3 +500,12 @@ def test_status_error_survives_pickling_and_names_what_units_wait_for() -> None:
     assert str(again) == str(error)
     assert again.wait_states == error.wait_states
     assert "gemm waits for a token from load" in str(error)
+
+
+def test_a_tile_that_the_same_instruction_reduced_to_is_not_read_again() -> None:
+    hw = TINY.with_(row_unit=1)
+    row = {"op": VectorOp.ADD, "iter_outer": 2, "iter_inner": 1, "acc_banks": 15, "reduce": 2}
+    chain = {**row, "src_outer": 1, "dst_base": 1}
+    program = assemble(hw, (Opcode.VECTOR, {**row, "dst_base": 1}), (Opcode.VECTOR, chain))
+    with pytest.raises(ProgramError, match="reduced an earlier row to"):
+        ReferenceDevice(hw, strict=False).run(program, program.image())

@@ -16,6 +16,7 @@ from tilewright.host.machine.isa import (
     Memory,
     Opcode,
     Operand,
+    Reduce,
     VectorOp,
     encode_uop,
 )
@@ -191,6 +192,8 @@ VECTORS = st.fixed_dictionaries(
         "param_step": st.integers(0, 1),
         "op": st.sampled_from(list(VectorOp)),
         "operand": st.sampled_from(list(Operand)),
+        "hold": st.integers(0, 1),
+        "reduce": st.sampled_from(list(Reduce)),
     }
 )
 
@@ -199,8 +202,8 @@ def iterations(v):
     for o in range(v["iter_outer"]):
         for i in range(v["iter_inner"]):
             yield {
-                **{n: v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
-                   for n in ("dst", "src", "opd")},
+                **{n: v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"] * inner
+                   for n, inner in (("dst", not v["reduce"]), ("src", 1), ("opd", not v["hold"]))},
                 "param": v["param_base"] + (o if v["param_step"] else 0),
             }  # fmt: skip
 
@@ -226,7 +229,8 @@ def test_a_vector_is_faulty_exactly_when_a_used_operand_is_out_of_range(v, depth
     wrong = any(
         i["dst"] >= (out if requant else acc)
         or (v["op"] != VectorOp.MOV and i["src"] >= acc)
-        or (v["operand"] == Operand.RES and i["opd"] >= res)
+        or (v["hold"] and i["opd"] >= acc)
+        or (not v["hold"] and v["operand"] == Operand.RES and i["opd"] >= res)
         or (requant and i["param"] >= param)
         for i in iterations(v)
     )
@@ -271,10 +275,14 @@ def test_tiles_lie_in_declared_banks_exactly_when_each_bank_is(tiles, mask):
     assert outside_banks(TINY, np.array(tiles), mask) == bool(needed & ~mask)
 
 
+OFF = dict.fromkeys(("lookup", "hold", "reduce", "lanes"), 0)
+"""What a VECTOR may ask for where hardware has the option."""
+
+
 @pytest.mark.parametrize(("low", "high", "bad"), [(-128, 127, False), (5, 5, False), (5, 4, True)])
 def test_inverted_clip_bounds_are_illegal(low, high, bad):
     v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": VectorOp.REQUANT,
-         "imm": (low & 0xFF) | (high & 0xFF) << 8, "lookup": 0}  # fmt: skip
+         "imm": (low & 0xFF) | (high & 0xFF) << 8, **OFF}  # fmt: skip
     assert (field_fault(TINY, Opcode.VECTOR, v) == ErrorCode.ILLEGAL_FIELD) == bad
 
 
@@ -282,7 +290,28 @@ def test_inverted_clip_bounds_are_illegal(low, high, bad):
 @pytest.mark.parametrize("op", list(VectorOp))
 def test_a_look_up_needs_a_table_and_a_requantised_result(op, table):
     hw = TINY.with_(activation_table=table)
-    v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": op, "imm": 0, "lookup": 1}
+    v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": op, "imm": 0, **OFF}
+    v["lookup"] = 1
     legal = table and op == VectorOp.REQUANT
     assert (field_fault(hw, Opcode.VECTOR, v) == ErrorCode.NONE) == legal
     assert (Memory.TABLE in loadable(hw)) == bool(table)
+
+
+@pytest.mark.parametrize("unit", [0, 1])
+@given(
+    op=st.integers(0, 15),
+    operand=st.sampled_from(list(Operand)),
+    hold=st.integers(0, 1),
+    reduce=st.sampled_from(list(Reduce)),
+    lanes=st.sampled_from([0, 1, 63]),
+)
+def test_rows_need_a_row_unit_and_fields_that_fit_together(unit, op, operand, hold, reduce, lanes):
+    hw = TINY.with_(row_unit=unit)
+    v = {"pop": 0, "push": 0, "iter_outer": 1, "iter_inner": 1, "op": op, "imm": 0, "lookup": 0}
+    v |= {"operand": operand, "hold": hold, "reduce": reduce, "lanes": lanes}
+    if unit:
+        plain = op != VectorOp.REQUANT or not (hold or reduce)
+        legal = op <= 9 and plain and not (hold and operand) and not (lanes and not reduce)
+    else:
+        legal = op <= 6 and not (hold or reduce or lanes)
+    assert (field_fault(hw, Opcode.VECTOR, v) == ErrorCode.NONE) == legal

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.isa import Memory, Opcode, Operand, Unit, VectorOp
+from tilewright.host.machine.isa import Memory, Opcode, Operand, Reduce, Unit, VectorOp
 from tilewright.host.machine.registers import COUNTERS, ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.sim.programs.randprog import random_program
@@ -176,9 +176,9 @@ def test_a_limit_that_is_no_power_of_two_is_not_read_from_one_bit():
 
 
 def test_random_programs_hit_most_static_bins():
-    coverage = FunctionalCoverage()
+    coverage, hw = FunctionalCoverage(), TINY.with_(row_unit=1)
     for seed in range(12):
-        coverage.program(TINY, *random_program(TINY, np.random.default_rng(seed)))
+        coverage.program(hw, *random_program(hw, np.random.default_rng(seed)))
     for group in ("load", "store", "gemm", "vector", "token"):
         assert coverage.share(group).percent > 75, group
 
@@ -213,7 +213,10 @@ def test_every_unit_and_code_that_faults_name_is_a_bin():
 
 
 def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
-    coverage, hw = FunctionalCoverage(), load_hwconfig("tiny-4x4").with_(activation_table=1)
+    coverage, hw = (
+        FunctionalCoverage(),
+        load_hwconfig("tiny-4x4").with_(activation_table=1, row_unit=1),
+    )
     for steps in rare_programs(hw):
         program, memory = directed(hw, steps)
         ReferenceDevice(hw).run(program, memory)
@@ -227,6 +230,8 @@ def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
         *(f"vector: {op.name}: {o}, {i}" for op in VectorOp for o in ("once", "outer")
           for i in ("once", "inner")),
         *(f"vector: {op.name}: {operand.name}" for op in VectorOp for operand in Operand),
+        *(f"vector: reduce: {kind.name}: {what}" for kind in Reduce if kind
+          for what in ("one tile", "tiles", "some channels", "operand in ACC")),
         *(f"token: {user.name}: pop {other.name}" for user in Unit for other in Unit
           if user != other),
     }  # fmt: skip

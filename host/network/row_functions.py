@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax and layer normalisation of int8 rows, as the row unit computes them: the specification.
+
+Each function is a sequence of operations that VECTOR has (`host.machine.isa`), in their order, on
+whole arrays. `host.lowering.row_layers` emits the same sequence as programs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.machine.isa import HELD_BITS, SUM_BITS
+from tilewright.host.machine.log_tables import ARGUMENT_BITS
+from tilewright.host.network.requant import MULTIPLIER_MAX, RequantParams, requantise, snap_scales
+from tilewright.host.network.row_arithmetic import Ints, exp2, held, log2, low_bits
+
+ONE: Final = 1 << ARGUMENT_BITS
+"""Exponent of two itself."""
+
+PROBABILITY_BITS: Final = 24
+"""Bits behind the point of what softmax requantises, and of the powers that it adds."""
+
+MEAN_BITS: Final = 7
+"""Bits behind the point of a row's mean, in steps of the input."""
+
+NORMAL_BITS: Final = 21
+"""Bits behind the point of a normalised value, before gamma and beta."""
+
+_GREATEST_RATIO: Final = 200.0
+"""Of beta to gamma: beta is added in units of gamma, in 32 bits with `NORMAL_BITS` of them."""
+
+_GREATEST_INVERSE: Final = HELD_BITS * ONE - 256
+"""Exponent of twice the greatest factor that MUL takes: lesser deviations than 1/8 step count as
+that."""
+
+ROW_CHANNELS: Final = 4096
+"""Longest row: the squares of its differences fit the sum of a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax:
+    """Softmax of int8 rows of one scale, to int8.
+
+    Attributes:
+        factor: exponent of two of a step of the input, in 1 / 2^16.
+        m1, shift, zero_point: requantisation of probabilities with `PROBABILITY_BITS`.
+    """
+
+    factor: int
+    m1: int
+    shift: int
+    zero_point: int
+
+    @classmethod
+    def of(cls, scale: float, out_scale: float = 1 / 256, zero_point: int = -128) -> Softmax:
+        """The integers of real scales.
+
+        Raises:
+            WorkloadError: a scale above 80 of the input, or one that requantisation does not take.
+        """
+        factor = round(scale * math.log2(math.e) * ONE)
+        if not 0 < factor < 1 << 23:
+            raise WorkloadError(
+                "must be above 0 and at most 80",
+                field="softmax: scale",
+                value=scale,
+                remedy="scale the rows before softmax",
+            )
+        m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
+        return cls(factor=factor, m1=m1, shift=shift, zero_point=zero_point)
+
+    @property
+    def params(self) -> RequantParams:
+        """Requantisation of one channel."""
+        return RequantParams(
+            bias=np.array([0], dtype=np.int32),
+            m1=np.array([self.m1], dtype=np.int16),
+            m2=np.array([0], dtype=np.int16),
+            shift=np.array([self.shift], dtype=np.uint8),
+            zero_point=np.array([self.zero_point], dtype=np.int8),
+        )
+
+
+def softmax_probabilities(rows: npt.NDArray[np.int8], function: Softmax) -> Ints:
+    """Softmax along the last axis before its requantisation.
+
+    Returns:
+        Shape of `rows`, probabilities times 2^`PROBABILITY_BITS`.
+    """
+    x = rows.astype(np.int64) * function.factor
+    peak = x.max(axis=-1, keepdims=True) - PROBABILITY_BITS * ONE
+    x -= peak
+    total = log2(exp2(x).sum(axis=-1, keepdims=True)) - PROBABILITY_BITS * ONE
+    return exp2(x - total)
+
+
+def softmax(rows: npt.NDArray[np.int8], function: Softmax) -> npt.NDArray[np.int8]:
+    """Softmax along the last axis: int8 to int8 of the same shape."""
+    flat = softmax_probabilities(rows, function).reshape(1, 1, 1, -1)
+    return requantise(flat, function.params).reshape(rows.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerNorm:
+    """Layer normalisation of int8 rows, to int8.
+
+    Attributes:
+        channels: of a row.
+        mean_factor, mean_shift: the mean is the sum times the one, shifted right by the other.
+        offset: exponent from which half the logarithm of the sum of squares is subtracted.
+        params: gamma, beta and the scale of the output, a channel each.
+    """
+
+    channels: int
+    mean_factor: int
+    mean_shift: int
+    offset: int
+    params: RequantParams
+
+    @classmethod
+    def of(
+        cls,
+        gamma: npt.NDArray[np.float64],
+        beta: npt.NDArray[np.float64],
+        out_scale: float,
+        zero_point: int = 0,
+    ) -> LayerNorm:
+        """The integers of real parameters.
+
+        Args:
+            gamma: factors of the normalised values, shape (channels,).
+            beta: added to them, shape (channels,).
+            out_scale: a step of the output.
+            zero_point: int8 output of the value 0.
+
+        Raises:
+            WorkloadError: more than 4,096 channels, parameters of other shapes, or a gamma beyond
+                what requantisation takes.
+        """
+        gamma, beta = np.asarray(gamma, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+        channels = gamma.size
+        if gamma.ndim != 1 or gamma.shape != beta.shape or not 0 < channels <= ROW_CHANNELS:
+            raise WorkloadError(
+                f"must be two vectors of the same length, at most {ROW_CHANNELS}",
+                field="layer norm: gamma, beta",
+                value=(gamma.shape, beta.shape),
+                remedy="give a factor and an addend for each channel of the row",
+            )
+        least = np.abs(beta) / _GREATEST_RATIO
+        sign = np.where(gamma < 0, -1.0, 1.0)
+        gamma = sign * np.maximum(np.abs(gamma), np.maximum(least, 1e-6 * out_scale))
+        snapped = [snap_scales(math.ldexp(g / out_scale, -NORMAL_BITS), 0.0) for g in abs(gamma)]
+        bias = np.rint(beta / gamma * (1 << NORMAL_BITS)).astype(np.int64)
+        mean_shift = min(16, int(math.log2(MULTIPLIER_MAX * channels)) - MEAN_BITS)
+        return cls(
+            channels=channels,
+            mean_factor=round(math.ldexp(1 / channels, MEAN_BITS + mean_shift)),
+            mean_shift=mean_shift,
+            offset=(NORMAL_BITS + 1) * ONE + round(math.log2(channels) * ONE / 2),
+            params=RequantParams(
+                bias=bias.astype(np.int32),
+                m1=np.array([m1 for m1, _, _ in snapped]) * sign.astype(np.int16),
+                m2=np.zeros(channels, dtype=np.int16),
+                shift=np.array([shift for _, _, shift in snapped], dtype=np.uint8),
+                zero_point=np.full(channels, zero_point, dtype=np.int8),
+            ),
+        )
+
+
+def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
+    """Rows without their mean, over their standard deviation.
+
+    Returns:
+        Shape of `rows`, in units of 1 / 2^`NORMAL_BITS`.
+    """
+    x = rows.astype(np.int64)
+    mean = (x.sum(axis=-1, keepdims=True) * function.mean_factor) >> function.mean_shift
+    x = (x << MEAN_BITS) - mean
+    squares = low_bits((x * held(x)).sum(axis=-1, keepdims=True), SUM_BITS)
+    twice = exp2(np.minimum(function.offset - (log2(squares) >> 1), _GREATEST_INVERSE))
+    inverse = (twice + 1) >> 1
+    return np.clip(x * held(inverse), -(2**31), 2**31 - 1)
+
+
+def layer_norm(rows: npt.NDArray[np.int8], function: LayerNorm) -> npt.NDArray[np.int8]:
+    """Layer normalisation along the last axis: int8 to int8 of the same shape."""
+    values = np.moveaxis(normalised(rows, function).reshape(1, -1, 1, function.channels), 3, 1)
+    return np.moveaxis(requantise(values, function.params), 1, 3).reshape(rows.shape)

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// One lane of VECTOR: the second operand in stage 1, the operation on ACC in stage 2, and its
+// saturation in stage 3.
+module tw_lane #(
+    parameter int unsigned Parts   = 1,  // of a tile
+    parameter int unsigned RowUnit = 0,  // 1: operands in ACC, SUB, SQUARE, EXP2
+    localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1
+) (
+    input  logic                       clk_i,
+    // stage 1
+    input  logic                       valid1_i,
+    input  logic        [PartBits-1:0] part1_i,
+    input  logic                       hold_i,      // the operand is what was fetched
+    input  logic                       uses_res_i,  // or an element of RES
+    input  logic signed [         7:0] res_i,
+    input  logic signed [        15:0] imm_i,       // or this
+    // stage 2
+    input  logic        [        31:0] acc_i,
+    input  logic                       work_i,      // there is an operation
+    input  logic        [         3:0] op_i,
+    input  logic                       fetch_i,     // acc_i is an operand to hold
+    input  logic        [PartBits-1:0] part2_i,
+    output logic        [         7:0] residual_o,  // the operand of requantisation
+    // stage 3
+    input  logic                       ends_i,      // there is a result
+    input  logic                       multiply_i,  // it is the product
+    output logic        [        31:0] result_o
+);
+  localparam int unsigned OpdBits = RowUnit != 0 ? 32 : 16;
+  localparam int unsigned MulBits = RowUnit != 0 ? tw_pkg::HeldBits : 16;
+
+  typedef logic signed [MulBits+31:0] product_t;
+  logic signed [OpdBits-1:0] operand_q;
+  logic signed [MulBits-1:0] factor;
+  product_t product_q;
+  logic signed [32:0] simple_q;
+
+  if (RowUnit != 0) begin : gen_held
+    // An operand of one part is in stage 2 when the next part needs it.
+    logic signed [31:0] held_q[Parts];
+    logic signed [31:0] held;
+    assign held = (Parts == 1) && fetch_i ? acc_i : held_q[part1_i];
+    assign factor = (op_i == tw_pkg::VecSquare) ? acc_i[MulBits-1:0] : operand_q[MulBits-1:0];
+    always_ff @(posedge clk_i) begin
+      if (fetch_i) held_q[part2_i] <= acc_i;
+      if (valid1_i) operand_q <= hold_i ? held : uses_res_i ? OpdBits'(res_i) : OpdBits'(imm_i);
+    end
+  end else begin : gen_near
+    assign factor = operand_q;
+    always_ff @(posedge clk_i) begin
+      if (valid1_i) operand_q <= uses_res_i ? OpdBits'(res_i) : imm_i;
+    end
+    logic unused;
+    assign unused = ^{part1_i, part2_i, hold_i, fetch_i};
+  end
+  assign residual_o = operand_q[7:0];
+
+  // Stage 2: the exact product, or 33 bits that hold every other result.
+  function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
+                                                 logic signed [OpdBits-1:0] b);
+    logic less, power, over;
+    logic [4:0] amount;
+    logic signed [31:0] shifted;
+    less    = a < 32'(b);
+    amount  = b[OpdBits-1] ? 5'd0 : (|b[OpdBits-2:5]) ? 5'd31 : b[4:0];
+    shifted = a;
+    // The power of the fraction, 31 bits, shifted right by 30 less the integer part.
+    power = (RowUnit != 0) && (op == tw_pkg::VecExp2);
+    over  = (|a[30:21]) || (&a[20:16]);
+    if (power) begin
+      amount  = a[31] ? 5'd31 : over ? 5'd0 : 5'd30 - a[20:16];
+      shifted = {1'b0, tw_pkg::exp2_of(a[15-:tw_pkg::Exp2IndexBits] |
+                                       {tw_pkg::Exp2IndexBits{over}}), 16'd0};
+    end
+    unique case (op)
+      tw_pkg::VecMin: return less ? 33'(a) : 33'(b);
+      tw_pkg::VecMax: return less ? 33'(b) : 33'(a);
+      tw_pkg::VecAdd: return 33'(a) + 33'(b);
+      tw_pkg::VecShr: return 33'(shifted >>> amount);
+      default:
+      if (power) return 33'(shifted >>> amount);
+      else if ((RowUnit != 0) && (op == tw_pkg::VecSub)) return 33'(a) - 33'(b);
+      else return 33'(b);
+    endcase
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (work_i) begin
+      product_q <= product_t'($signed(acc_i)) * product_t'(factor);
+      simple_q  <= compute(op_i, acc_i, operand_q);
+    end
+  end
+
+  // Stage 3: one saturation for sum and product.
+  function automatic logic [31:0] saturated(product_t exact);
+    logic over;
+    over = !(&exact[MulBits+31:31]) && (|exact[MulBits+31:31]);
+    return over ? {exact[MulBits+31], {31{!exact[MulBits+31]}}} : exact[31:0];
+  endfunction
+
+  // Of a part that ends there; otherwise nothing uses it, and a simulator skips it.
+  always_comb begin
+    result_o = 'x;
+    if (ends_i) result_o = saturated(multiply_i ? product_q : product_t'(simple_q));
+  end
+endmodule

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax and layer normalisation in integers against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.network.row_functions import (
+    NORMAL_BITS,
+    PROBABILITY_BITS,
+    LayerNorm,
+    Softmax,
+    layer_norm,
+    normalised,
+    softmax,
+    softmax_probabilities,
+)
+
+
+def exact_softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("length", [8, 64, 197, 1024])
+@pytest.mark.parametrize("spread", [0.5, 2.0, 6.0])
+def test_softmax_is_within_2_parts_in_1000_before_it_is_rounded(length, spread) -> None:
+    x = np.random.default_rng(length).normal(0, spread, (50, length))
+    scale = float(np.abs(x).max() / 127)
+    rows = np.clip(np.rint(x / scale), -128, 127).astype(np.int8)
+    function = Softmax.of(scale)
+    exact = exact_softmax(rows * scale)
+    found = softmax_probabilities(rows, function) / 2**PROBABILITY_BITS
+    assert np.abs(found / exact - 1)[exact > 2**-12].max() < 2e-3
+    steps = np.clip(exact * 256, 0, 255) - (softmax(rows, function).astype(int) + 128)
+    assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
+
+
+def test_softmax_of_equal_values_is_uniform_and_of_one_peak_is_certain() -> None:
+    function = Softmax.of(0.5)
+    rows = np.full((3, 16), [[-128], [0], [127]], dtype=np.int8)
+    assert (softmax(rows, function) == 16 - 128).all()
+    rows[:, 5] += np.int8(-100)
+    peak = np.full((1, 16), -128, dtype=np.int8)
+    peak[0, 3] = 127
+    assert softmax(peak, function).tolist() == [[-128] * 3 + [127] + [-128] * 12]
+
+
+def test_softmax_to_another_scale() -> None:
+    rows = np.arange(-8, 8, dtype=np.int8)[None]
+    found = softmax(rows, Softmax.of(0.2, out_scale=1 / 64, zero_point=-5))
+    assert np.abs(found + 5 - exact_softmax(rows * 0.2) * 64).max() < 0.6
+
+
+@pytest.mark.parametrize("channels", [16, 48, 128, 768, 4096])
+@pytest.mark.parametrize("outlier", [0, 4])
+def test_layer_norm_is_within_a_quarter_step_before_it_is_rounded(channels, outlier) -> None:
+    rng = np.random.default_rng(channels + outlier)
+    x = rng.normal(0.3, 1, (40, channels)) * np.exp(rng.normal(0, 0.5, (40, 1)))
+    x[:, :2] += 3.0 * outlier
+    rows = np.clip(np.rint(x / (np.abs(x).max() / 127)), -128, 127).astype(np.int8)
+    gamma, beta = rng.normal(1, 0.4, channels), rng.normal(0, 0.5, channels)
+    y = rows.astype(float)
+    y = (y - y.mean(axis=-1, keepdims=True)) / y.std(axis=-1, keepdims=True)
+    unscaled = normalised(rows, LayerNorm.of(gamma, beta, 0.05)) / 2**NORMAL_BITS
+    assert np.abs(unscaled - y).max() < 0.25 * np.abs(y).max() / 127
+    y = y * gamma + beta
+    scale = float(np.abs(y).max() / 127)
+    found = layer_norm(rows, LayerNorm.of(gamma, beta, scale))
+    assert np.abs(found - y / scale).max() < 0.8
+    assert np.abs(found - y / scale).mean() < 0.27  # rounding alone makes 0.25
+
+
+def test_layer_norm_of_a_constant_row_is_beta() -> None:
+    beta = np.linspace(-2, 2, 8)
+    for value in (-128, 0, 127):
+        rows = np.full((1, 8), value, dtype=np.int8)
+        found = layer_norm(rows, LayerNorm.of(np.ones(8), beta, 1 / 32))
+        assert np.abs(found - beta * 32).max() <= 0.6
+
+
+def test_layer_norm_whose_gamma_vanishes_or_is_negative() -> None:
+    gamma, beta = np.array([0.0, 1e-12, -1.0, 2.0]), np.array([1.0, 0.0, 0.5, -0.5])
+    rows = np.array([[1, 2, 3, 100]], dtype=np.int8)
+    y = rows.astype(float)
+    y = (y - y.mean()) / y.std() * gamma + beta
+    found = layer_norm(rows, LayerNorm.of(gamma, beta, 1 / 32, zero_point=3))
+    assert np.abs(found - 3 - y * 32).max() <= 0.7
+
+
+def test_a_deviation_below_an_eighth_of_a_step_counts_as_that() -> None:
+    rows = np.zeros((1, 4096), dtype=np.int8)
+    rows[0, 0] = 1
+    found = normalised(rows, LayerNorm.of(np.ones(4096), np.zeros(4096), 1.0)) / 2**NORMAL_BITS
+    assert abs(found[0, 0] - 8) < 0.1  # 64 without the limit
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 90.0])
+def test_softmax_refuses_a_scale_that_it_does_not_take(scale) -> None:
+    with pytest.raises(WorkloadError, match="softmax: scale"):
+        Softmax.of(scale)
+
+
+@pytest.mark.parametrize("shape", [(0,), (5000,), (4, 4)])
+def test_layer_norm_refuses_parameters_of_other_shapes(shape) -> None:
+    with pytest.raises(WorkloadError, match="gamma, beta"):
+        LayerNorm.of(np.ones(shape), np.zeros(shape), 1.0)
