@@ -24,7 +24,8 @@ def _entries(table: LogTable) -> Ints:
     """A table's value for every index."""
     coarse = np.array(table.coarse).reshape(1 << table.high, 1 << table.middle, 1)
     fine = np.array(table.fine).reshape(1 << table.high, 1, 1 << table.low)
-    return (coarse + fine).reshape(-1)
+    entries: Ints = (coarse + fine).reshape(-1)
+    return entries
 
 
 _EXP2: Final = _entries(EXP2)

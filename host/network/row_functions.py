@@ -35,7 +35,7 @@ NORMAL_BITS: Final = 21
 _GREATEST_RATIO: Final = 200.0
 """Of beta to gamma: beta is added in units of gamma, in 32 bits with `NORMAL_BITS` of them."""
 
-_GREATEST_INVERSE: Final = HELD_BITS * ONE - 256
+GREATEST_INVERSE: Final = HELD_BITS * ONE - 256
 """Exponent of twice the greatest factor that MUL takes: lesser deviations than 1/8 step count as
 that."""
 
@@ -183,9 +183,10 @@ def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
     mean = (x.sum(axis=-1, keepdims=True) * function.mean_factor) >> function.mean_shift
     x = (x << MEAN_BITS) - mean
     squares = low_bits((x * held(x)).sum(axis=-1, keepdims=True), SUM_BITS)
-    twice = exp2(np.minimum(function.offset - (log2(squares) >> 1), _GREATEST_INVERSE))
+    twice = exp2(np.minimum(function.offset - (log2(squares) >> 1), GREATEST_INVERSE))
     inverse = (twice + 1) >> 1
-    return np.clip(x * held(inverse), -(2**31), 2**31 - 1)
+    result: Ints = np.clip(x * held(inverse), -(2**31), 2**31 - 1)
+    return result
 
 
 def layer_norm(rows: npt.NDArray[np.int8], function: LayerNorm) -> npt.NDArray[np.int8]:

@@ -84,7 +84,9 @@ HALVES: Final = TINY.with_(name="halves", block_out=8, vector_lanes=4)
 """Two parts a tile: the other configurations have one, four or more."""
 TABLED: Final = TINY.with_(name="table", activation_table=1)
 """The others have no activation table."""
-CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED)}
+ROWED: Final = HALVES.with_(name="rows", batch=2, row_unit=1)
+"""The others have no row unit."""
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED, ROWED)}
 
 FIXED_SEEDS: Final = {
     "tiny-4x4": range(6),
@@ -92,6 +94,7 @@ FIXED_SEEDS: Final = {
     "wide-bus": range(3),
     "halves": range(3),
     "table": range(3),
+    "rows": range(3),
 }
 COUNTED: Final = (
     "macs_tiles",
