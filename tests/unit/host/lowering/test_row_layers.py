@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax and layer normalisation as programs against their specification."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.hazards import check_hazards
+from support.rows import expected, some_function
+
+from tilewright.host.common.errors import ProgramError, WorkloadError
+from tilewright.host.lowering.row_layers import lower_rows, plan_rows
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.row_functions import LayerNorm, Softmax
+from tilewright.sim.reference.device import ReferenceDevice
+
+ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
+CONFIGS = (
+    ROWED,
+    ROWED.with_(name="interleaved", block_in=16),
+    ROWED.with_(name="batch", batch=2, vector_lanes=2),
+    ROWED.with_(name="one piece", res_bytes=1024, out_bytes=1024, acc_bytes=8192),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    hw=st.sampled_from(CONFIGS),
+    kind=st.sampled_from(["softmax", "layer norm"]),
+    shape=st.tuples(*(st.integers(1, high) for high in (3, 26, 4, 30))),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_programs_compute_what_is_specified(
+    hw: HwConfig, kind: str, shape: tuple[int, int, int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    function = some_function(kind, shape[1], rng)
+    data = rng.integers(-128, 128, shape).astype(np.int8)
+    lowered = lower_rows(hw, shape, function)
+    memory = lowered.image(data)
+    check_hazards(hw, lowered.program, memory)
+    result = ReferenceDevice(hw).run(lowered.program, memory)
+    assert (lowered.output(result.memory) == expected(data, function)).all()
+
+
+def test_long_images_are_cut_so_that_transfers_run_beside_the_vector_unit() -> None:
+    hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
+    assert plan_rows(hw, (1, 128, 1, 128)).rows == 22
+    assert plan_rows(hw, (1, 128, 1, 9)).rows == 9
+    assert plan_rows(hw, (1, 128, 1, 128)).slots == 2
+
+
+def test_a_configuration_without_the_unit_is_refused() -> None:
+    with pytest.raises(ProgramError, match="row_unit: 1"):
+        lower_rows(load_hwconfig("tiny-4x4"), (1, 4, 1, 1), Softmax.of(0.1))
+
+
+def test_a_row_that_is_longer_than_the_scratchpads_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="must fit ACC"):
+        lower_rows(ROWED, (1, 4096, 1, 1), Softmax.of(0.1))
+
+
+def test_parameters_of_other_rows_are_refused() -> None:
+    function = LayerNorm.of(np.ones(8), np.zeros(8), 1.0)
+    with pytest.raises(WorkloadError, match="8 channels"):
+        lower_rows(ROWED, (1, 4, 1, 1), function)
