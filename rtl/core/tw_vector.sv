@@ -140,7 +140,7 @@ module tw_vector #(
   logic signed [7:0] head_low, head_high;
   logic [31:0] bank_shift;
   logic part_last, inner_last, outer_last, requant, uses_opd, head_requant, head_legal;
-  logic reduces, reads_acc, writes, turn, settled, late;
+  logic reduces, holds, reads_acc, writes, turn, settled, late;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
   assign head = tw_pkg::vector_t'(entry_i.insn);
@@ -161,7 +161,8 @@ module tw_vector #(
                      (!head.lookup || (head_requant && sizes.table_depth != '0));
   assign requant = cur_q.op == tw_pkg::VecRequant;
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes && slot_q == Work;
-  assign reduces = cur_q.reduce != tw_pkg::ReduceNone;
+  assign reduces = sizes.row_unit != '0 && cur_q.reduce != tw_pkg::ReduceNone;
+  assign holds = sizes.row_unit != '0 && cur_q.hold;
   assign reads_acc = slot_q == Fetch || (slot_q == Work && cur_q.op != tw_pkg::VecMov);
   assign writes = slot_q == Put || (slot_q == Work && !reduces);
   assign acc_read = slot_q == Fetch ? opd_q : src_q;
@@ -226,7 +227,7 @@ module tw_vector #(
     if (take) begin
       cur_q       <= head;
       index_q     <= entry_i.index;
-      slot_q      <= head.hold ? Fetch : Work;
+      slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
@@ -240,9 +241,9 @@ module tw_vector #(
     end else if (issue) begin
       part_q <= part_last ? '0 : part_q + 1'b1;
       if (step) begin
-        if (turn) slot_q <= cur_q.hold ? Fetch : Work;
+        if (turn) slot_q <= holds ? Fetch : Work;
         else if (slot_q == Fetch) slot_q <= Work;
-        else if (inner_last) slot_q <= Put;
+        else if (inner_last && reduces) slot_q <= Put;
         if (slot_q == Work) inner_q <= inner_last ? '0 : inner_q + 1'b1;
         if (turn) begin
           outer_q     <= outer_q + 1'b1;
@@ -285,7 +286,7 @@ module tw_vector #(
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
   logic [Tail:1] valid_q, last_q, out_q, lookup_q;
-  logic [AccWrite:1] alu_q;  // writes ACC
+  logic [AccWrite:1] apart_q;  // neither OUT nor ACC gets its result
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
@@ -295,7 +296,7 @@ module tw_vector #(
     valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go || late};
     last_q      <= {last_q[Tail-1:1], (issue_last && !reduces) || late};
     out_q       <= {out_q[Tail-1:1], requant};
-    alu_q       <= {alu_q[AccWrite-1:1], !requant && slot_q == Work && !reduces};
+    apart_q     <= {apart_q[AccWrite-1:1], slot_q != Work || reduces};
     lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
@@ -334,7 +335,7 @@ module tw_vector #(
   logic first1_q, first2_q, second1_q, third1_q;
   logic [AccWrite:1] feeds;  // by stage of the operation
   for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
-    assign feeds[s] = valid_q[s] && alu_q[s] && (dst_line_q[s] == AccAddrBits'(acc_read)) &&
+    assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (dst_line_q[s] == AccAddrBits'(acc_read)) &&
                       (part_line_q[s] == part_q);
   end
   always_ff @(posedge clk_i) begin
@@ -350,7 +351,7 @@ module tw_vector #(
   logic multiply_q, hold1_q;
   logic [2:1] fetch_q;
   always_ff @(posedge clk_i) begin
-    hold1_q <= cur_q.hold;
+    hold1_q <= holds;
     fetch_q <= {fetch_q[1], go && slot_q == Fetch};
     if (valid_q[2] && !out_q[2])
       multiply_q <= op2_q == tw_pkg::VecMul || (RowUnit != 0 && op2_q == tw_pkg::VecSquare);
@@ -381,7 +382,7 @@ module tw_vector #(
     );
   end
   assign ends = valid_q[AccWrite] && !out_q[AccWrite];
-  assign alu_write = valid_q[AccWrite] && alu_q[AccWrite];
+  assign alu_write = ends && !apart_q[AccWrite];
   always_ff @(posedge clk_i) begin
     if (alu_write) older_q <= result;
   end
