@@ -43,6 +43,8 @@ from tilewright.host.network.row_functions import (
     PROBABILITY_BITS,
     LayerNorm,
     Softmax,
+    layer_norm,
+    softmax,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -136,13 +138,14 @@ def row_params(function: RowFunction, channels: int) -> RequantParams:
     """The parameters of a function, one of each channel."""
     if isinstance(function, LayerNorm):
         return function.params
-    one = function.params
-    return RequantParams(
-        **{
-            name: np.repeat(getattr(one, name), channels)
-            for name in ("bias", "m1", "m2", "shift", "zero_point")
-        }
-    )
+    return function.params_for(channels)
+
+
+def compute_rows(data: Int8Array, function: RowFunction) -> Int8Array:
+    """What a function makes of the channels of each pixel, by definition; int8 NCHW."""
+    rows = np.moveaxis(data, 1, 3)
+    found = softmax(rows, function) if isinstance(function, Softmax) else layer_norm(rows, function)
+    return np.ascontiguousarray(np.moveaxis(found, 3, 1))
 
 
 def emit_rows(

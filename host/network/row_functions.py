@@ -75,15 +75,14 @@ class Softmax:
         m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
         return cls(factor=factor, m1=m1, shift=shift, zero_point=zero_point)
 
-    @property
-    def params(self) -> RequantParams:
-        """Requantisation of one channel."""
+    def params_for(self, channels: int) -> RequantParams:
+        """The same requantisation for each channel of a row."""
         return RequantParams(
-            bias=np.array([0], dtype=np.int32),
-            m1=np.array([self.m1], dtype=np.int16),
-            m2=np.array([0], dtype=np.int16),
-            shift=np.array([self.shift], dtype=np.uint8),
-            zero_point=np.array([self.zero_point], dtype=np.int8),
+            bias=np.zeros(channels, dtype=np.int32),
+            m1=np.full(channels, self.m1, dtype=np.int16),
+            m2=np.zeros(channels, dtype=np.int16),
+            shift=np.full(channels, self.shift, dtype=np.uint8),
+            zero_point=np.full(channels, self.zero_point, dtype=np.int8),
         )
 
 
@@ -103,7 +102,7 @@ def softmax_probabilities(rows: npt.NDArray[np.int8], function: Softmax) -> Ints
 def softmax(rows: npt.NDArray[np.int8], function: Softmax) -> npt.NDArray[np.int8]:
     """Softmax along the last axis: int8 to int8 of the same shape."""
     flat = softmax_probabilities(rows, function).reshape(1, 1, 1, -1)
-    return requantise(flat, function.params).reshape(rows.shape)
+    return requantise(flat, function.params_for(1)).reshape(rows.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

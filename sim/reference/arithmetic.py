@@ -134,11 +134,11 @@ def reduce_rows(kind: Reduce, values: npt.NDArray[np.int32], lanes: int) -> npt.
     left_out = max(0, values.shape[2] - lanes) if lanes else 0
     wide = wide[:, : wide.shape[1] - left_out]
     if kind == Reduce.MAX:
-        result = wide.max(axis=1)
+        left: Index = wide.max(axis=1)
     else:
-        result = low_bits(wide.sum(axis=1), SUM_BITS)
-        result = log2(result) if kind == Reduce.LOG_SUM else np.clip(result, INT32_MIN, INT32_MAX)
-    return result.astype(np.int32)[:, None]
+        total = low_bits(wide.sum(axis=1), SUM_BITS)
+        left = log2(total) if kind == Reduce.LOG_SUM else np.clip(total, INT32_MIN, INT32_MAX)
+    return left.astype(np.int32)[:, None]
 
 
 def decode_params(tiles: npt.NDArray[np.uint8]) -> dict[str, Index]:

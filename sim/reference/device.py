@@ -369,21 +369,23 @@ class _Machine:
                 if v["operand"] == Operand.RES:
                     self._need(Memory.RES, block.opd)
                 if not v["reduce"]:
-                    self._alu(v, block, self._acc[block.opd[0]].astype(np.int64))
+                    self._alu(v, block, self._operand(v, block.opd))
                     continue
                 source = self._acc[block.src % len(self._acc)]  # MOV may have any address
-                values = vector_alu(VectorOp(v["op"]), source, self._operand(v, block))
+                values = vector_alu(VectorOp(v["op"]), source, self._operand(v, block.opd))
                 target = block.dst[0]
                 self._acc[target] = reduce_rows(Reduce(v["reduce"]), values, v["lanes"])
                 self._written[Memory.ACC][target] = True
                 put.add(int(target))
 
-    def _operand(self, v: Values, block: VectorBlock) -> npt.NDArray[np.int64]:
+    def _operand(self, v: Values, opd: Index) -> Index:
+        """The second operand of an operation on ACC."""
+        operand: Index = np.array(v["imm"], dtype=np.int64)
         if v["hold"]:
-            return self._acc[block.opd[0]].astype(np.int64)
-        if v["operand"] == Operand.RES:
-            return self._res[block.opd].astype(np.int64)
-        return np.array(v["imm"], dtype=np.int64)
+            operand = self._acc[opd[0]].astype(np.int64)
+        elif v["operand"] == Operand.RES:
+            operand = self._res[opd].astype(np.int64)
+        return operand
 
     def _need_settled(self, put: set[int], tiles: Index) -> None:
         """Refuse a read of tiles that the same instruction reduced rows to."""
@@ -405,12 +407,7 @@ class _Machine:
                 src = dst  # any address of the right shape: MOV has no source
             else:
                 self._need(Memory.ACC, src)
-            operand = (
-                self._res[block.opd[part]].astype(np.int64)
-                if v["operand"] == Operand.RES
-                else np.array(v["imm"], dtype=np.int64)
-            )
-            operand = operand if held is None else held
+            operand = self._operand(v, block.opd[part]) if held is None else held
             self._acc[dst] = vector_alu(op, self._acc[src], operand)
             self._written[Memory.ACC][dst] = True
 

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.rows import expected, some_function
+from support.rows import some_function
 
-from tilewright.host.lowering.row_layers import lower_rows
+from tilewright.host.lowering.row_layers import compute_rows, lower_rows
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.devices import open_simulated
@@ -30,5 +30,5 @@ def test_every_fidelity_computes_rows_alike(kind: str) -> None:
             result = device.run(lowered.program, memory)
         cycles.add(result.counters.cycles)
         if fidelity != "twin":
-            assert (lowered.output(result.memory) == expected(data, function)).all()
+            assert (lowered.output(result.memory) == compute_rows(data, function)).all()
     assert len(cycles) == 1
