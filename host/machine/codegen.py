@@ -287,7 +287,7 @@ def _cpp_layout(layout: tuple[isa.Field, ...], name: str, comment: str) -> list[
 
 def _cpp_table(table: log_tables.LogTable) -> list[str]:
     name = f"k{table.name}"
-    lines = [f"// {table.meaning}, in {table.result_bits} bits."]
+    lines = [f"// {table.meaning}, in {table.result_bits} bits.", "// clang-format off"]
     for member in ("high", "middle", "low"):
         lines.append(f"inline constexpr uint32_t {name}{camel(member)} = {getattr(table, member)};")
     for part, entries in (("Coarse", table.coarse), ("Fine", table.fine)):
@@ -297,7 +297,7 @@ def _cpp_table(table: log_tables.LogTable) -> list[str]:
             *(f"    {line}" for line in text),
             "};",
         ]
-    return [*lines, ""]
+    return [*lines, "// clang-format on", ""]
 
 
 def cpp_instructions() -> str:

@@ -198,6 +198,7 @@ inline constexpr BitField kZeroPoint{72, 8, true};
 }  // namespace param
 
 // 2^14 times 2^f of a fraction f, in 15 bits.
+// clang-format off
 inline constexpr uint32_t kExp2High = 3;
 inline constexpr uint32_t kExp2Middle = 3;
 inline constexpr uint32_t kExp2Low = 4;
@@ -217,8 +218,10 @@ inline constexpr uint16_t kExp2Fine[] = {
     156, 175, 195, 214, 234, 253, 273, 292, 0, 21, 42, 64, 85, 106, 127, 148, 170, 191, 212, 233,
     255, 276, 297, 319
 };
+// clang-format on
 
 // 2^16 times log2(1 + f) of a fraction f, in 16 bits.
+// clang-format off
 inline constexpr uint32_t kLog2High = 4;
 inline constexpr uint32_t kLog2Middle = 3;
 inline constexpr uint32_t kLog2Low = 4;
@@ -249,5 +252,6 @@ inline constexpr uint16_t kLog2Fine[] = {
     226, 251, 276, 301, 326, 351, 376, 0, 24, 49, 73, 97, 121, 146, 170, 194, 218, 242, 267, 291,
     315, 339, 363, 0, 23, 47, 70, 94, 117, 141, 164, 188, 211, 235, 258, 282, 305, 328, 352
 };
+// clang-format on
 
 }  // namespace tilewright::isa
