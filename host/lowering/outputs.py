@@ -95,7 +95,10 @@ def out_boxes(plan: Plan, item: Item, part: OutputPart) -> list[tuple[int, int, 
 def spread_boxes(
     plan: Plan, item: Item, part: OutputPart, spread: Spread
 ) -> list[tuple[int, int, Box]]:
-    """As `out_boxes`, for an output that is spread: one row of the walk is one pixel."""
+    """As `out_boxes`, for an output that is spread.
+
+    One row of the walk is one pixel, or a row of pixels where they are neighbours.
+    """
     shape = plan.shape
     batch, batches = plan.batch_tiles[item.batch]
     row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
@@ -110,11 +113,19 @@ def spread_boxes(
     start += (spread.first_column + column.out * spread.column_step) * interleave
     pixels = row.count * column.count
     along, down = spread.column_step * interleave, spread.row_step * line
-    if part.interleaved:
+    beside = spread.column_step == 1
+    if part.interleaved and beside and count == interleave:
+        region = box(column.count * count, row.count, batches, down, image)
+        places = [(start, 0, region)]
+    elif part.interleaved:
         region = Box(count, column.count, row.count, along, down)
         places = [(start + i * image, i * pixels * count, region) for i in range(batches)]
     else:
-        region = Box(1, column.count, row.count, along, down)
+        region = (
+            box(column.count, row.count, 1, down, 0)
+            if beside
+            else Box(1, column.count, row.count, along, down)
+        )
         places = [
             (start + i * image + j * plane, (j * batches + i) * pixels, region)
             for j in range(count)

@@ -52,9 +52,10 @@ class Spread(NamedTuple):
     height: int
     width: int
 
-    def pixels(self, array: Any) -> Any:
-        """The pixels of an array (..., height, width) that it fills."""
-        return array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
+    def pixels(self, array: Any, rows: int, columns: int) -> Any:
+        """The pixels of an array (..., height, width) that so many rows and columns fill."""
+        every = array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
+        return every[..., :rows, :columns]
 
 
 def blocks_of(count: int, block: int) -> int:

@@ -25,6 +25,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QStack,
     QTensor,
     from_normal_form,
     to_normal_form,
@@ -79,8 +80,8 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return _pool(operator, inputs[0])
     if isinstance(operator, (QAdd, QMultiply)):
         return (torch.add if isinstance(operator, QAdd) else torch.mul)(*inputs)
-    if isinstance(operator, QConcat | QSelect):
-        joined = torch.cat(inputs, 1)
+    if isinstance(operator, QConcat | QSelect | QStack):
+        joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
     if isinstance(operator, QMatmul):
         return _multiply(operator, *inputs)

@@ -19,6 +19,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QStack,
     QTensor,
 )
 
@@ -142,6 +143,10 @@ class GraphMaker:
         name, output = self._names("concat")
         return self._append(QConcat(name=name, inputs=sources, output=output))
 
+    def stack(self, *sources):
+        name, output = self._names("stack")
+        return self._append(QStack(name=name, inputs=sources, output=output))
+
     def select(self, source, channels, *, exact=True):
         """Some channels; at the scale of the source, or at one of their own."""
         name, output = self._names("select")
@@ -253,8 +258,9 @@ def draw_channels(rng, block, *, zero_points=False):
         x = found[int(rng.integers(max(len(found) - 3, 0), len(found)))]
         channels = maker.shape(x)[1]
         same = [y for y in found if maker.shape(y)[2:] == maker.shape(x)[2:]]
+        equal = [y for y in same if maker.shape(y)[1] == channels]
         kind = rng.choice(["conv", "depthwise", "enlarge", "pool", "add", "concat", "concat",
-                           "shuffle", "shuffle", "split", "select", "relu"])  # fmt: skip
+                           "shuffle", "shuffle", "split", "select", "stack", "relu"])  # fmt: skip
         if kind == "conv":
             kernel = int(rng.choice([1, 1, 3]))
             found.append(maker.conv(x, int(rng.integers(1, 3 * block)), kernel, pad=kernel // 2,
@@ -266,10 +272,12 @@ def draw_channels(rng, block, *, zero_points=False):
         elif kind == "pool" and maker.shape(x)[2] > 2:
             found.append(maker.pool(x, 3, 1, maximum=bool(rng.integers(2)), pad=1))
         elif kind == "add":
-            equal = [y for y in same if maker.shape(y)[1] == channels]
             found.append(maker.add(x, str(rng.choice(equal)), bounds=act()))
         elif kind == "concat":
             found.append(maker.concat(*map(str, rng.choice(same, int(rng.integers(2, 4))))))
+        elif kind == "stack" and maker.shape(x)[2] < 8:
+            some = rng.choice(equal, int(rng.integers(2, 4)))
+            found.append(maker.stack(*map(str, some)))
         elif kind == "shuffle" and channels % 2 == 0:
             found.append(maker.select(x, np.arange(channels).reshape(2, -1).T.reshape(-1)))
         elif kind == "split" and channels > 1:
@@ -338,8 +346,8 @@ def _apply(operator, real):
             return _pool(operator, real[0])
         case QAdd() | QMultiply():
             return (np.add if isinstance(operator, QAdd) else np.multiply)(*real)
-        case QConcat() | QSelect():
-            joined = np.concatenate(real, axis=1)
+        case QConcat() | QSelect() | QStack():
+            joined = np.concatenate(real, axis=2 if isinstance(operator, QStack) else 1)
             return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
         case QMatmul():
             return _matmul(operator, *real)

@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.relax_calls import variables_of
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
-from tilewright.host.compiler.divide.relax_units import OffloadUnit, QuantisedTensor, Refusal
+from tilewright.host.compiler.divide.relax_units import (
+    MAX_RANK,
+    OffloadUnit,
+    QuantisedTensor,
+    Refusal,
+)
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
     QConcat,
@@ -20,6 +26,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QOperator,
     QReshape,
     QSelect,
+    QStack,
     QTensor,
 )
 
@@ -79,6 +86,8 @@ def placed(
         b, _, h, w = lying[0].shape
         placed_shape = (b, unit.output.shape[-1], h, w)
         output = TensorLayout(shape=placed_shape, order=layouts.channels_last(placed_shape))
+    elif isinstance(operator, QConcat) and _joins_pixels(unit, lying):
+        return _placed_stack(operator, unit)
     elif isinstance(operator, QConcat):
         needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
         output = _channels_last_or_first(unit.output.shape, unit.axes[0])
@@ -112,6 +121,28 @@ def _channels_last_or_first(shape: Sequence[int], axis: int) -> TensorLayout:
     if axis != (2 if len(shape) == 3 else 1):
         raise Refusal("it does not join channels")
     return _plain(shape)
+
+
+def _joins_pixels(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
+    """Whether images without rows and columns, (B, C, P), are joined along their pixels."""
+    shapes = [tensor.shape for tensor in unit.inputs]
+    if unit.axes != (2,) or len(unit.output.shape) != MAX_RANK - 1:
+        return False
+    orders = [have.order for have in lying]
+    tokens = [_tokens(shape).order for shape in shapes]
+    return orders != tokens and orders == [layouts.pixels(shape, 1).order for shape in shapes]
+
+
+def _placed_stack(
+    operator: QConcat, unit: OffloadUnit
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    shapes = [tensor.shape for tensor in unit.inputs]
+    width = gcd(*(shape[2] for shape in shapes))
+    stack = QStack(
+        name=operator.name, inputs=operator.inputs, output=operator.output, bounds=operator.bounds
+    )
+    needed = tuple(layouts.pixels(shape, width) for shape in shapes)
+    return stack, needed, layouts.pixels(unit.output.shape, width)
 
 
 def _placed_product(
@@ -276,11 +307,19 @@ class RegionWriter:
         forms = (layouts.image, layouts.heads, layouts.sequence)
         wanted = [layouts.natural(shape, form) for form in forms]
         same_order = [want for want in wanted if want is not None and want.order == layout.order]
-        if layout in same_order:
+        if layout in same_order or _is_pixels(layout, shape):
             return name
         if not same_order:
             raise Misfit(step, "its result lies in an order that cannot leave the accelerator")
         return page.reshaped(name, layout, same_order[0], shape)
+
+
+def _is_pixels(layout: TensorLayout, shape: Sequence[int]) -> bool:
+    """Whether a tensor leaves as (B, C, P): `from_normal_form` cannot take it for a sequence."""
+    if len(shape) != MAX_RANK - 1 or layout.order != layouts.pixels(shape, 1).order:
+        return False
+    apart = layout.shape[3] > 1 or layout.shape[1] != layout.shape[2]
+    return layout.shape[:2] == tuple(shape[:2]) and apart
 
 
 class _Page:

@@ -90,6 +90,12 @@ def natural(
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
 
 
+def pixels(shape: Sequence[int], width: int) -> TensorLayout:
+    """``(B, C, P)`` as an image of rows of some pixels, ``(B, C, P/width, width)``."""
+    b, c, p = shape
+    return TensorLayout(shape=(b, c, p // width, width), order=_order(shape, (0, 1, 2)))
+
+
 def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     """Which channel of one normal form each channel of another one is.
 

@@ -103,7 +103,7 @@ class RegionExecutable:
                     )
                     target = whole[:, wire.channel : wire.channel + part.shape[1]]
                     if wire.spread is not None:
-                        target = wire.spread.pixels(target)
+                        target = wire.spread.pixels(target, *part.shape[2:])
                     target[...] = part
         return [self._output(name, values) for name in self.outputs], results
 

@@ -47,7 +47,7 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
         first = layer.output.channel
         part = whole[:, first : first + result.shape[1]]
         if layer.spread is not None:
-            part = layer.spread.pixels(part)
+            part = layer.spread.pixels(part, *result.shape[2:])
         part[...] = result
         _update_aliases(graph, layer.output.tensor, values)
     _update_aliases(graph, None, values)

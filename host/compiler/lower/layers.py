@@ -50,6 +50,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QStack,
     QTensor,
     Shape,
 )
@@ -112,6 +113,8 @@ class _Layers:
                     self._add(operator)
                 case QRescale():
                     self._copy(operator, operator.inputs[0])
+                case QStack():
+                    self._stack(operator)
                 case QReshape():
                     self._reshape(operator)
                 case QMatmul():
@@ -340,12 +343,29 @@ class _Layers:
         target = self._part(operator.output), self._tensor(operator.output)
         self.layers.append(product_layer(operator, first, second, target, self._part))
 
+    def _stack(self, operator: QStack) -> None:
+        """Each input fills rows of the result."""
+        target = self._tensor(operator.output)
+        first = 0
+        for name in operator.inputs:
+            rows = Spread(
+                first_row=first,
+                first_column=0,
+                row_step=1,
+                column_step=1,
+                height=target.shape[2],
+                width=target.shape[3],
+            )
+            self._copy(operator, name, spread=rows)
+            first += self._tensor(name).shape[2]
+
     def _copy(
         self,
         operator: QOperator,
         source: str,
         *,
         residual: str | None = None,
+        spread: Spread | None = None,
     ) -> None:
         """An identity convolution: rescales a tensor, clips it, adds another one to it."""
         data, result = self._tensor(source), self._tensor(operator.output)
@@ -363,10 +383,12 @@ class _Layers:
             operator,
             workload,
             requant,
+            name=operator.name if spread is None else f"{operator.name}/{source}",
             data=self._part(data.name),
             weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
             output=self._part(operator.output),
             residual=None if added is None else self._part(added.name),
+            spread=spread,
             pad_value=data.zero_point,
         )
 

@@ -10,6 +10,7 @@ Normal form of shapes, whatever the model calls its axes:
 - images are NCHW;
 - a sequence ``(B, T, C)`` is ``(B, C, T, 1)``: features are channels, tokens are rows; the
   pixels of an image with channels last ``(B, H, W, C)`` are such tokens: ``(B, C, H*W, 1)``;
+- images without rows and columns ``(B, C, P)`` are ``(B, C, P/W, W)`` for any W;
 - features ``(B, C)`` are ``(B, C, 1, 1)``;
 - the heads of attention are folded into channels: ``(B, H, T, d)`` is ``(B, H*d, T, 1)`` and scores
   ``(B, H, T, S)`` are ``(B, H*S, T, 1)``.
@@ -148,6 +149,11 @@ class QAdd(QOperator):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QConcat(QOperator):
     """Inputs one after another along the channels."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QStack(QOperator):
+    """Inputs one below another: images of as many channels and columns."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,6 +298,9 @@ def from_normal_form(
         return data
     if data.size != int(np.prod(model_shape)):
         raise WorkloadError("must have as many elements", field="data", value=data.shape)
+    rows_apart = data.shape[3] > 1 or data.shape[1] != data.shape[2]
+    if len(model_shape) == 3 and data.shape[:2] == model_shape[:2] and rows_apart:
+        return np.ascontiguousarray(data.reshape(model_shape))
     if len(model_shape) == 3 or (len(model_shape) == 4 and data.shape[1] == model_shape[3]):
         plain = data[..., 0].transpose(0, 2, 1).reshape(model_shape)
     elif len(model_shape) == 4:

@@ -31,6 +31,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QStack,
 )
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.run.relax_host import HostProgram
@@ -267,6 +268,21 @@ def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
     assert len(parts.regions) == 1
     assert [type(o) for o in operators(parts)].count(QSelect) == 1
     assert {p.place for p in parts.placements} == {"accelerator"}
+
+
+def test_images_are_joined_pixel_by_pixel_and_leave_without_rows() -> None:
+    for sides in ((4, 2), (3, 1), (8, 4)):
+        model = Model(fresh_rng())
+        flat = []
+        for number, side in enumerate(sides):
+            x = model.input(1, 3, side, side, name=f"x{number}")
+            y = model.add("Conv", x, model.weights(6, 3, 1, 1))
+            wanted = model.constant(np.array([1, 6, side * side]))
+            flat.append(model.add("Reshape", y, wanted))
+        parts = accelerated(model.proto(model.add("Concat", *flat, axis=2)))
+        assert [type(o) for o in operators(parts)].count(QStack) == 1
+        assert len(parts.regions) == 1
+        assert {p.place for p in parts.placements} == {"accelerator"}
 
 
 def test_slices_of_rows_stay_on_the_cpu() -> None:
