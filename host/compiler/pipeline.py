@@ -208,9 +208,12 @@ def compile_model(
 
 def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
     """Options with which a float model is quantised for all that a configuration computes."""
-    if not hw.activation_table:
-        return options
-    return replace(options, quantise=replace(options.quantise, activation_tables=True))
+    quantise = options.quantise
+    if hw.activation_table:
+        quantise = replace(quantise, activation_tables=True)
+    if hw.row_unit:
+        quantise = replace(quantise, row_functions=True)
+    return replace(options, quantise=quantise)
 
 
 def import_network(
@@ -278,6 +281,7 @@ def partition(
     why: Why = by_choice,
     *,
     tables: bool = False,
+    rows: bool = False,
 ) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU.
 
@@ -287,6 +291,7 @@ def partition(
             all.
         why: the reason for a candidate that ``choose`` has left out.
         tables: the accelerator has an activation table.
+        rows: it has a row unit.
 
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
@@ -295,7 +300,7 @@ def partition(
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(network.relax, choose, why, tables=tables)
+    division = divide(network.relax, choose, why, tables=tables, rows=rows)
     return PartitionedNetwork(
         regions=tuple(region.graph for region in division.regions),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
@@ -338,7 +343,13 @@ def compile_network(
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
     progress("dividing the network between accelerator and CPU")
     costs = CostModel(hw, board, offload_all=offload_all)
-    parts = partition(imported, costs.choose, why=costs.why, tables=bool(hw.activation_table))
+    parts = partition(
+        imported,
+        costs.choose,
+        why=costs.why,
+        tables=bool(hw.activation_table),
+        rows=bool(hw.row_unit),
+    )
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []
     for region in parts.regions:

@@ -25,6 +25,7 @@ _UNTUNED: Final = {
     Kind.AVGPOOL: "average pooling",
     Kind.MAXPOOL: "max pooling",
     Kind.MULTIPLY: "product of tensors",
+    Kind.ROWS: "softmax, layer normalisation",
     Kind.SCALE: "product of tensors",
 }
 """What a kind is called that has too few schedules to be searched."""

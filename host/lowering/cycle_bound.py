@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.board import MemoryModel
@@ -55,6 +56,10 @@ def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, siz
     return touched
 
 
+_ROW_PASSES: Final = 6
+"""Of a tile through VECTOR in layer normalisation; softmax has one more."""
+
+
 def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
     """Cycles of the vector unit without convolution; channels and batch in whole blocks."""
     tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
@@ -63,6 +68,8 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
         pixels = workload.height * workload.width
         moved = 1 if workload.kind is Kind.SCALE else pixels
         return tiles * (moved + 2 * pixels)
+    if workload.kind is Kind.ROWS:
+        return tiles * workload.height * workload.width * _ROW_PASSES
 
     def passes(out: int) -> int:
         top = out * workload.stride_h - workload.pad_top

@@ -12,10 +12,11 @@ from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.plan import make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
 from tilewright.host.lowering.products_default import default_product_schedule
+from tilewright.host.lowering.row_layers import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import LoopOrder, Schedule
-from tilewright.host.network.workload import Workload
+from tilewright.host.network.workload import Kind, Workload
 
 
 def _even_parts(extent: int) -> list[int]:
@@ -49,7 +50,8 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     "Largest" counts the output pixels and channels first (they set how often operands are
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
     weight-stationary is tried. Pools and products have defaults of their own
-    (`default_pool_schedule`, `default_product_schedule`).
+    (`default_pool_schedule`, `default_product_schedule`). Rows
+    have no choices: their schedule says nothing (`host.lowering.row_layers.plan_rows`).
 
     Args:
         hw: the configuration to lower for.
@@ -62,6 +64,9 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
         return default_pool_schedule(hw, workload)
     if workload.kind.multiplies:
         return default_product_schedule(hw, workload)
+    if workload.kind is Kind.ROWS:
+        plan_rows(hw, workload.input_shape)  # refuses what does not fit
+        return Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
     shape = geometry(hw, workload)
     for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):
         best = max(

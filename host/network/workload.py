@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """Each element times the one of another tensor in its place."""
     SCALE = "scale"
     """Each element times the one of its image and channel: the factor has one pixel."""
+    ROWS = "rows"
+    """Softmax or layer normalisation of each pixel's channels; which one is no part of it."""
 
     @property
     def weighs(self) -> bool:
@@ -166,7 +168,7 @@ class Workload:
     def _require_plain(self) -> None:
         """Refuse what only convolutions have, and of a product what only windows have."""
         needed: dict[str, int] = {"dilation_h": 1, "dilation_w": 1, "residual": False}
-        if self.kind.multiplies:
+        if self.kind.multiplies or self.kind is Kind.ROWS:
             needed |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1)
         if self.kind is not Kind.MAXPOOL:
             needed |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)

@@ -63,12 +63,13 @@ class StepGraph:
     refusals: dict[int, str]
 
 
-def read_steps(model: RelaxModel, *, tables: bool = False) -> StepGraph:
+def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -> StepGraph:
     """Find the units in a module.
 
     Args:
         model: of a canonical QDQ model.
         tables: the accelerator has an activation table.
+        rows: it has a row unit.
 
     Raises:
         WorkloadError: control flow or shapes that depend on data.
@@ -83,7 +84,7 @@ def read_steps(model: RelaxModel, *, tables: bool = False) -> StepGraph:
     for var, value in bindings:
         if operator_name(value) != "relax.quantize":
             continue
-        matched = match_unit(value, values)
+        matched = match_unit(value, values, rows=rows)
         if tables and (matched is None or matched[0] == "multiply"):
             matched = match_table(value, values) or matched  # x * sigmoid(x) is one look-up
         if matched is None:

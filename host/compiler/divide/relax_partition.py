@@ -74,6 +74,7 @@ def divide(
     why: Why = by_choice,
     *,
     tables: bool = False,
+    rows: bool = False,
 ) -> Division:
     """Put what the accelerator takes into regions.
 
@@ -82,11 +83,12 @@ def divide(
         choose: which candidates to take; all if it is None.
         why: the reason for a candidate that ``choose`` has left out.
         tables: the accelerator has an activation table.
+        rows: it has a row unit.
 
     Raises:
         WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
     """
-    divider = _Divider(model, tables=tables)
+    divider = _Divider(model, tables=tables, rows=rows)
     divider.settle()
     if choose is not None:
         divider.restrict(choose(divider.offload_graph()), why)
@@ -95,9 +97,9 @@ def divide(
 
 
 class _Divider:
-    def __init__(self, model: RelaxModel, *, tables: bool) -> None:
+    def __init__(self, model: RelaxModel, *, tables: bool, rows: bool) -> None:
         self._model = model
-        self._graph = read_steps(model, tables=tables)
+        self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
         self._writer = RegionWriter(
             self._graph, forms_of_rank_4(self._graph), self._name_of, self._label_of

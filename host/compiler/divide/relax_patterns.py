@@ -32,7 +32,7 @@ class UnitPattern:
         parts: by name, what a match tells: ``operator``; ``data`` (``data0``, ``data1``, ...) the
             dequantize calls of activations; ``weights`` the dequantize call of a constant,
             transposed by ``turned``; and, where the match has them, ``bias``, ``factor``,
-            ``divisor``, ``relu``, ``clip``.
+            ``divisor``, ``gamma``, ``beta``, ``relu``, ``clip``.
     """
 
     kind: str
@@ -52,9 +52,17 @@ class UnitPattern:
         return {name: found[part] for name, part in self.parts.items() if part in found}
 
 
-def match_unit(root: Expr, values: Any) -> tuple[str, dict[str, Expr]] | None:
-    """The kind and the parts of the unit that ends in a quantize call, or ``None``."""
-    for pattern in _patterns():
+def match_unit(
+    root: Expr, values: Any, *, rows: bool = False
+) -> tuple[str, dict[str, Expr]] | None:
+    """The kind and the parts of the unit that ends in a quantize call, or ``None``.
+
+    Args:
+        root: a quantize call.
+        values: the bound value of every variable (`relax.analysis.get_var2val`).
+        rows: softmax and layer normalisation are units too.
+    """
+    for pattern in (*_patterns(), *(_row_patterns() if rows else ())):
         parts = pattern.match(root, values)
         if parts is not None:
             return pattern.kind, parts
@@ -140,6 +148,14 @@ def _patterns() -> tuple[UnitPattern, ...]:
     data = _data()
     found.append(_unit("rescale", data, data, data=data))
     return tuple(found)
+
+
+@cache
+def _row_patterns() -> tuple[UnitPattern, ...]:
+    data, gamma, beta = _data(), is_const(), is_const()
+    operator = is_op("relax.nn.layer_norm")(data, gamma, beta)
+    norm = _unit("layer norm", operator, operator, data=data, gamma=gamma, beta=beta)
+    return (_plain("softmax", "nn.softmax"), norm)
 
 
 @cache

@@ -22,10 +22,12 @@ from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QGraph,
+    QLayerNorm,
     QMatmul,
     QOperator,
     QReshape,
     QSelect,
+    QSoftmax,
     QStack,
     QTensor,
 )
@@ -81,6 +83,8 @@ def placed(
     elif unit.kind == "multiply":
         needed = tuple(map(_plain, shapes))
         output = _plain(unit.output.shape)
+    elif isinstance(operator, QSoftmax | QLayerNorm):
+        return _placed_rows(operator, shapes[0], lying[0])
     elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):
         needed = (lying[0],)
         b, _, h, w = lying[0].shape
@@ -97,6 +101,21 @@ def placed(
         needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
     _require_order(lying, needed)
     return operator, needed, output
+
+
+def _placed_rows(
+    operator: QSoftmax | QLayerNorm, shape: Sequence[int], lying: TensorLayout
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    """Rows along the last axis: all channels of a pixel, or those of one head."""
+    if _has_channels_last(lying, shape[-1]):
+        return operator, (lying,), lying
+    if isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
+        needed = layouts.heads(shape)
+        operator = replace(operator, heads=shape[1])
+    else:
+        needed = _tokens(shape)
+    _require_order((lying,), (needed,))
+    return operator, (needed,), needed
 
 
 def _has_channels_last(layout: TensorLayout, channels: int) -> bool:
@@ -180,7 +199,7 @@ def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
             found |= dict.fromkeys(tensors, layouts.heads)
         elif step.unit.kind == "dense":
             found = dict.fromkeys(tensors, layouts.sequence) | found
-        elif step.unit.elementwise:
+        elif step.unit.elementwise or step.unit.kind in ("softmax", "layer norm"):
             linked.append(tensors)
     grown = True
     while grown:

@@ -24,6 +24,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QLayerNorm,
     QMatmul,
     QMultiply,
     QOperator,
@@ -31,6 +32,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QSoftmax,
 )
 
 Expr = Any
@@ -388,6 +390,24 @@ def _table(match: _Match) -> QOperator:
     return QRescale(**_names(1), lookup=lookup)
 
 
+def _softmax(match: _Match) -> QOperator:
+    rank = len(match.output.shape)
+    if int(match.call.attrs.axis) % rank != rank - 1:
+        raise Refusal("it is not over the last axis")
+    return QSoftmax(**_names(1))
+
+
+def _layer_norm(match: _Match) -> QOperator:
+    rank = len(match.output.shape)
+    if [int(axis) % rank for axis in match.call.attrs.axes] != [rank - 1]:
+        raise Refusal("it is not over the last axis alone")
+    gamma, beta = (constant(match.parts[name]) for name in ("gamma", "beta"))
+    channels = match.output.shape[-1]
+    if any(v.shape != (channels,) or not np.isfinite(v).all() for v in (gamma, beta)):
+        raise Refusal("its parameters are not a finite number for each channel")
+    return QLayerNorm(**_names(1), gamma=gamma.astype(np.float64), beta=beta.astype(np.float64))
+
+
 def _axes(kind: str, match: _Match) -> tuple[int, ...]:
     if kind == "concat":
         axis = match.call.attrs.axis
@@ -402,12 +422,14 @@ _READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
     "concat": _concat,
     "convolution": _convolution,
     "dense": _dense,
+    "layer norm": _layer_norm,
     "move": _move,
     "multiply": _multiply,
     "pool": _pool,
     "product": _product,
     "rescale": _rescale,
     "select": _select,
+    "softmax": _softmax,
     "table": _table,
 }
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
+from tilewright.host.lowering.row_layers import compute_rows
 from tilewright.host.network.golden import LayerTensors, conv2d_int8
 
 Int8Array = npt.NDArray[np.int8]
@@ -79,6 +80,8 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
         if isinstance(layer.data, ChannelSlice)
         else layer.data
     )
+    if layer.rows is not None:
+        return compute_rows(data, layer.rows)
     weights = layer.weights
     if isinstance(weights, ChannelSlice):  # pixels are output channels, channels are the reduction
         pixels = part(weights, workload.channels_in)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.lower.channels import Lying
 from tilewright.host.compiler.lower.qgraph import QTensor
+from tilewright.host.lowering.row_layers import RowFunction
 from tilewright.host.network.layout import Spread
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Workload
@@ -44,6 +45,7 @@ class Layer:
         pad_value: int8 that stands for 0 in `data`.
         spread: the pixels of `output` that it writes, if not all (transposed convolution).
         operators: names of the operators of the model that it computes.
+        rows: what it computes of the channels of each pixel, if the workload is of rows.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Layer:
     factor_zero: int = 0
     spread: Spread | None = None
     operators: tuple[str, ...] = ()
+    rows: RowFunction | None = None
 
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""

@@ -44,16 +44,19 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
     QGraph,
+    QLayerNorm,
     QMatmul,
     QMultiply,
     QOperator,
     QPool,
     QRescale,
     QReshape,
+    QSoftmax,
     QStack,
     QTensor,
     Shape,
 )
+from tilewright.host.compiler.lower.rows import row_layers
 from tilewright.host.compiler.lower.transposed import phases
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
@@ -87,6 +90,8 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     for operator in graph.operators:
         if operator.lookup is not None and not hw.activation_table:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
+        if isinstance(operator, QSoftmax | QLayerNorm) and not hw.row_unit:
+            raise refused(operator, "it needs a row unit (row_unit: 1)")
     return _Layers(store_channels(graph, output_block(hw)), hw).build()
 
 
@@ -121,6 +126,8 @@ class _Layers:
                     self._matmul(operator)
                 case QMultiply():
                     self._product(operator)
+                case QSoftmax() | QLayerNorm():
+                    self._rows(operator)
                 case _:
                     raise refused(operator, "not an operator of the accelerator")
         used = {*self.graph.inputs, *self.graph.outputs}
@@ -391,6 +398,13 @@ class _Layers:
             spread=spread,
             pad_value=data.zero_point,
         )
+
+    def _rows(self, operator: QSoftmax | QLayerNorm) -> None:
+        data, result = (self._tensor(name) for name in (operator.inputs[0], operator.output))
+        if isinstance(operator, QSoftmax):
+            share = data.shape[1] // operator.heads
+            self._sliceable(operator, data, [head * share for head in range(operator.heads)])
+        self.layers += row_layers(operator, data, result, self._part)
 
     # -- shapes -----------------------------------------------------------------------------
 

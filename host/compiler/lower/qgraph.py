@@ -206,6 +206,29 @@ class QMultiply(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QSoftmax(QOperator):
+    """Softmax over the channels of each pixel, head by head.
+
+    Attributes:
+        heads: parts of the channels that are rows of their own.
+    """
+
+    heads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QLayerNorm(QOperator):
+    """Layer normalisation over the channels of each pixel.
+
+    Attributes:
+        gamma, beta: (C,) real factors and addends.
+    """
+
+    gamma: npt.NDArray[np.float64]
+    beta: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QGraph:
     """A region: operators in topological order.
 

@@ -27,6 +27,7 @@ from tilewright.host.lowering.emission import OperandPlacement
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
+from tilewright.host.lowering.row_layers import emit_rows
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import REGION_ALIGNMENT
 from tilewright.host.network.layout import (
@@ -133,20 +134,24 @@ class _RegionLowering:
                 name: weights_at + offset for name, offset in constants[index].items()
             } | self._operands(layer, index, arena, folded=foldings[index] is not None)
             schedule = self.schedule_of(workload)
-            emitted = append_layer(
-                builder,
-                workload,
-                schedule,
-                clip=(layer.requant.clip_min, layer.requant.clip_max),
-                placement=OperandPlacement(
-                    offsets=offsets,
-                    uop=uop_at + self.uop_bytes,
-                    pad_value=layer.pad_value,
-                    weights_by_input=isinstance(layer.weights, ChannelSlice),
-                    factor_zero=layer.factor_zero,
-                    spread=layer.spread,
-                ),
+            placement = OperandPlacement(
+                offsets=offsets,
+                uop=uop_at + self.uop_bytes,
+                pad_value=layer.pad_value,
+                weights_by_input=isinstance(layer.weights, ChannelSlice),
+                factor_zero=layer.factor_zero,
+                spread=layer.spread,
             )
+            if layer.rows is not None:
+                emitted = emit_rows(builder, workload.input_shape, layer.rows, placement)
+            else:
+                emitted = append_layer(
+                    builder,
+                    workload,
+                    schedule,
+                    clip=(layer.requant.clip_min, layer.requant.clip_max),
+                    placement=placement,
+                )
             padding = _aligned(len(emitted.uops)) - len(emitted.uops) if emitted.uops else 0
             self.uops += [emitted.uops, bytes(padding)]
             self.uop_bytes += len(emitted.uops) + padding

@@ -41,6 +41,7 @@ _LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _POOLS: Final = ("GlobalAveragePool", "GlobalMaxPool")
 _ACTIVATIONS: Final = ("Clip", "Relu")
+_ROWS: Final = ("LayerNormalization", "Softmax")
 _ROUNDED_ONCE: Final = (*_LAYERS, *_POOLS, "Add", "Concat", "Div", "MaxPool", "Mul")
 """Operators whose result is not rounded before the bias, factor or activation behind it."""
 
@@ -110,11 +111,14 @@ def quantise(
 def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
     """The operators that the accelerator takes; where data are int8 anyway, also cheap ones.
 
-    What a table computes is rounded where an operator that is taken reads it.
+    What a table or a row unit computes is rounded where an operator that is taken reads it.
     """
     selection, pointwise = _Selection(), PointwiseResults()
     int8: set[ir.Value] = set()
     for node in graph:
+        if options.row_functions and is_kind(node, *_ROWS) and input_of(node, 0) in int8:
+            int8.add(node.outputs[0])
+            continue
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
         itself = options.activation_tables and _is_product_of_one(node, pointwise, int8)
         if itself or inside or not _is_taken(node, int8, selection):

@@ -34,6 +34,7 @@ class QuantiseOptions:
         bias_correction: biases take the mean errors of layers (see `bias_correction`).
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
+        row_functions: the same of softmax and layer normalisation.
     """
 
     asymmetric: bool = False
@@ -43,6 +44,7 @@ class QuantiseOptions:
     equalisation: bool = True
     bias_correction: bool = True
     activation_tables: bool = False
+    row_functions: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""
