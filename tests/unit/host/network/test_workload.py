@@ -28,7 +28,8 @@ def workloads(draw):
     channels = draw(st.integers(1, 8))
     plain, padded = not kind.weighs, kind.weighs or kind is Kind.MAXPOOL
     names = ("kernel_h", "kernel_w", "stride_h", "stride_w")
-    values = {name: 1 if kind.multiplies else draw(SMALL) for name in names}
+    windows = not kind.multiplies and kind is not Kind.ROWS
+    values = {name: draw(SMALL) if windows else 1 for name in names}
     values |= {name: 1 if plain else draw(SMALL) for name in ("dilation_h", "dilation_w")}
     values |= {
         f"pad_{side}": draw(st.integers(0, 3)) if padded else 0
@@ -150,6 +151,18 @@ def test_a_max_pool_has_no_weights_dilation_or_residual(changes, text):
     w = maxpool("p", 112, 64, 3, 1, 2)
     assert (w.kind, w.relu, w.weight_shape) == (Kind.MAXPOOL, False, (64, 0, 3, 3))
     assert w.output_shape == (1, 64, 56, 56)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kernel_h": 2}, {"stride_w": 2}, {"pad_top": 1}, {"dilation_h": 2}, {"channels_out": 5}],
+)
+def test_rows_have_no_windows_and_no_weights(changes):
+    with pytest.raises(WorkloadError) as caught:
+        base(kind=Kind.ROWS, **changes)
+    assert caught.value.field == f"w.{next(iter(changes))}"
+    w = base(kind=Kind.ROWS, **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1))
+    assert (w.reduction, w.macs, w.output_shape) == (0, 0, w.input_shape)
 
 
 def test_the_longest_reduction_cannot_overflow_and_the_next_one_is_refused():
