@@ -107,29 +107,7 @@ class _Layers:
 
     def build(self) -> LayerGraph:
         for operator in self.graph.operators:
-            match operator:
-                case QConv(transposed=False):
-                    self._conv(operator)
-                case QConv():
-                    self._transposed_conv(operator)
-                case QPool():
-                    self._pool(operator)
-                case QAdd():
-                    self._add(operator)
-                case QRescale():
-                    self._copy(operator, operator.inputs[0])
-                case QStack():
-                    self._stack(operator)
-                case QReshape():
-                    self._reshape(operator)
-                case QMatmul():
-                    self._matmul(operator)
-                case QMultiply():
-                    self._product(operator)
-                case QSoftmax() | QLayerNorm():
-                    self._rows(operator)
-                case _:
-                    raise refused(operator, "not an operator of the accelerator")
+            self._compute(operator)
         used = {*self.graph.inputs, *self.graph.outputs}
         for layer in self.layers:
             used.update((*layer.reads(), layer.output.tensor))
@@ -143,6 +121,31 @@ class _Layers:
             aliases=self.aliases,
             lies=self._lies(),
         )
+
+    def _compute(self, operator: QOperator) -> None:
+        match operator:
+            case QConv(transposed=False):
+                self._conv(operator)
+            case QConv():
+                self._transposed_conv(operator)
+            case QPool():
+                self._pool(operator)
+            case QAdd():
+                self._add(operator)
+            case QRescale():
+                self._copy(operator, operator.inputs[0])
+            case QStack():
+                self._stack(operator)
+            case QReshape():
+                self._reshape(operator)
+            case QMatmul():
+                self._matmul(operator)
+            case QMultiply():
+                self._product(operator)
+            case QSoftmax() | QLayerNorm():
+                self._rows(operator)
+            case _:
+                raise refused(operator, "not an operator of the accelerator")
 
     # -- tensors ----------------------------------------------------------------------------
 
