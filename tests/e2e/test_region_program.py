@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
@@ -44,8 +46,13 @@ def check_integers(fused, layers, values, facts):
     """Each operator on the integers that reach it, in real arithmetic: at most a step apart."""
 
     def stored(name):
-        """A tensor of the model as it is stored: a part has the scale of the whole."""
-        return layers.tensors[layers.lies[name].tensor if name in layers.lies else name]
+        """A tensor of the model as it is stored: parts have scales of their own, or the whole's."""
+        at = layers.lies.get(name)
+        if at is None or not at.scales:
+            tensor = layers.tensors[name if at is None else at.tensor]
+            return SimpleNamespace(scale=tensor.scale, zero_point=tensor.zero_point)
+        scale, zero_point = (np.array(c)[None, :, None, None] for c in zip(*at.scales, strict=True))
+        return SimpleNamespace(scale=scale, zero_point=zero_point)
 
     for operator in fused.operators:
         tensor, got = stored(operator.output), values[operator.output]

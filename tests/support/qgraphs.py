@@ -247,6 +247,12 @@ def draw_cnn(rng, block, *, zero_points=False):
     return maker.graph(x), maker.arguments()
 
 
+CHANNEL_KINDS = (
+    "add", "block", "concat", "concat", "conv", "depthwise", "enlarge", "pool", "relu", "select",
+    "shuffle", "shuffle", "split", "stack",
+)  # fmt: skip
+
+
 def draw_channels(rng, block, *, zero_points=False):
     """A small network that splits, joins and shuffles channels at any channel."""
     size = int(rng.integers(4, 9))
@@ -259,8 +265,7 @@ def draw_channels(rng, block, *, zero_points=False):
         channels = maker.shape(x)[1]
         same = [y for y in found if maker.shape(y)[2:] == maker.shape(x)[2:]]
         equal = [y for y in same if maker.shape(y)[1] == channels]
-        kind = rng.choice(["conv", "depthwise", "enlarge", "pool", "add", "concat", "concat",
-                           "shuffle", "shuffle", "split", "select", "stack", "relu"])  # fmt: skip
+        kind = rng.choice(CHANNEL_KINDS)
         if kind == "conv":
             kernel = int(rng.choice([1, 1, 3]))
             found.append(maker.conv(x, int(rng.integers(1, 3 * block)), kernel, pad=kernel // 2,
@@ -278,6 +283,9 @@ def draw_channels(rng, block, *, zero_points=False):
         elif kind == "stack" and maker.shape(x)[2] < 8:
             some = rng.choice(equal, int(rng.integers(2, 4)))
             found.append(maker.stack(*map(str, some)))
+        elif kind in ("block", "relu"):
+            x = maker.rescale(x, act())
+            found.append(dense_block(maker, x, block + 1, act) if kind == "block" else x)
         elif kind == "shuffle" and channels % 2 == 0:
             found.append(maker.select(x, np.arange(channels).reshape(2, -1).T.reshape(-1)))
         elif kind == "split" and channels > 1:
@@ -286,12 +294,19 @@ def draw_channels(rng, block, *, zero_points=False):
         elif kind == "select":
             some = rng.integers(0, channels, int(rng.integers(1, channels + 1)))
             found.append(maker.select(x, some, exact=bool(rng.integers(2))))
-        else:
-            found.append(maker.rescale(x, act()))
     results = [y for y in found[2:] if rng.random() < 0.2]
     last = maker.conv(maker.concat(*found[-2:]) if maker.shape(found[-1])[2:] == maker.shape(
         found[-2])[2:] else found[-1], 3, 1)  # fmt: skip
     return maker.graph(*results, last), maker.arguments()
+
+
+def dense_block(maker, x, growth, act):
+    """Layers that read all channels so far by a factor and an offset each, and add some."""
+    affine = lambda y: maker.conv(y, maker.shape(y)[1], groups=maker.shape(y)[1], bounds=act())  # noqa: E731  (short)
+    x = maker.concat(x, maker.conv(x, growth, 1, bounds=act()))
+    for _ in range(2):
+        x = maker.concat(x, maker.conv(affine(x), growth, 3, pad=1))
+    return affine(x)
 
 
 def draw_attention(rng, block):

@@ -9,6 +9,8 @@ between them:
 - a concatenation stores its parts at blocks. A part is computed in its place where that changes no
   other reader; otherwise it is copied, at the scale of the result;
 - a convolution reads the blocks in which its channels lie: its weights for others are zero;
+- a concatenation that only depthwise 1x1 convolutions read (batch normalisation in dense blocks)
+  leaves its parts the scales that they have: those convolutions take account of them;
 - what works channel by channel (depthwise convolution, pool, rescaling) keeps places and holes.
 
 A hole may hold anything, since nothing but zero weights meets it. What takes none of these forms
@@ -57,10 +59,12 @@ class Lying:
     Attributes:
         tensor: name of the stored one.
         channels: where each channel lies in it.
+        scales: scale and zero point of each channel, where they are not those of the stored one.
     """
 
     tensor: str
     channels: tuple[int, ...]
+    scales: tuple[tuple[float, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,7 +144,7 @@ class _Storing:
             parts=self._parts,
             lies={
                 name: self._lying(name)
-                for name in graph.tensors
+                for name in (operator.output for operator in graph.operators)
                 if name not in self._tensors or name in self._parts
             },
         )
@@ -291,6 +295,8 @@ class _Storing:
             kernel = operator.weights.shape[2:]
         at = self._wanted(operator.inputs[0], prod(kernel), prod(output.shape[2:]))
         tensor, places = self._view(at)
+        if at.scales and isinstance(operator, QConv):
+            operator = _rescaled(operator, tensor, at.scales)
         if places == tuple(range(tensor.shape[1])) or len(operator.inputs) > 1:
             inputs = tuple(self._whole(name) for name in operator.inputs)
             if len(operator.inputs) == 1:
@@ -318,31 +324,63 @@ class _Storing:
             )
         stored: list[tuple[str, int]] = []
         channels: list[int] = []
-        start = 0
+        scales: list[tuple[float, int]] = []
+        start, loose = 0, self._leaves_scales(concat)
         for name in concat.inputs:
             at = self._lying(name)
-            if not self._joins(concat, name, at, {tensor for tensor, _ in stored}):
+            if not self._joins(concat, name, at, {tensor for tensor, _ in stored}, loose=loose):
                 label = f"{concat.name}/{name}" if start else concat.name
                 at = self._copy(name, concat, label, f"{concat.output}/{len(stored)}")
             stored.append((at.tensor, start))
             channels += [start + channel for channel in at.channels]
+            part = self._tensors[at.tensor]
+            scales += at.scales or [(part.scale, part.zero_point)] * len(at.channels)
             end = start + self._tensors[at.tensor].shape[1]
             start = -(-end // self._alignment) * self._alignment
         exact = channels == list(range(end))
         whole = concat.output if exact else f"{concat.output}/stored"
         for name, first in stored:
             self._parts[name] = (whole, first)
-            self._tensors[name] = replace(
-                self._tensors[name], scale=result.scale, zero_point=result.zero_point
-            )
+            if not loose:
+                self._tensors[name] = replace(
+                    self._tensors[name], scale=result.scale, zero_point=result.zero_point
+                )
         n, _, rows, columns = result.shape
         self._tensors[whole] = replace(result, name=whole, shape=(n, end, rows, columns))
         self._joined.add(whole)
-        if not exact:
-            self._lies[concat.output] = Lying(tensor=whole, channels=tuple(channels))
+        if loose or not exact:
+            self._lies[concat.output] = Lying(
+                tensor=whole, channels=tuple(channels), scales=tuple(scales) if loose else ()
+            )
 
-    def _joins(self, concat: QConcat, name: str, at: Lying, taken: set[str]) -> bool:
-        """Whether a tensor can be computed in its place of a concatenation."""
+    def _leaves_scales(self, concat: QConcat) -> bool:
+        """Whether the parts of a concatenation keep their scales, as all of its readers can."""
+        waiting = [concat]
+        while waiting:
+            joined = waiting.pop()
+            readers = self._readers[joined.output]
+            further = [reader for reader in readers if isinstance(reader, QConcat)]
+            if joined.output in self._graph.outputs or joined.bounds != UNBOUNDED or joined.lookup:
+                return False
+            if len(further) > 1 or any(r.inputs.count(joined.output) > 1 for r in further):
+                return False
+            if not readers or not all(r in further or _is_affine(r) for r in readers):
+                return False
+            waiting += further
+        return True
+
+    def _joins(
+        self, concat: QConcat, name: str, at: Lying, taken: set[str], *, loose: bool
+    ) -> bool:
+        """Whether a tensor can be computed in its place of a concatenation.
+
+        Args:
+            concat: the concatenation.
+            name: of the tensor.
+            at: where it lies.
+            taken: tensors that have a place in it.
+            loose: the parts keep their scales.
+        """
         graph, stored = self._graph, self._tensors[at.tensor]
         fixed = {*graph.inputs, *graph.outputs, *self._parts, *taken}
         if at.tensor in fixed or name in fixed or concat.bounds != UNBOUNDED or concat.lookup:
@@ -353,7 +391,7 @@ class _Storing:
         if any(isinstance(reader, QReshape) for reader in readers):
             return False
         result = graph.tensors[concat.output]
-        same = (stored.scale, stored.zero_point) == (result.scale, result.zero_point)
+        same = loose or (stored.scale, stored.zero_point) == (result.scale, result.zero_point)
         if at.tensor in self._joined:
             return same
         writer = self._operators[self._writer[at.tensor]]
@@ -381,6 +419,26 @@ def _is_depthwise(operator: QOperator) -> bool:
         and operator.groups > 1
         and operator.weights.shape[:2] == (operator.groups, 1)
     )
+
+
+def _is_affine(operator: QOperator) -> bool:
+    """Whether an operator is a factor and an offset for each channel of one tensor."""
+    return (
+        isinstance(operator, QConv)
+        and _is_depthwise(operator)
+        and not operator.transposed
+        and operator.weights.shape[2:] == (1, 1)
+        and not any(operator.pads)
+        and len(operator.inputs) == 1
+    )
+
+
+def _rescaled(operator: QConv, data: QTensor, scales: Sequence[tuple[float, int]]) -> QConv:
+    """A depthwise 1x1 convolution of channels whose scales are not those of their tensor."""
+    own, zero_points = (np.array(column) for column in zip(*scales, strict=True))
+    units = own * operator.weight_scales
+    offsets = (data.zero_point - zero_points) * operator.weights[:, 0, 0, 0] * units
+    return replace(operator, weight_scales=units / data.scale, bias=operator.bias + offsets)
 
 
 def _selection(copy: QRescale, places: Sequence[int], channels: int) -> QConv:

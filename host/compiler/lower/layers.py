@@ -165,7 +165,11 @@ class _Layers:
         for name, at in self.graph.lies.items():
             part = self._part(at.tensor)
             channels = tuple(part.channel + channel for channel in at.channels)
-            found[name] = Lying(tensor=part.tensor, channels=channels)
+            own, whole = self._tensor(at.tensor), self._tensor(part.tensor)
+            scales = at.scales
+            if not scales and (own.scale, own.zero_point) != (whole.scale, whole.zero_point):
+                scales = ((own.scale, own.zero_point),) * len(channels)
+            found[name] = Lying(tensor=part.tensor, channels=channels, scales=scales)
         return found
 
     def _sliceable(self, operator: QOperator, tensor: QTensor, channels: list[int]) -> None:
