@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Row = Mapping[str, Any]
+
+KEPT_EVERY: Final = 10.0
+"""Seconds: what a kill may cost. A summary of ten thousand rows is not the matter of a moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +32,33 @@ class BenchResult:
     summary: Row = field(default_factory=dict)
     more: Row = field(default_factory=dict)
     passed: bool = True
+
+
+@contextmanager
+def kept(
+    keep: Callable[[BenchResult], None] | None, result: Callable[[], BenchResult]
+) -> Iterator[Callable[[], None]]:
+    """Keep what a long benchmark has found.
+
+    Args:
+        keep: writes a result; None: nothing is kept.
+        result: what there is so far.
+
+    Yields:
+        To be called after each step: the first one and then one in `KEPT_EVERY` seconds are kept.
+        What is left is kept at the end, whatever ends it.
+    """
+    due, left = 0.0, False
+
+    def step() -> None:
+        nonlocal due, left
+        left = True
+        if keep is not None and time.monotonic() >= due:
+            keep(result())
+            due, left = time.monotonic() + KEPT_EVERY, False
+
+    try:
+        yield step
+    finally:
+        if keep is not None and left:
+            keep(result())

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.bench.mapping.study_summary import Row, summarise
-from tilewright.bench.result import BenchResult
+from tilewright.bench.result import BenchResult, kept
 from tilewright.bench.workers import executor
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
@@ -250,14 +250,13 @@ class Study:
         """Certify each task, then run every mapper, one seed of all tasks after the other."""
         options, tasks = self.options, tasks_of(self.options)
         done = {_name(row) for row in self.records}
-        with executor(options.jobs) as pool:
+        with kept(keep, self.result) as step, executor(options.jobs) as pool:
             for task in tasks:
                 if _name({"what": "optimum", **task.key}) not in done:
                     row = certify(task, options.hardware)
                     self.records.append(row)
                     _say(row)
-                    if keep is not None:
-                        keep(self.result())
+                    step()
             for seed, task in ((s, t) for s in range(options.seeds) for t in tasks):
                 wanted = [
                     method
@@ -272,8 +271,8 @@ class Study:
                 for future in futures:
                     self.records.append(future.result())
                     _say(self.records[-1])
-                if keep is not None and wanted:
-                    keep(self.result())
+                if wanted:
+                    step()
 
     def result(self) -> BenchResult:
         """What there is so far."""

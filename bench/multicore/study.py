@@ -25,7 +25,7 @@ import numpy as np
 
 from tilewright.bench.multicore.recorded import largest_error
 from tilewright.bench.multicore.summary import Row, summarise
-from tilewright.bench.result import BenchResult
+from tilewright.bench.result import BenchResult, kept
 from tilewright.bench.workers import executor
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
@@ -206,7 +206,7 @@ class Study:
     def run(self, keep: Callable[[BenchResult], None] | None = None) -> None:
         """Run every mapper on every case, one seed of all cases after the other."""
         done = {_name(row) for row in self.records}
-        with executor(self.options.jobs) as pool:
+        with kept(keep, self.result) as step, executor(self.options.jobs) as pool:
             for seed in range(self.options.seeds):
                 for case in self.problems:
                     problem = replace(case, seed=seed)
@@ -228,8 +228,7 @@ class Study:
                     ]
                     for future in futures:
                         self._add(future.result())
-                    if keep is not None:
-                        keep(self.result())
+                    step()
 
     def _add(self, row: Row) -> None:
         self.records.append(row)

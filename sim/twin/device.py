@@ -30,6 +30,7 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.library import CTwinHardware, load_twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
+from tilewright.sim.twin.native_object import NativeObject
 from tilewright.sim.verilator.library import CMemoryTiming
 from tilewright.sim.verilator.rtl_variant import VARIABLE, variant_digest
 
@@ -113,7 +114,6 @@ class Twin:
     """
 
     def __init__(self, hw: HwConfig, memory: MemoryModel, *, compared: bool = True) -> None:
-        self._handle: int | None = None
         variant = variant_digest() if compared else ""
         if variant and os.environ.get(AGREED) != variant:
             raise ConfigError(
@@ -127,16 +127,19 @@ class Twin:
         self._library = load_twin(build_twin())
         shape = CTwinHardware(**{name: getattr(hw, name) for name in TIMING_PARAMETERS})
         text = ctypes.create_string_buffer(_TEXT_BYTES)
-        self._handle = self._library.tw_pipeline_create(
+        handle = self._library.tw_pipeline_create(
             ctypes.byref(shape), ctypes.byref(CMemoryTiming.of(memory)), text, _TEXT_BYTES
         )
-        if not self._handle:
+        if not handle:
             raise ConfigError(
                 text.value.decode(errors="replace"),
                 field="memory",
                 value=memory.name,
                 remedy="measure on fidelity rtl",
             )
+        self._native: Final = NativeObject(
+            "the twin", handle, self._library.tw_pipeline_destroy, self._library.tw_pipeline_error
+        )
 
     def counters(self, program: Program, *, max_cycles: int = 0) -> Counters:
         """The counters of a program that the accelerator finishes without an error.
@@ -192,7 +195,7 @@ class Twin:
         found = np.zeros((len(points), width), dtype=np.int64)
         handle, hardware, layer, clip = lowering.c_arguments()
         done = self._library.tw_pipeline_batch(
-            self._open(),
+            self._native.handle,
             handle,
             hardware,
             layer,
@@ -203,7 +206,7 @@ class Twin:
             found.ctypes.data,
         )
         if done < 0:
-            raise self._failure()
+            raise self._native.failure("twin")
         return TwinBatch(
             rules=found[:, 0],
             refusals=found[:, 1],
@@ -213,22 +216,7 @@ class Twin:
 
     def close(self) -> None:
         """Free the model; the object must not be used again. Idempotent."""
-        if self._handle:
-            self._library.tw_pipeline_destroy(self._handle)
-            self._handle = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
-
-    def _open(self) -> int:
-        if not self._handle:
-            raise DeviceError("the twin is closed", field="device", remedy="create a new one")
-        return self._handle
-
-    def _failure(self) -> DeviceError:
-        text: bytes = self._library.tw_pipeline_error(self._open())
-        return DeviceError(f"the twin failed: {text.decode(errors='replace')}", field="twin")
+        self._native.close()
 
     def _run(self, program: Program, max_cycles: int, events: Any) -> Counters:
         program.check(self.hw)
@@ -237,7 +225,7 @@ class Twin:
         values = (ctypes.c_uint64 * len(COUNTERS))()
         where = ctypes.c_int64()
         outcome = self._library.tw_pipeline_run(
-            self._open(),
+            self._native.handle,
             program.instructions,
             program.instruction_count,
             max_cycles or DEFAULT_MAX_CYCLES,
@@ -246,7 +234,7 @@ class Twin:
             None if events is None else events.ctypes.data,
         )
         if outcome < 0:
-            raise self._failure()
+            raise self._native.failure("twin")
         refusal = Refusal(outcome)
         if refusal is Refusal.CYCLE_LIMIT:
             raise DeviceTimeoutError(

@@ -34,6 +34,7 @@ from tilewright.sim.twin.library import (
     CSchedule,
     load_twin,
 )
+from tilewright.sim.twin.native_object import NativeObject
 
 Points = npt.NDArray[np.int32]
 """Schedules as numbers, shape (schedules, 9): the columns of `CSchedule`."""
@@ -103,7 +104,6 @@ class NativeLowering:
     def __init__(
         self, hw: HwConfig, workload: Workload, *, clip: tuple[int, int] | None = None
     ) -> None:
-        self._handle: int | None = None
         self.hw: Final = hw
         self.workload: Final = workload
         self.clip: Final = clip_bounds(workload) if clip is None else clip
@@ -116,19 +116,19 @@ class NativeLowering:
         self._hardware, self._layer = c_hardware(hw), c_layer(shape)
         self._c_clip = CClip(*self.clip)
         self._library = load_twin(build_twin())
-        self._handle = self._library.tw_lowering_create()
-        if not self._handle:
+        handle = self._library.tw_lowering_create()
+        if not handle:
             raise DeviceError("native lowering is out of memory", field="lowering")
+        self._native: Final = NativeObject(
+            "native lowering",
+            handle,
+            self._library.tw_lowering_destroy,
+            self._library.tw_lowering_error,
+        )
 
     def close(self) -> None:
         """Free the buffers; the object must not be used again. Idempotent."""
-        if self._handle:
-            self._library.tw_lowering_destroy(self._handle)
-            self._handle = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
+        self._native.close()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process makes its own: buffers and library are this one's."""
@@ -193,20 +193,14 @@ class NativeLowering:
         Raises:
             DeviceError: the lowering is closed.
         """
-        if not self._handle:
-            raise DeviceError("the lowering is closed", field="lowering")
         hardware, layer = ctypes.byref(self._hardware), ctypes.byref(self._layer)
-        return self._handle, hardware, layer, ctypes.byref(self._c_clip)
+        return self._native.handle, hardware, layer, ctypes.byref(self._c_clip)
 
     def _call(self, name: str, *arguments: object) -> int:
         handle, hardware, layer, _ = self.c_arguments()
         done = int(getattr(self._library, name)(handle, hardware, layer, *arguments))
         if done < 0:
-            text: bytes = self._library.tw_lowering_error(self._handle)
-            raise DeviceError(
-                f"native lowering fails: {text.decode(errors='replace')}",
-                field=f"{self.workload.name} on {self.hw.name}",
-            )
+            raise self._native.failure(f"{self.workload.name} on {self.hw.name}")
         return done
 
     def _program(self, lowered: CLowered) -> Program:

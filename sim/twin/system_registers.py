@@ -38,6 +38,7 @@ from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.device import Refusal, Twin, refused
 from tilewright.sim.twin.library import CTwinHardware
+from tilewright.sim.twin.native_object import NativeObject
 from tilewright.sim.twin.system_library import (
     CCompletion,
     CProgress,
@@ -101,7 +102,6 @@ class TwinRegisters:
     """
 
     def __init__(self, system: SystemConfig, memory: MemoryModel) -> None:
-        self._handle: int | None = None
         self._system = system
         self._library = load_system_twin(build_twin())
         cores = (CSystemCore * len(system.cores))()
@@ -120,16 +120,19 @@ class TwinRegisters:
         )
         text = ctypes.create_string_buffer(256)
         timing = CMemoryTiming.of(memory)
-        self._handle = self._library.tw_system_create(
+        handle = self._library.tw_system_create(
             ctypes.byref(shape), cores, ctypes.byref(timing), text, len(text)
         )
-        if not self._handle:
+        if not handle:
             raise ConfigError(
                 text.value.decode(errors="replace"),
                 field="memory",
                 value=memory.name,
                 remedy="measure on fidelity rtl",
             )
+        self._native: Final = NativeObject(
+            "the twin", handle, self._library.tw_system_destroy, self._library.tw_system_error
+        )
         self._image: npt.NDArray[np.uint8] | None = None
         self._base = 0
         self._earlier = 0  # cycles before the last reset
@@ -166,7 +169,7 @@ class TwinRegisters:
 
     def set_timing(self, memory: MemoryModel) -> None:  # noqa: ARG002  (it is the one it has)
         """Forget what earlier runs left in the DRAM."""
-        self._library.tw_system_reset_dram(self._open())
+        self._library.tw_system_reset_dram(self._native.handle)
 
     def attach(self, image: npt.NDArray[np.uint8], base: int) -> None:
         """Map a contiguous uint8 array at a physical address: instructions are read from it."""
@@ -178,36 +181,21 @@ class TwinRegisters:
 
     def reset(self) -> None:
         """Assert the hardware reset."""
-        self._library.tw_system_reset(self._open())
+        self._library.tw_system_reset(self._native.handle)
         self._earlier += self._cycle
         self._clear()
 
     def close(self) -> None:
         """Free the model; it must not be used again. Idempotent."""
-        if self._handle:
-            self._library.tw_system_destroy(self._handle)
-            self._handle = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
-
-    def _open(self) -> int:
-        if not self._handle:
-            raise DeviceError("the twin is closed", field="device", remedy="create a new one")
-        return self._handle
-
-    def _failure(self) -> DeviceError:
-        text: bytes = self._library.tw_system_error(self._open())
-        return DeviceError(f"the twin failed: {text.decode(errors='replace')}", field="twin")
+        self._native.close()
 
     def _advance(self, cycle: int, *, to_interrupt: bool = False) -> CProgress:
         progress = CProgress()
         refusal = self._library.tw_system_advance(
-            self._open(), cycle, to_interrupt, ctypes.byref(progress)
+            self._native.handle, cycle, to_interrupt, ctypes.byref(progress)
         )
         if refusal < 0:
-            raise self._failure()
+            raise self._native.failure("twin")
         if refusal:
             raise refused(
                 Refusal(refusal), progress.instruction, f"program of core {progress.core}"
@@ -260,7 +248,7 @@ class TwinRegisters:
         return core, place
 
     def _write_shared(self, offset: int, value: int) -> None:
-        handle, name = self._open(), _SHARED.get(offset)
+        handle, name = self._native.handle, _SHARED.get(offset)
         if offset >= SHARE_BASE:
             core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
             if place not in _SHARE:
@@ -277,7 +265,7 @@ class TwinRegisters:
             raise _unknown(offset)
 
     def _write_window(self, core: int, offset: int, value: int) -> None:
-        handle, name = self._open(), _QUEUE.get(offset, "")
+        handle, name = self._native.handle, _QUEUE.get(offset, "")
         if offset == _SNAPSHOT:
             counters = (ctypes.c_uint64 * len(COUNTERS))()
             self._library.tw_system_counters(handle, core, counters)
@@ -301,11 +289,11 @@ class TwinRegisters:
         start = wide("DESC_MEM_BASE") + wide("DESC_INSN_BASE") - self._base
         stream = self._image[start : start + count * INSTRUCTION_BYTES].tobytes()
         tag = descriptor["DESC_TAG"]
-        if self._library.tw_system_push(self._open(), core, tag, scrub, stream, count) < 0:
-            raise self._failure()
+        if self._library.tw_system_push(self._native.handle, core, tag, scrub, stream, count) < 0:
+            raise self._native.failure("twin")
 
     def _read_shared(self, offset: int, at: int) -> int:
-        handle, system, name = self._open(), self._system, _SHARED.get(offset)
+        handle, system, name = self._native.handle, self._system, _SHARED.get(offset)
         if offset >= SHARE_BASE:
             core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
             if place in _SHARE:
@@ -330,7 +318,7 @@ class TwinRegisters:
         raise _unknown(offset)
 
     def _read_window(self, core: int, offset: int, at: int) -> int:
-        handle, name = self._open(), _QUEUE.get(offset, "")
+        handle, name = self._native.handle, _QUEUE.get(offset, "")
         index, high = divmod(offset - COUNTER_BASE, 8)
         if 0 <= index < len(COUNTERS):
             return self._counters[core][index] >> (32 if high else 0) & _WORD

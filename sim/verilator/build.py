@@ -105,7 +105,7 @@ _COMMON_FLAGS: Final = (
     "-DVM_TRACE_VCD=0",
     "-DVM_TRACE_SAIF=0",
     "-DVM_VPI=0",
-    # simulation.cpp turns these into exceptions; the defaults end the process.
+    # verilator_stops.cpp turns these into exceptions; the defaults end the process.
     "-DVL_USER_STOP",
     "-DVL_USER_FATAL",
     "-DVL_USER_FINISH",
@@ -438,7 +438,8 @@ def compile_model(recipe: Recipe, work: Path, output: Path, jobs: int) -> None:
     units = runtime_units(verilated, f"V{recipe.top}")
     shared = [(["-w"], include / f"{name}.cpp") for name in units]
     shared += [
-        ([*_HARNESS_WARNINGS], HARNESS_DIR / name) for name in ("memory_model.cpp", "capi.cpp")
+        ([*_HARNESS_WARNINGS], HARNESS_DIR / name)
+        for name in ("memory_model.cpp", "capi.cpp", "verilator_stops.cpp")
     ]
     runtime_flags = [_FAST, *common, *recipe.compat]
 

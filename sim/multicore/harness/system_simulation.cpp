@@ -29,17 +29,6 @@ using Top = Vtilewright_system;
 constexpr uint32_t kPageBits = 12;  // of a page of registers
 constexpr uint32_t kPages = 16;
 
-// Message of the assertion that is about to stop the simulation; the RTL prints it, then stops.
-thread_local std::string assertion_text;
-
-[[noreturn]] void ThrowStop(const char* what, const char* file, int line, const char* scope) {
-  std::string text = std::string(what) + " at " + (file ? file : "?") + ":" + std::to_string(line);
-  if (scope != nullptr && *scope != '\0') text += std::string(" in ") + scope;
-  if (!assertion_text.empty()) text += ": " + assertion_text;
-  assertion_text.clear();
-  throw RtlStop(text);
-}
-
 // The bytes of a packed port (see sim/harness/simulation.cpp).
 template <typename Port>
 uint8_t* PortBytes(Port& port) {
@@ -384,35 +373,3 @@ std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const Mem
 }
 
 }  // namespace tilewright
-
-// As in sim/harness/simulation.cpp: the text of an assertion becomes the error's.
-int tilewright_model_print(const char* format, ...) {
-  char line[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  const int length = std::vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  const std::string text(line);
-  const size_t error = text.find("%Error: ");
-  if (error == std::string::npos) return std::fputs(line, stdout) < 0 ? -1 : length;
-  const size_t failed = text.find("Assertion failed in ", error);
-  const size_t start = text.find(": ", failed == std::string::npos ? error : failed);
-  tilewright::assertion_text = start == std::string::npos ? text : text.substr(start + 2);
-  while (!tilewright::assertion_text.empty() && tilewright::assertion_text.back() == '\n') {
-    tilewright::assertion_text.pop_back();
-  }
-  return length;
-}
-
-void vl_stop(const char* file, int line, const char* scope) {
-  tilewright::ThrowStop("assertion or $stop", file, line, scope);
-}
-
-void vl_fatal(const char* file, int line, const char* scope, const char* message) {
-  const std::string what = std::string("fatal: ") + (message ? message : "");
-  tilewright::ThrowStop(what.c_str(), file, line, scope);
-}
-
-void vl_finish(const char* file, int line, const char* scope) {
-  tilewright::ThrowStop("$finish", file, line, scope);
-}

@@ -92,7 +92,7 @@ def multicore(
 ) -> None:
     """Every mapper of groups at equal budgets of samples, against a bound of each instance.
 
-    The file of --json is written after each case and seed; the same command goes on with it.
+    The file of --json is written every ten seconds; the same command goes on with it.
     """
     from tilewright.bench.multicore import study as bench
     from tilewright.bench.multicore.study_page import markdown, page

@@ -441,7 +441,7 @@ def mapping(
 ) -> None:
     """Every mapper at equal budgets of samples, against the certified optimum of each layer.
 
-    The file of --json is written after each task and seed; the same command goes on with it.
+    The file of --json is written every ten seconds; the same command goes on with it.
     """
     from tilewright.bench.mapping import study as bench
     from tilewright.bench.mapping.study_page import markdown, page
