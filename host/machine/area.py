@@ -57,6 +57,15 @@ LUT_PER_TABLE_LANE: Final = 15
 """LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
 TABLE_LUT_BITS: Final = 64
 """Bits of a LUT of the activation table, which has one port (RAM128X1S: two LUTs)."""
+LUT_OF_ROW_UNIT: Final = 1203
+LUT_PER_ROW_LANE: Final = 420
+FF_OF_ROW_UNIT: Final = 320
+FF_PER_ROW_LANE: Final = 89
+"""A row unit (rtl/core/tw_reduce.sv): slots and one total with its logarithm; of each lane its
+operand, EXP2, SQUARE and a share of the tree."""
+LUT_PER_TOTAL: Final = 440
+FF_PER_TOTAL: Final = 300
+"""Of each further row that a part of a tile has."""
 FF_PER_CHANNEL: Final = 78
 """Parameter registers of an output channel."""
 
@@ -240,6 +249,17 @@ def table_lutram(hw: HwConfig) -> int:
     return hw.activation_table * hw.vector_lanes * 8 * TABLE_ENTRIES // TABLE_LUT_BITS
 
 
+def row_unit(hw: HwConfig) -> tuple[int, int]:
+    """LUTs and flip-flops of the row unit, 0 when there is none."""
+    if not hw.row_unit:
+        return 0, 0
+    further = max(hw.vector_lanes // hw.block_out, 1) - 1
+    return (
+        LUT_OF_ROW_UNIT + LUT_PER_ROW_LANE * hw.vector_lanes + LUT_PER_TOTAL * further,
+        FF_OF_ROW_UNIT + FF_PER_ROW_LANE * hw.vector_lanes + FF_PER_TOTAL * further,
+    )
+
+
 # -- MAC array (rtl/core/tw_mac.sv) --------------------------------------------------------------
 
 
@@ -367,6 +387,7 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + model.lut_per_axi_bit * hw.axi_data_bits
         + array_luts(hw)
         + LUT_PER_TABLE_LANE * hw.activation_table * hw.vector_lanes
+        + row_unit(hw)[0]
         + lut_memory(hw)
     )
     ff = (
@@ -374,6 +395,7 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + model.ff_per_lane * hw.vector_lanes
         + model.ff_per_element * elements
         + counted_registers(hw)
+        + row_unit(hw)[1]
     )
     halves = sum(2 * cost.ramb36 + cost.ramb18 for cost in costs)
     return Area(lut=round(lut), ff=round(ff), bram36=-(-halves // 2), dsp=dsp_count(hw))

@@ -227,3 +227,16 @@ def test_every_named_configuration_fits_some_board():
     boards = [load_board(name) for name in named_boards()]
     for name in named_configs():
         assert any(fits(load_hwconfig(name), board).ok for board in boards), name
+
+
+def test_a_row_unit_costs_about_what_it_takes_when_synthesised():
+    """Of `tiny-4x4` with the unit: 15,773 LUT and 10,332 flip-flops by Yosys."""
+    hw = load_hwconfig("tiny-4x4").with_(row_unit=1)
+    area = estimate(hw)
+    assert abs(area.lut / 15_773 - 1) < 0.03
+    assert abs(area.ff / 10_332 - 1) < 0.03
+    plain = estimate(hw.with_(row_unit=0))
+    assert (area.dsp, area.bram36) == (plain.dsp, plain.bram36)
+    both = hw.with_(batch=2, vector_lanes=8)  # two rows in a part: two logarithms
+    lane = estimate(both).lut - estimate(both.with_(row_unit=0)).lut - (area.lut - plain.lut)
+    assert lane == 4 * 420 + 440
