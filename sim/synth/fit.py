@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -33,6 +34,13 @@ def fit(rows: Sequence[Row]) -> LogicModel:
     return LogicModel(**solution)
 
 
+def fittable(rows: Sequence[Row]) -> list[Row]:
+    """The rows that shape the model: of the RTL that most of them were made of."""
+    fitted = [row for row in rows if row.fitted]
+    states = Counter(row.rtl for row in fitted)
+    return [row for row in fitted if row.rtl == states.most_common(1)[0][0]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
     """Error of an estimate for a row that its fit has not seen.
@@ -58,7 +66,7 @@ def held_out(rows: Sequence[Row]) -> tuple[HeldOut, ...]:
     Raises:
         ConfigError: fewer fitted rows than the model has coefficients of a resource, and one.
     """
-    seen = [row for row in rows if row.fitted]
+    seen = fittable(rows)
     terms = max(
         sum(f.name.startswith(resource) for f in fields(LogicModel)) for resource in ("lut", "ff")
     )
@@ -67,12 +75,13 @@ def held_out(rows: Sequence[Row]) -> tuple[HeldOut, ...]:
     whole = fit(seen)
     errors = []
     for row in rows:
-        model = fit([other for other in seen if other is not row]) if row.fitted else whole
+        fresh = row not in seen
+        model = whole if fresh else fit([other for other in seen if other is not row])
         guess, area = estimate(row.hw, model), row.area
         errors.append(
             HeldOut(
                 name=row.hw.name,
-                fresh=not row.fitted,
+                fresh=fresh,
                 lut=guess.lut / area.lut - 1,
                 ff=guess.ff / area.ff - 1,
                 bram36=guess.bram36 - area.bram36,

@@ -220,10 +220,10 @@ def record_whole_systems(
 @record_app.command("fit")
 def fit_area() -> None:
     """Print the coefficients of the area model (LOGIC_MODEL of host/machine/area.py)."""
-    from tilewright.sim.synth.fit import fit
+    from tilewright.sim.synth.fit import fit, fittable
     from tilewright.sim.synth.record import load_results
 
-    typer.echo(fit([row for row in load_results().rows if row.fitted]))
+    typer.echo(fit(fittable(load_results().rows)))
 
 
 @record_app.command("heldout")
