@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.area import LogicModel, estimate
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.sim.synth.fit import fit, held_out
+from tilewright.sim.synth.fit import fit, fittable, held_out
 from tilewright.sim.synth.record import Row
 from tilewright.sim.synth.tables import held_out_table
 
@@ -71,3 +71,13 @@ def test_held_out_errors_vanish_for_a_true_model_and_show_a_row_that_departs_fro
 def test_held_out_needs_more_rows_than_coefficients():
     with pytest.raises(ConfigError, match="must be more than 4 rows"):
         held_out([row(hw, 1, 1) for hw in SPREAD[:4]])
+
+
+def test_a_row_of_another_rtl_than_most_is_estimated_and_never_fitted():
+    truth = LogicModel(**dict.fromkeys(LogicModel.__dataclass_fields__, 100.0))
+    rows = true_rows(SPREAD, truth)
+    newer = replace(true_rows(SPREAD[2:3], truth, 2)[0], rtl="1")
+    assert fittable([*rows, newer]) == rows
+    errors = held_out([*rows, newer])
+    assert [error.fresh for error in errors] == [False] * len(rows) + [True]
+    assert errors[-1].lut == pytest.approx(-0.5, abs=0.01)
