@@ -49,8 +49,7 @@ module tw_reduce #(
   typedef logic signed [37:0] tree_t;
   typedef logic signed [SumBits-1:0] sum_t;
   function automatic tree_t both(logic maximum, tree_t a, tree_t b);
-    if (maximum) return a > b ? a : b;
-    return a + b;
+    return maximum ? (a > b ? a : b) : a + b;
   endfunction
 
   // Row of a part, less its first one, and whether the part begins it.

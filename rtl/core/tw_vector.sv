@@ -335,8 +335,8 @@ module tw_vector #(
   logic first1_q, first2_q, second1_q, third1_q;
   logic [AccWrite:1] feeds;  // by stage of the operation
   for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
-    assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (dst_line_q[s] == AccAddrBits'(acc_read)) &&
-                      (part_line_q[s] == part_q);
+    assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (part_line_q[s] == part_q) &&
+                      (dst_line_q[s] == AccAddrBits'(acc_read));
   end
   always_ff @(posedge clk_i) begin
     {third1_q, second1_q, first1_q} <= feeds;
