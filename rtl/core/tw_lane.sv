@@ -73,14 +73,13 @@ module tw_lane #(
                                        {tw_pkg::Exp2IndexBits{over}}), 16'd0};
     end
     unique case (op)
-      tw_pkg::VecMin: return less ? 33'(a) : 33'(b);
-      tw_pkg::VecMax: return less ? 33'(b) : 33'(a);
-      tw_pkg::VecAdd: return 33'(a) + 33'(b);
-      tw_pkg::VecShr: return 33'(shifted >>> amount);
+      tw_pkg::VecMin: compute = less ? 33'(a) : 33'(b);
+      tw_pkg::VecMax: compute = less ? 33'(b) : 33'(a);
+      tw_pkg::VecAdd: compute = 33'(a) + 33'(b);
+      tw_pkg::VecShr: compute = 33'(shifted >>> amount);
       default:
-      if (power) return 33'(shifted >>> amount);
-      else if ((RowUnit != 0) && (op == tw_pkg::VecSub)) return 33'(a) - 33'(b);
-      else return 33'(b);
+      compute = power ? 33'(shifted >>> amount) :
+                (RowUnit != 0) && (op == tw_pkg::VecSub) ? 33'(a) - 33'(b) : 33'(b);
     endcase
   endfunction
 

@@ -178,7 +178,8 @@ module tw_vector #(
   assign issue_last = turn && outer_last;
   // The last slot was issued in the cycle before settle_q is 0.
   assign settled = (state_q == Settle) && (settle_q == 4'(PutWrite - 1));
-  assign late = (state_q == Settle) && (settle_q == 4'(PutWrite - Tail - 1));
+  // Once: after an error settle_q counts on, round and round.
+  assign late = (state_q == Settle) && !halt_i && (settle_q == 4'(PutWrite - Tail - 1));
   assign can_take = ((state_q == Idle) || (issue_last && !reduces) || settled) && !halt_i;
   assign take = can_take && insn_valid_i && tokens_ok && banks_ok;
   assign insn_pop_o = take;

@@ -166,7 +166,7 @@ def test_an_index_above_65535_is_told_in_full():
     """Neither 16 bits nor a wrap of the queue's index: 70,000 instructions, then a bad one."""
     opcode, values = legal_steps(TINY)["alu"]
     plain = (opcode, {**values, "pop": 0})
-    broken = (opcode, {**values, "pop": 0, "op": 7})
+    broken = (opcode, {**values, "pop": 0, "op": 15})
     device = VerilatorDevice(TINY, IDEAL)
     program = stream(TINY, [], plain, 70_000, [broken, plain])
     assert failure(device, program) == (ErrorCode.ILLEGAL_FIELD, ErrorUnit.VECTOR, 70_000)

@@ -50,7 +50,7 @@ def long_stream(model: Model) -> None:
     device = model.device(IDEAL)
     opcode, values = legal_steps(model.hw)["alu"]
     plain = {**values, "pop": 0}
-    program = stream(model.hw, [], (opcode, plain), _LONG, [(opcode, {**plain, "op": 7})])
+    program = stream(model.hw, [], (opcode, plain), _LONG, [(opcode, {**plain, "op": 15})])
     with expect(ErrorCode.ILLEGAL_FIELD) as error:
         device.run(program, program.image())
     assert error.value.instruction == _LONG, error.value

@@ -120,6 +120,7 @@ def bench_of(file: str) -> str:
     """The tests of ``tests/rtl/test_rtl.py`` that run a module, as pytest's ``-k`` takes them."""
     others = {"tilewright_top.sv": "test_top", "tw_core.sv": "test_top"}
     others["tw_stepper.sv"] = "test_load or test_store"
+    others |= dict.fromkeys(("tw_lane.sv", "tw_reduce.sv", "tw_log2.sv"), "test_vector")
     return others.get(file, f"test_{file.removesuffix('.sv').removeprefix('tw_')}")
 
 

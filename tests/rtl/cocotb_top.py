@@ -250,7 +250,7 @@ FAULTS = (
     Fault("WGT", Opcode.GEMM, lambda v, hw: {"wgt_base": hw.wgt_depth}, ErrorCode.SRAM_RANGE),
     Fault("UOP", Opcode.GEMM, lambda v, hw: {"uop_begin": hw.uop_depth}, ErrorCode.SRAM_RANGE),
     Fault("banks", Opcode.GEMM, lambda v, hw: {"acc_banks": 0}, ErrorCode.ACC_BANK),
-    Fault("operation", Opcode.VECTOR, lambda v, hw: {"op": 7}, ErrorCode.ILLEGAL_FIELD),
+    Fault("operation", Opcode.VECTOR, lambda v, hw: {"op": 15}, ErrorCode.ILLEGAL_FIELD),
     Fault("own pop", Opcode.VECTOR, lambda v, hw: {"pop": 4}, ErrorCode.ILLEGAL_FIELD),
     Fault(
         "destination", Opcode.VECTOR, lambda v, hw: {"dst_base": 2**18 - 1}, ErrorCode.SRAM_RANGE
