@@ -21,6 +21,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     scalar_of,
     shape_of,
 )
+from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_sequences import widen
 
@@ -42,6 +43,7 @@ def rewrite(model: ir.Model) -> None:
             _scale_product(editor, node)
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
+    fold_factors(editor)
     convolve_affine(editor)
     move_by_layers(editor)
     editor.drop_unused()

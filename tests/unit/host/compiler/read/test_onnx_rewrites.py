@@ -177,6 +177,45 @@ def test_a_factor_and_an_offset_per_channel_are_a_depthwise_convolution(swapped)
     assert rewritten(proto, x=(2, 3, 4, 5)) == ["Conv", "Add"]  # the product leaves, too
 
 
+def layer_scale(shape: tuple[int, ...], *, gemm: bool = False, turned: bool = False) -> Model:
+    """A dense layer, its result turned into an image or not, times numbers."""
+    model = Model(fresh_rng())
+    if gemm:
+        y = model.add("Gemm", model.input(4, 3), model.weights(5, 3), model.weights(5), transB=1)
+    else:
+        y = model.add("MatMul", model.input(2, 4, 3, 3), model.weights(3, 5))
+        y = model.add("Add", model.weights(5), y)
+    if turned:
+        y = model.add("Transpose", y, perm=[0, 3, 1, 2])
+    model.add("Mul", model.weights(*shape), y)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("shape", "more", "kinds"),
+    [
+        ((5,), {}, ["MatMul", "Add"]),
+        ((1, 1, 5), {}, ["MatMul", "Add"]),
+        ((5, 1, 1), {"turned": True}, ["MatMul", "Add", "Transpose"]),
+        ((5,), {"gemm": True}, ["Gemm"]),
+        ((3, 1), {}, ["MatMul", "Add", "Mul"]),  # by columns
+        ((4, 5), {"gemm": True}, ["Gemm", "Mul"]),
+        ((3,), {"turned": True}, ["MatMul", "Add", "Transpose", "Mul"]),
+    ],
+)
+def test_factors_of_channels_go_into_the_dense_layer_before_them(shape, more, kinds) -> None:
+    model = layer_scale(shape, **more)
+    data = (4, 3) if "gemm" in more else (2, 4, 3, 3)
+    assert rewritten(model.proto(model.nodes[-1].output[0]), x=data) == kinds
+
+
+def test_a_result_that_is_read_without_its_factors_keeps_them_apart() -> None:
+    model = layer_scale((5,))
+    product, bias, scaled = (node.output[0] for node in model.nodes)
+    for other in (product, bias):
+        assert rewritten(model.proto(scaled, other), x=(2, 4, 3, 3)) == ["MatMul", "Add", "Mul"]
+
+
 def test_a_split_of_channels_is_slices() -> None:
     for axis, kinds in ((1, ["Slice", "Slice", "Slice", "Relu"]), (2, ["Split", "Relu"])):
         model = Model(fresh_rng())
