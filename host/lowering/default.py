@@ -12,7 +12,7 @@ from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.plan import make_plan
 from tilewright.host.lowering.pooling_default import default_pool_schedule
 from tilewright.host.lowering.products_default import default_product_schedule
-from tilewright.host.lowering.row_layers import plan_rows
+from tilewright.host.lowering.row_plan import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import LoopOrder, Schedule
@@ -51,7 +51,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
     weight-stationary is tried. Pools and products have defaults of their own
     (`default_pool_schedule`, `default_product_schedule`). Rows
-    have no choices: their schedule says nothing (`host.lowering.row_layers.plan_rows`).
+    have no choices: their schedule says nothing (`host.lowering.row_plan.plan_rows`).
 
     Args:
         hw: the configuration to lower for.

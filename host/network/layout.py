@@ -58,6 +58,31 @@ class Spread(NamedTuple):
         return every[..., :rows, :columns]
 
 
+class TokenPacking(NamedTuple):
+    """Several tokens at each pixel, so that a tensor lies as weights do that have its tokens' sums.
+
+    A pixel's channels are ``[blocks of channels][tokens][channels of a block]``.
+
+    Attributes:
+        tokens: of a pixel.
+        channels: of a block.
+    """
+
+    tokens: int
+    channels: int
+
+    def place(self, channel: Any, token: int) -> Any:
+        """Which channel of a pixel some channel of its n-th token is."""
+        block, within = divmod(channel, self.channels)
+        return (block * self.tokens + token) * self.channels + within
+
+    def unpacked(self, array: Int8Array) -> Int8Array:
+        """Channels and tokens of a packed tensor (1, channels of pixels, pixels, 1)."""
+        parts = array.reshape(-1, self.tokens, self.channels, array.shape[2])
+        blocks, tokens, channels, pixels = parts.shape
+        return parts.transpose(0, 2, 3, 1).reshape(blocks * channels, pixels * tokens)
+
+
 def blocks_of(count: int, block: int) -> int:
     """Blocks that cover a count."""
     return -(-count // block)

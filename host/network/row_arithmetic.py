@@ -68,6 +68,12 @@ def log2(value: npt.ArrayLike) -> Ints:
     return np.where(v < 2, 0, (leading << ARGUMENT_BITS) + _LOG2[index])
 
 
+def saturated(value: npt.ArrayLike) -> Ints:
+    """Integers as ADD, SUB and MUL leave them: within int32."""
+    result: Ints = np.clip(np.asarray(value, dtype=np.int64), -(2**31), 2**31 - 1)
+    return result
+
+
 def low_bits(value: npt.ArrayLike, bits: int) -> Ints:
     """The lowest bits of integers, as a signed number."""
     half = np.int64(1) << (bits - 1)

@@ -18,7 +18,8 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.isa import HELD_BITS, SUM_BITS
 from tilewright.host.machine.log_tables import ARGUMENT_BITS
 from tilewright.host.network.requant import MULTIPLIER_MAX, RequantParams, requantise, snap_scales
-from tilewright.host.network.row_arithmetic import Ints, exp2, held, log2, low_bits
+from tilewright.host.network.row_addend import Addend
+from tilewright.host.network.row_arithmetic import Ints, exp2, held, log2, low_bits, saturated
 
 ONE: Final = 1 << ARGUMENT_BITS
 """Exponent of two itself."""
@@ -50,19 +51,35 @@ class Softmax:
     Attributes:
         factor: exponent of two of a step of the input, in 1 / 2^16.
         m1, shift, zero_point: requantisation of probabilities with `PROBABILITY_BITS`.
+        addend: what is added to the rows before; `factor` does not count where there is one.
     """
 
     factor: int
     m1: int
     shift: int
     zero_point: int
+    addend: Addend | None = None
 
     @classmethod
-    def of(cls, scale: float, out_scale: float = 1 / 256, zero_point: int = -128) -> Softmax:
+    def of(
+        cls,
+        scale: float,
+        out_scale: float = 1 / 256,
+        zero_point: int = -128,
+        addend: npt.NDArray[np.float64] | None = None,
+    ) -> Softmax:
         """The integers of real scales.
 
+        Args:
+            scale: of a step of the input.
+            out_scale: of a step of the output.
+            zero_point: int8 output of the probability 0.
+            addend: real numbers that are added to the rows, of their shape; minus infinity, or a
+                number far below the others of its row, is a mask.
+
         Raises:
-            WorkloadError: a scale above 80 of the input, or one that requantisation does not take.
+            WorkloadError: a scale above 80 of the input, or one that requantisation does not take,
+                or an addend or its scale that `Addend` does not take.
         """
         factor = round(scale * math.log2(math.e) * ONE)
         if not 0 < factor < 1 << 23:
@@ -73,7 +90,13 @@ class Softmax:
                 remedy="scale the rows before softmax",
             )
         m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
-        return cls(factor=factor, m1=m1, shift=shift, zero_point=zero_point)
+        return cls(
+            factor=factor,
+            m1=m1,
+            shift=shift,
+            zero_point=zero_point,
+            addend=None if addend is None else Addend.of(addend, scale, PROBABILITY_BITS),
+        )
 
     def params_for(self, channels: int) -> RequantParams:
         """The same requantisation for each channel of a row."""
@@ -92,11 +115,11 @@ def softmax_probabilities(rows: npt.NDArray[np.int8], function: Softmax) -> Ints
     Returns:
         Shape of `rows`, probabilities times 2^`PROBABILITY_BITS`.
     """
-    x = rows.astype(np.int64) * function.factor
-    peak = x.max(axis=-1, keepdims=True) - PROBABILITY_BITS * ONE
-    x -= peak
+    added = function.addend
+    x = rows.astype(np.int64) * function.factor if added is None else added.exponents(rows)
+    x = saturated(x - (x.max(axis=-1, keepdims=True) - PROBABILITY_BITS * ONE))
     total = log2(exp2(x).sum(axis=-1, keepdims=True)) - PROBABILITY_BITS * ONE
-    return exp2(x - total)
+    return exp2(saturated(x - total))
 
 
 def softmax(rows: npt.NDArray[np.int8], function: Softmax) -> npt.NDArray[np.int8]:
@@ -184,11 +207,19 @@ def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
     squares = low_bits((x * held(x)).sum(axis=-1, keepdims=True), SUM_BITS)
     twice = exp2(np.minimum(function.offset - (log2(squares) >> 1), GREATEST_INVERSE))
     inverse = (twice + 1) >> 1
-    result: Ints = np.clip(x * held(inverse), -(2**31), 2**31 - 1)
-    return result
+    return saturated(x * held(inverse))
 
 
 def layer_norm(rows: npt.NDArray[np.int8], function: LayerNorm) -> npt.NDArray[np.int8]:
     """Layer normalisation along the last axis: int8 to int8 of the same shape."""
     values = np.moveaxis(normalised(rows, function).reshape(1, -1, 1, function.channels), 3, 1)
     return np.moveaxis(requantise(values, function.params), 1, 3).reshape(rows.shape)
+
+
+RowFunction = Softmax | LayerNorm
+
+
+def addend_planes(function: RowFunction) -> dict[str, npt.NDArray[np.int8]]:
+    """The planes of what a function adds to its rows, by name; channels are the last axis."""
+    added = function.addend if isinstance(function, Softmax) else None
+    return {} if added is None else dict(added.planes)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.rows import some_function
+from support.rows import masked_softmax, some_function
 
 from tilewright.host.lowering.row_layers import compute_rows, lower_rows
 from tilewright.host.machine.board import load_memory
@@ -15,12 +15,13 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.devices import open_simulated
 
 
-@pytest.mark.parametrize("kind", ["softmax", "layer norm"])
+@pytest.mark.parametrize("kind", ["softmax", "layer norm", "masked"])
 def test_every_fidelity_computes_rows_alike(kind: str) -> None:
     hw = load_hwconfig("tiny-4x4").with_(row_unit=1)
     rng = np.random.default_rng(3)
     shape = (1, 23, 3, 30)
-    function = some_function(kind, shape[1], rng)
+    masked = kind == "masked"
+    function = masked_softmax(shape, rng) if masked else some_function(kind, shape[1], rng)
     data = rng.integers(-128, 128, shape).astype(np.int8)
     lowered = lower_rows(hw, shape, function)
     memory = lowered.image(data)

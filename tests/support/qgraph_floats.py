@@ -18,6 +18,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QGraph,
+    QLayerNorm,
     QMatmul,
     QMultiply,
     QOperator,
@@ -25,6 +26,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QSoftmax,
     QStack,
     QTensor,
     from_normal_form,
@@ -83,8 +85,8 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     if isinstance(operator, QConcat | QSelect | QStack):
         joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
-    if isinstance(operator, QMatmul):
-        return _multiply(operator, *inputs)
+    if isinstance(operator, QMatmul | QSoftmax | QLayerNorm):
+        return _attend(operator, inputs)
     assert isinstance(operator, QRescale), operator
     return inputs[0]
 
@@ -130,6 +132,20 @@ def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tens
     b = b.reshape(batch, heads, b.shape[1] // heads, b.shape[2])
     m = b.transpose(2, 3) if operator.b_rows_are_outputs else b
     return (operator.factor * (m @ a)).reshape(batch, -1, tokens, 1)
+
+
+def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
+    if isinstance(operator, QMatmul):
+        return _multiply(operator, *inputs)
+    (x,) = inputs
+    if isinstance(operator, QLayerNorm):
+        parts = torch.from_numpy(operator.gamma), torch.from_numpy(operator.beta)
+        return functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts).movedim(3, 1)
+    assert isinstance(operator, QSoftmax)
+    if operator.addend is not None:
+        x = x + torch.from_numpy(operator.addend)
+    heads = x.unflatten(1, (operator.heads, -1))
+    return heads.softmax(2).flatten(1, 2)
 
 
 class FloatRegions:

@@ -32,7 +32,7 @@ class UnitPattern:
         parts: by name, what a match tells: ``operator``; ``data`` (``data0``, ``data1``, ...) the
             dequantize calls of activations; ``weights`` the dequantize call of a constant,
             transposed by ``turned``; and, where the match has them, ``bias``, ``factor``,
-            ``divisor``, ``gamma``, ``beta``, ``relu``, ``clip``.
+            ``divisor``, ``addend``, ``gamma``, ``beta``, ``relu``, ``clip``.
     """
 
     kind: str
@@ -155,7 +155,10 @@ def _row_patterns() -> tuple[UnitPattern, ...]:
     data, gamma, beta = _data(), is_const(), is_const()
     operator = is_op("relax.nn.layer_norm")(data, gamma, beta)
     norm = _unit("layer norm", operator, operator, data=data, gamma=gamma, beta=beta)
-    return (_plain("softmax", "nn.softmax"), norm)
+    data, addend = _data(), is_const()
+    add = is_op("relax.add")
+    operator = is_op("relax.nn.softmax")(add(data, addend) | add(addend, data) | data)
+    return (_unit("softmax", operator, operator, data=data, addend=addend), norm)
 
 
 @cache

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.relax_calls import variables_of
@@ -107,14 +109,16 @@ def _placed_rows(
     operator: QSoftmax | QLayerNorm, shape: Sequence[int], lying: TensorLayout
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     """Rows along the last axis: all channels of a pixel, or those of one head."""
+    needed = _tokens(shape)
     if _has_channels_last(lying, shape[-1]):
-        return operator, (lying,), lying
-    if isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
+        needed = lying
+    elif isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
         needed = layouts.heads(shape)
         operator = replace(operator, heads=shape[1])
-    else:
-        needed = _tokens(shape)
     _require_order((lying,), (needed,))
+    if isinstance(operator, QSoftmax) and operator.addend is not None:
+        addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
+        operator = replace(operator, addend=addend)
     return operator, (needed,), needed
 
 

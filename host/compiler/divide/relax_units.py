@@ -394,7 +394,20 @@ def _softmax(match: _Match) -> QOperator:
     rank = len(match.output.shape)
     if int(match.call.attrs.axis) % rank != rank - 1:
         raise Refusal("it is not over the last axis")
-    return QSoftmax(**_names(1))
+    return QSoftmax(**_names(1), addend=_addend(match))
+
+
+def _addend(match: _Match) -> Array | None:
+    """What is added to the data of a softmax, of their shape."""
+    if "addend" not in match.parts:
+        return None
+    values, shape = constant(match.parts["addend"]), match.inputs[0].shape
+    if values.dtype != np.float32 or np.isnan(values).any() or np.isposinf(values).any():
+        raise Refusal("what is added to it are no float32 numbers")
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError as error:
+        raise Refusal("what is added to it changes its shape") from error
 
 
 def _layer_norm(match: _Match) -> QOperator:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +124,18 @@ def _places(layout: TensorLayout) -> npt.NDArray[np.int64]:
         sizes[rank] = size
     places = np.arange(prod(sizes)).reshape(sizes)
     return places.transpose([rank for _, rank in layout.order]).reshape(-1)
+
+
+def in_normal_form(array: npt.NDArray[Any], layout: TensorLayout) -> npt.NDArray[Any]:
+    """A model's array as it lies in a normal form.
+
+    Args:
+        array: with as many elements as the layout.
+        layout: of the model's tensor.
+    """
+    lying = np.empty(array.size, array.dtype)
+    lying[_places(layout)] = array.reshape(-1)
+    return lying.reshape(layout.shape)
 
 
 def permuted(order: Order, shape: Sequence[int], axes: Sequence[int]) -> Order | None:

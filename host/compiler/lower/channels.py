@@ -35,12 +35,14 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QGraph,
+    QMatmul,
     QMultiply,
     QOperator,
     QPool,
     QRescale,
     QReshape,
     QSelect,
+    QSoftmax,
     QTensor,
 )
 from tilewright.host.network.layout import blocks_of
@@ -48,7 +50,7 @@ from tilewright.host.network.layout import blocks_of
 COPY_WEIGHT: Final = 64
 """Weight of the identity convolutions that add, rescale and copy: a fine accumulator unit."""
 
-_IN_PLACE: Final = (QConv, QPool, QAdd, QMultiply, QRescale)
+_IN_PLACE: Final = (QConv, QPool, QAdd, QMatmul, QMultiply, QRescale, QSoftmax)
 """Operators that can write into a concatenation."""
 
 

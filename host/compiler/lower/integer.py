@@ -84,10 +84,12 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
         return compute_rows(data, layer.rows)
     weights = layer.weights
     if isinstance(weights, ChannelSlice):  # pixels are output channels, channels are the reduction
-        pixels = part(weights, workload.channels_in)
-        weights = np.ascontiguousarray(
-            pixels.reshape(workload.channels_in, workload.channels_out).T
-        )[:, :, None, None]
+        depth, outputs = workload.channels_in, workload.channels_out
+        if layer.weight_packing is None:
+            pixels = part(weights, depth).reshape(depth, -1)
+        else:
+            pixels = layer.weight_packing.unpacked(values[weights.tensor])
+        weights = np.ascontiguousarray(pixels[:depth, :outputs].T)[:, :, None, None]
     if layer.pad_value:  # the golden model pads with 0
         pads = (
             (0, 0),

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.lower.channels import Lying
 from tilewright.host.compiler.lower.qgraph import QTensor
-from tilewright.host.lowering.row_layers import RowFunction
-from tilewright.host.network.layout import Spread
+from tilewright.host.network.layout import Spread, TokenPacking
 from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.row_functions import RowFunction
 from tilewright.host.network.workload import Workload
 
 Int8Array = npt.NDArray[np.int8]
@@ -35,8 +35,9 @@ class Layer:
         name: label.
         workload: what is computed.
         data: the input, or constant data of the workload's input shape.
-        weights: constant, of the workload's weight shape; a part of a tensor whose pixels are the
-            output channels (`QMatmul`); None for kinds without weights.
+        weights: constant, of the workload's weight shape; a part of a tensor whose first pixels are
+            the output channels (`QMatmul`); None for kinds without weights.
+        weight_packing: how tokens lie in such a part, if a pixel is not one of them.
         output: where the result goes.
         residual: what is added to it.
         factor: of a product (`Kind.multiplies`), the tensor that multiplies `data`.
@@ -52,6 +53,7 @@ class Layer:
     workload: Workload
     data: ChannelSlice | Int8Array
     weights: ChannelSlice | Int8Array | None
+    weight_packing: TokenPacking | None = None
     output: ChannelSlice
     residual: ChannelSlice | None = None
     factor: ChannelSlice | None = None

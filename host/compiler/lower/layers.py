@@ -19,6 +19,7 @@ return its bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.compiler.lower.attention import product_layers
 from tilewright.host.compiler.lower.channels import (
     COPY_WEIGHT,
     Lying,
@@ -34,10 +36,10 @@ from tilewright.host.compiler.lower.channels import (
     store_channels,
 )
 from tilewright.host.compiler.lower.epilogue import (
-    epilogue,
     operator_epilogue,
     rounded_result,
 )
+from tilewright.host.compiler.lower.heads import split_heads
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.products import product_layer
 from tilewright.host.compiler.lower.qgraph import (
@@ -54,14 +56,12 @@ from tilewright.host.compiler.lower.qgraph import (
     QSoftmax,
     QStack,
     QTensor,
-    Shape,
 )
-from tilewright.host.compiler.lower.rows import row_layers
+from tilewright.host.compiler.lower.rows import row_layer
 from tilewright.host.compiler.lower.transposed import phases
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
     is_too_large,
-    label_of,
     merge_groups,
     refused,
     window_of,
@@ -70,7 +70,7 @@ from tilewright.host.compiler.lower.workloads import (
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, output_block
 from tilewright.host.network.requant import RequantParams
-from tilewright.host.network.workload import Kind, Workload, dense
+from tilewright.host.network.workload import Kind, Workload
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -92,15 +92,16 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
         if isinstance(operator, QSoftmax | QLayerNorm) and not hw.row_unit:
             raise refused(operator, "it needs a row unit (row_unit: 1)")
-    return _Layers(store_channels(graph, output_block(hw)), hw).build()
+    graph, origins = split_heads(graph)
+    return _Layers(store_channels(graph, output_block(hw)), hw, origins).build()
 
 
 class _Layers:
-    def __init__(self, graph: StoredGraph, hw: HwConfig) -> None:
+    def __init__(self, graph: StoredGraph, hw: HwConfig, origins: Mapping[str, str]) -> None:
         self.graph = graph
+        self.origins = origins
         self.hw = hw
         self.alignment = output_block(hw)
-        self.square = hw.batch == 1 and hw.block_in == hw.block_out
         self.tensors = dict(graph.tensors)
         self.layers: list[Layer] = []
         self.aliases: dict[str, str] = {}
@@ -115,12 +116,17 @@ class _Layers:
         return LayerGraph(
             name=self.graph.name,
             tensors={n: t for n, t in self.tensors.items() if n in used or n in self.aliases},
-            layers=tuple(self.layers),
+            layers=tuple(map(self._named, self.layers)),
             inputs=self.graph.inputs,
             outputs=self.graph.outputs,
             aliases=self.aliases,
             lies=self._lies(),
         )
+
+    def _named(self, layer: Layer) -> Layer:
+        """A layer with the operators of the model that it computes."""
+        operators = tuple(self.origins.get(name, name) for name in layer.operators)
+        return replace(layer, operators=operators)
 
     def _compute(self, operator: QOperator) -> None:
         match operator:
@@ -408,10 +414,7 @@ class _Layers:
 
     def _rows(self, operator: QSoftmax | QLayerNorm) -> None:
         data, result = (self._tensor(name) for name in (operator.inputs[0], operator.output))
-        if isinstance(operator, QSoftmax):
-            share = data.shape[1] // operator.heads
-            self._sliceable(operator, data, [head * share for head in range(operator.heads)])
-        self.layers += row_layers(operator, data, result, self._part)
+        self.layers.append(row_layer(self.hw, operator, data, result, self._part))
 
     # -- shapes -----------------------------------------------------------------------------
 
@@ -425,67 +428,7 @@ class _Layers:
 
     def _matmul(self, operator: QMatmul) -> None:
         a, b = (self._tensor(name) for name in operator.inputs)
-        output, target = self._part(operator.output), self._tensor(operator.output)
-        heads, tokens = operator.heads, a.shape[2]
-        if not self.square:
-            raise refused(
-                operator, "a tensor is a weight operand only where block_in equals block_out"
-            )
-        if a.zero_point or b.zero_point:
-            raise refused(operator, "factors of a product must have the zero point 0")
-        if a.shape[0] != 1:
-            raise refused(operator, "products of activations need a batch of 1")
-        depth = a.shape[1] // heads
-        if operator.b_rows_are_outputs:
-            count, rows, b_depth = b.shape[2], b.shape[2], b.shape[1] // heads
-        else:
-            count, rows, b_depth = b.shape[1] // heads, b.shape[1] // heads, b.shape[2]
-        if b_depth != depth or target.shape != (1, heads * count, tokens, 1):
-            raise refused(operator, "the shapes of the factors do not match")
-        for size in (depth, rows):
-            self._sliceable(operator, a, [0, size])
-        requant = operator_epilogue(
-            operator,
-            target,
-            units=np.full(count, a.scale * b.scale * operator.factor),
-            bias=np.zeros(count),
-        )
-        for head in range(heads):
-            weights = self._part(b.name, head * b.shape[1] // heads)
-            if not operator.b_rows_are_outputs:
-                weights = self._transposed(operator, b, head, count, depth)
-            self._append(
-                operator,
-                dense(label_of(operator.name), tokens, depth, count),
-                requant,
-                name=f"{operator.name}/{head}",
-                data=self._part(a.name, head * depth),
-                weights=weights,
-                output=replace(output, channel=output.channel + head * count),
-            )
-
-    def _transposed(
-        self, operator: QMatmul, b: QTensor, head: int, count: int, depth: int
-    ) -> ChannelSlice:
-        """Rows and columns of a head exchanged on the device: identity times the tensor."""
-        name = f"{operator.name}/{head}/transposed"
-        shape: Shape = (1, depth, count, 1)
-        self.tensors[name] = QTensor(name=name, shape=shape, scale=b.scale)
-        identity = np.eye(count, dtype=np.int8)[None, :, :, None]
-        requant = epilogue(
-            units=np.full(depth, b.scale),
-            bias=np.zeros(depth),
-            output=self.tensors[name],
-            bounds=(None, None),
-            where=name,
-        )
-        self._append(
-            operator,
-            dense(label_of(operator.name), count, count, depth),
-            requant,
-            name=name,
-            data=identity,
-            weights=self._part(b.name, head * count),
-            output=ChannelSlice(tensor=name),
-        )
-        return ChannelSlice(tensor=name)
+        result = self._tensor(operator.output)
+        found = product_layers(self.hw, operator, (a, b), result, self._part)
+        self.tensors |= found.tensors
+        self.layers += found.layers

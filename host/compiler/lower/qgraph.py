@@ -207,13 +207,16 @@ class QMultiply(QOperator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QSoftmax(QOperator):
-    """Softmax over the channels of each pixel, head by head.
+    """Softmax over the channels of each pixel, head by head, of the sum with a constant.
 
     Attributes:
         heads: parts of the channels that are rows of their own.
+        addend: real numbers of the input's shape, added before; minus infinity is a mask. In a unit
+            that has no place in a region yet: of the shape that the model gives the input.
     """
 
     heads: int = 1
+    addend: npt.NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -27,7 +27,8 @@ from tilewright.host.lowering.emission import OperandPlacement
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
-from tilewright.host.lowering.row_layers import emit_rows
+from tilewright.host.lowering.row_emit import emit_rows
+from tilewright.host.lowering.row_layers import packed_addend
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import REGION_ALIGNMENT
 from tilewright.host.network.layout import (
@@ -323,6 +324,9 @@ class _RegionLowering:
         if layer.requant.table is not None:
             table = pack_table(layer.requant.table, axi_bytes=hw.axi_bytes)
             offsets["table"] = self._constant(table)
+        if layer.rows is not None:
+            planes = packed_addend(hw, layer.rows)
+            offsets |= {name: self._constant(plane) for name, plane in planes.items()}
         if isinstance(layer.weights, np.ndarray):
             weights = layer.weights
             missing = workload.channels_in - layer.workload.channels_in

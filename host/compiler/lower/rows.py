@@ -1,54 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of softmax and layer normalisation: rows of channels, on a row unit."""
+"""The layer of softmax or layer normalisation: rows of channels, on a row unit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import QLayerNorm, QSoftmax, QTensor
 from tilewright.host.compiler.lower.workloads import workload_on
-from tilewright.host.lowering.row_layers import RowFunction, row_params
-from tilewright.host.network.row_functions import LayerNorm, Softmax
+from tilewright.host.lowering.row_layers import row_params
+from tilewright.host.lowering.row_plan import plan_rows
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.row_functions import LayerNorm, RowFunction, Softmax, addend_planes
 from tilewright.host.network.workload import Kind
 
 
-def row_layers(
+def row_layer(
+    hw: HwConfig,
     operator: QSoftmax | QLayerNorm,
     data: QTensor,
     result: QTensor,
-    part: Callable[[str, int], ChannelSlice],
-) -> list[Layer]:
-    """A layer for each head: the parts of a pixel's channels that are rows of their own.
+    part_of: Callable[[str], ChannelSlice],
+) -> Layer:
+    """The layer of a function of all channels of each pixel.
 
     Args:
+        hw: what must hold the rows.
         operator: what they belong to.
         data: its input.
         result: its output.
-        part: where the channels of a tensor are stored, from one on.
+        part_of: where a tensor is stored.
 
     Raises:
-        WorkloadError: scales or parameters that the function does not take.
+        WorkloadError: scales or parameters that the function does not take, or rows that are longer
+            than the scratchpads.
     """
     function: RowFunction
     if isinstance(operator, QSoftmax):
-        heads = operator.heads
-        function = Softmax.of(data.scale, result.scale, result.zero_point)
+        addend = None if operator.addend is None else np.moveaxis(operator.addend, 1, 3)
+        function = Softmax.of(data.scale, result.scale, result.zero_point, addend)
     else:
-        heads = 1
         function = LayerNorm.of(operator.gamma, operator.beta, result.scale, result.zero_point)
-    channels = data.shape[1] // heads
-    shape = {"channels_in": channels, "channels_out": channels}
-    return [
-        Layer(
-            name=operator.name if heads == 1 else f"{operator.name}/{head}",
-            workload=workload_on(operator, data, kind=Kind.ROWS, **shape),
-            data=part(data.name, head * channels),
-            weights=None,
-            output=part(result.name, head * channels),
-            requant=row_params(function, channels),
-            operators=(operator.name,),
-            rows=function,
-        )
-        for head in range(heads)
-    ]
+    plan_rows(hw, data.shape, 1 + len(addend_planes(function)))  # refuses what does not fit
+    return Layer(
+        name=operator.name,
+        workload=workload_on(operator, data, kind=Kind.ROWS),
+        data=part_of(data.name),
+        weights=None,
+        output=part_of(result.name),
+        requant=row_params(function, data.shape[1]),
+        operators=(operator.name,),
+        rows=function,
+    )

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.hazards import check_hazards
-from support.rows import some_function
+from support.rows import masked_softmax, some_function
 
 from tilewright.host.common.errors import ProgramError, WorkloadError
-from tilewright.host.lowering.row_layers import compute_rows, lower_rows, plan_rows
+from tilewright.host.lowering.row_layers import compute_rows, lower_rows
+from tilewright.host.lowering.row_plan import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.row_functions import LayerNorm, Softmax
 from tilewright.sim.reference.device import ReferenceDevice
@@ -28,7 +29,7 @@ CONFIGS = (
 @settings(max_examples=30, deadline=None)
 @given(
     hw=st.sampled_from(CONFIGS),
-    kind=st.sampled_from(["softmax", "layer norm"]),
+    kind=st.sampled_from(["softmax", "layer norm", "masked"]),
     shape=st.tuples(*(st.integers(1, high) for high in (3, 26, 4, 30))),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -36,7 +37,8 @@ def test_programs_compute_what_is_specified(
     hw: HwConfig, kind: str, shape: tuple[int, int, int, int], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    function = some_function(kind, shape[1], rng)
+    masked = kind == "masked"
+    function = masked_softmax(shape, rng) if masked else some_function(kind, shape[1], rng)
     data = rng.integers(-128, 128, shape).astype(np.int8)
     lowered = lower_rows(hw, shape, function)
     memory = lowered.image(data)
@@ -66,3 +68,9 @@ def test_parameters_of_other_rows_are_refused() -> None:
     function = LayerNorm.of(np.ones(8), np.zeros(8), 1.0)
     with pytest.raises(WorkloadError, match="8 channels"):
         lower_rows(ROWED, (1, 4, 1, 1), function)
+
+
+def test_an_addend_of_other_rows_is_refused() -> None:
+    function = masked_softmax((1, 8, 3, 1), np.random.default_rng(0))
+    with pytest.raises(WorkloadError, match="rows' shape"):
+        lower_rows(ROWED, (1, 8, 4, 1), function)

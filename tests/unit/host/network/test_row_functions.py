@@ -48,6 +48,48 @@ def test_softmax_of_equal_values_is_uniform_and_of_one_peak_is_certain() -> None
     assert softmax(peak, function).tolist() == [[-128] * 3 + [127] + [-128] * 12]
 
 
+ADDENDS = {
+    "causal mask": lambda t, rng: np.where(np.tri(t) > 0, 0, -np.inf),
+    "mask of -10000": lambda t, rng: np.where(rng.random((t, t)) < 0.5, 0, -1e4),
+    "positions": lambda t, rng: rng.normal(0, 0.5, (t, t)),
+    "wide positions": lambda t, rng: rng.normal(0, 4, (t, t)),
+    "slope and mask": lambda t, rng: np.where(np.tri(t) > 0, 0.25 * np.arange(t), -np.inf),
+}
+
+
+@pytest.mark.parametrize("addend", ADDENDS)
+@pytest.mark.parametrize("spread", [0.5, 2.0, 6.0])
+def test_softmax_of_a_sum_is_as_good_and_masks_are_exact(addend, spread) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(0, spread, (1, 61, 1, 61))
+    added = np.ascontiguousarray(ADDENDS[addend](61, rng)[None, :, None])
+    scale = float(np.abs(x).max() / 127)
+    rows = np.clip(np.rint(x / scale), -128, 127).astype(np.int8)
+    function = Softmax.of(scale, addend=added)
+    exact = exact_softmax(rows * scale + added)
+    found = softmax_probabilities(rows, function) / 2**PROBABILITY_BITS
+    assert np.abs(found / np.maximum(exact, 1e-30) - 1)[exact > 2**-12].max() < 4e-3
+    assert (found[np.isneginf(added) | (added == -1e4)] == 0).all()
+    steps = np.clip(exact * 256, 0, 255) - (softmax(rows, function).astype(int) + 128)
+    assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
+
+
+def test_a_number_for_each_row_is_no_addend_and_a_row_without_any_place_is_not_masked() -> None:
+    added = np.zeros((1, 3, 1, 8))
+    added[0, 1], added[0, 2] = 7.5, -np.inf
+    assert Softmax.of(0.1, addend=added).addend is None
+
+
+@pytest.mark.parametrize(
+    ("scale", "value"), [(0.1, np.nan), (0.1, np.inf), (1e-4, -0.5), (70.0, -0.5)]
+)
+def test_an_addend_that_two_planes_do_not_hold_is_refused(scale, value) -> None:
+    added = np.zeros((1, 1, 1, 8))
+    added[..., :2] = -1e4, value
+    with pytest.raises(WorkloadError, match=r"softmax: (addend|scale)"):
+        Softmax.of(scale, addend=added)
+
+
 def test_softmax_to_another_scale() -> None:
     rows = np.arange(-8, 8, dtype=np.int8)[None]
     found = softmax(rows, Softmax.of(0.2, out_scale=1 / 64, zero_point=-5))

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of a product of two activations that sums over channels: attention.
+
+One factor is GEMM's input. The other one is loaded as weights: its tokens are output channels. So
+it must lie as weights do: tiles of ``block_out`` tokens by ``block_in`` channels. An activation
+does if its tokens are a multiple of block_out, its channels one of the stored block, and if
+block_in is not the smaller one. Any other is copied first, once:
+
+- tokens that are missing in the last block are never written. They are output channels without
+  multipliers, which are 0 whatever their products are;
+- channels that are missing in the last block are 0, so that they add nothing;
+- where block_out is R times block_in, R tokens become a pixel (`TokenPacking`).
+
+Scores times values sum over tokens. So values are turned first: identity times values as weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.host.compiler.lower.channels import COPY_WEIGHT
+from tilewright.host.compiler.lower.epilogue import epilogue, operator_epilogue
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
+from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QMatmul, QTensor, Shape
+from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import Spread, TokenPacking, blocks_of, output_block
+from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Kind, dense
+
+Weights = tuple[ChannelSlice, TokenPacking | None]
+"""Where weights lie, and how their tokens are packed."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProductLayers:
+    """The layers of a product.
+
+    Attributes:
+        layers: in order.
+        tensors: between them, by name.
+    """
+
+    layers: list[Layer] = field(default_factory=list)
+    tensors: dict[str, QTensor] = field(default_factory=dict)
+
+
+def product_layers(
+    hw: HwConfig,
+    operator: QMatmul,
+    factors: tuple[QTensor, QTensor],
+    result: QTensor,
+    part_of: Callable[[str], ChannelSlice],
+) -> ProductLayers:
+    """The layers of a product of one head.
+
+    Args:
+        hw: whose blocks the factors must lie in.
+        operator: what they belong to.
+        factors: its inputs.
+        result: its output.
+        part_of: where a tensor is stored.
+
+    Raises:
+        WorkloadError: zero points, batches or shapes that do not multiply.
+    """
+    a, b = factors
+    if hw.batch != 1:
+        raise refused(operator, "a tensor is a weight operand only where the array's batch is 1")
+    if a.zero_point or b.zero_point:
+        raise refused(operator, "factors of a product must have the zero point 0")
+    if a.shape[0] != 1:
+        raise refused(operator, "products of activations need a batch of 1")
+    depth, tokens = a.shape[1:3]
+    count, b_depth = (b.shape[2], b.shape[1])[:: 1 if operator.b_rows_are_outputs else -1]
+    if b_depth != depth or result.shape != (1, count, tokens, 1):
+        raise refused(operator, "the shapes of the factors do not match")
+    made = _Product(hw, operator)
+    if operator.b_rows_are_outputs:
+        weights, packing = made.as_weights(part_of(b.name), b, count)
+    else:
+        weights, packing = made.turned(part_of(b.name), b)
+    made.append(
+        name=operator.name,
+        workload=dense(label_of(operator.name), tokens, depth, count),
+        requant=operator_epilogue(
+            operator,
+            result,
+            units=np.full(count, a.scale * b.scale * operator.factor),
+            bias=np.zeros(count),
+        ),
+        data=part_of(a.name),
+        weights=weights,
+        weight_packing=packing,
+        output=part_of(result.name),
+    )
+    return made.found
+
+
+class _Product:
+    def __init__(self, hw: HwConfig, operator: QMatmul) -> None:
+        self.found = ProductLayers()
+        self._hw = hw
+        self._operator = operator
+        self._block = output_block(hw)
+        self._ratio = max(1, hw.block_out // hw.block_in)
+
+    def append(self, **values: Any) -> None:
+        """A layer."""
+        self.found.layers.append(Layer(operators=(self._operator.name,), **values))
+
+    def _tensor(self, label: str, shape: Shape, like: QTensor) -> QTensor:
+        name = f"{self._operator.name}/{label}"
+        made = replace(like, name=name, shape=shape)
+        self.found.tensors[name] = made
+        return made
+
+    def as_weights(
+        self, part: ChannelSlice, tensor: QTensor, outputs: int, *, zeros: bool = False
+    ) -> Weights:
+        """Where a tensor lies as weights, and how its tokens are packed; a copy if it does not.
+
+        Args:
+            part: where it is stored.
+            tensor: the tensor.
+            outputs: channels that are computed, at least its tokens.
+            zeros: its last block of channels may hold anything beyond them: the other factor is 0.
+        """
+        _, channels, tokens, _ = tensor.shape
+        rows = _whole(outputs, self._hw.block_out)
+        filled = zeros or channels % self._block == 0
+        if self._ratio == 1 and filled and rows == tokens:
+            return part, None
+        if self._ratio == 1 and filled:
+            return self._copied(part, tensor, rows), None
+        return self._selected(part, tensor, rows)
+
+    def _copied(self, part: ChannelSlice, tensor: QTensor, rows: int) -> ChannelSlice:
+        """The same with room for more tokens."""
+        _, channels, tokens, _ = tensor.shape
+        copy = self._tensor("room", (1, channels, rows, 1), tensor)
+        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
+        self.append(
+            name=copy.name,
+            workload=workload,
+            requant=_unchanged(tensor, channels),
+            data=part,
+            weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
+            output=ChannelSlice(tensor=copy.name),
+            spread=_upper(tokens, rows),
+        )
+        return ChannelSlice(tensor=copy.name)
+
+    def _selected(self, part: ChannelSlice, tensor: QTensor, rows: int) -> Weights:
+        """The same with zeros in the last channels, and several tokens in each pixel."""
+        _, channels, tokens, _ = tensor.shape
+        ratio = self._ratio
+        step = self._hw.block_in if ratio > 1 else self._block
+        packing = TokenPacking(tokens=ratio, channels=step)
+        outputs, pixels = _whole(channels, step) * ratio, blocks_of(tokens, ratio)
+        copy = self._tensor(f"packed/{channels}", (1, outputs, rows // ratio, 1), tensor)
+        weights = np.zeros((outputs, channels, ratio, 1), dtype=np.int8)
+        for token in range(ratio):
+            every = np.arange(channels)
+            weights[packing.place(every, token), every, token] = COPY_WEIGHT
+        self.append(
+            name=copy.name,
+            workload=workload_on(
+                self._operator,
+                tensor,
+                channels_out=outputs,
+                kernel_h=ratio,
+                stride_h=ratio,
+                pad_bottom=pixels * ratio - tokens,
+            ),
+            requant=_unchanged(tensor, outputs),
+            data=part,
+            weights=weights,
+            output=ChannelSlice(tensor=copy.name),
+            spread=_upper(pixels, rows // ratio),
+        )
+        return ChannelSlice(tensor=copy.name), packing if ratio > 1 else None
+
+    def turned(self, part: ChannelSlice, tensor: QTensor) -> Weights:
+        """Channels and tokens exchanged, as weights: identity times the tensor as weights.
+
+        The result has zeros in all of its last stored block of channels.
+        """
+        hw, (_, count, tokens, _) = self._hw, tensor.shape
+        # Where stored blocks are no larger, their last one is computed in any case.
+        outputs = _whole(tokens, self._block) if self._block > hw.block_out else tokens
+        weights, packing = self.as_weights(part, tensor, outputs, zeros=True)
+        rows = count if self._ratio > 1 else _whole(count, hw.block_out)
+        turned = self._tensor("transposed", (1, outputs, rows, 1), tensor)
+        self.append(
+            name=turned.name,
+            workload=dense(label_of(self._operator.name), count, count, outputs),
+            requant=_without(
+                epilogue(
+                    units=np.full(outputs, tensor.scale),
+                    bias=np.zeros(outputs),
+                    output=turned,
+                    bounds=UNBOUNDED,
+                    where=turned.name,
+                ),
+                tokens,
+            ),
+            data=np.eye(count, dtype=np.int8)[None, :, :, None],
+            weights=weights,
+            weight_packing=packing,
+            output=ChannelSlice(tensor=turned.name),
+            spread=_upper(count, rows),
+        )
+        result = ChannelSlice(tensor=turned.name)
+        if self._ratio == 1:
+            return result, None
+        return self._selected(result, turned, _whole(count, hw.block_out))
+
+
+def _whole(count: int, block: int) -> int:
+    """A count, rounded up to blocks."""
+    return blocks_of(count, block) * block
+
+
+def _without(requant: RequantParams, first: int) -> RequantParams:
+    """Parameters whose channels from one on are 0."""
+    arrays = {name: getattr(requant, name).copy() for name in ("bias", "m1", "m2", "zero_point")}
+    for array in arrays.values():
+        array[first:] = 0
+    return replace(requant, **arrays)
+
+
+def _upper(rows: int, room: int) -> Spread | None:
+    """The first rows of a tensor that has more."""
+    if rows == room:
+        return None
+    return Spread(first_row=0, first_column=0, row_step=1, column_step=1, height=room, width=1)
+
+
+def _unchanged(tensor: QTensor, channels: int) -> RequantParams:
+    """The epilogue of a copy with `COPY_WEIGHT`."""
+    return epilogue(
+        units=np.full(channels, tensor.scale / COPY_WEIGHT),
+        bias=np.zeros(channels),
+        output=tensor,
+        bounds=UNBOUNDED,
+        where=tensor.name,
+    )

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a plan of rows to instructions: programs of VECTOR alone.
+
+Pieces of consecutive pixels are loaded to RES ahead of the vector unit, computed in ACC, and
+stored. Each instruction does one operation of `host.network.row_functions` on all rows of a piece.
+
+ACC holds ``[channel block][row]`` of a piece, then two tiles a row for what rows are reduced to,
+then constants. RES and OUT are as DRAM: ``[stored block][row][blocks of a stored block]``; in RES
+that of each operand.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacement
+from tilewright.host.lowering.program_builder import (
+    ProgramBuilder,
+    pack_load,
+    pack_store,
+    pack_vector,
+)
+from tilewright.host.lowering.row_plan import CONSTANTS, RowPlan, Shape, plan_rows
+from tilewright.host.machine.isa import Memory, Operand, Reduce, Unit, VectorOp
+from tilewright.host.network.layout import blocks_of
+from tilewright.host.network.row_functions import (
+    GREATEST_INVERSE,
+    MEAN_BITS,
+    ONE,
+    PROBABILITY_BITS,
+    LayerNorm,
+    RowFunction,
+    Softmax,
+    addend_planes,
+)
+
+_CLIP: Final = (-128, 127)
+_ACC: Final = ("acc", 0)
+"""ACC holds one piece: only the vector unit works on it, in order."""
+
+
+def emit_rows(
+    builder: ProgramBuilder, shape: Shape, function: RowFunction, placement: OperandPlacement
+) -> Emitted:
+    """Append softmax or layer normalisation to a program.
+
+    Args:
+        builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
+        shape: NCHW of the activation.
+        function: what to compute of the channels of each pixel.
+        placement: where ``inp``, ``param`` and ``out`` lie, and the planes of an addend
+            (``coarse``, ``fine``), which lie as activations do.
+
+    Raises:
+        ProgramError: a configuration without a row unit.
+        WorkloadError: rows that are longer than the scratchpads, or than the function's.
+    """
+    if isinstance(function, LayerNorm) and function.channels != shape[1]:
+        raise WorkloadError(
+            f"must have the function's {function.channels} channels",
+            field="layer norm: rows",
+            value=shape,
+            remedy="give the parameters of this layer",
+        )
+    addend = function.addend if isinstance(function, Softmax) else None
+    operands = 1
+    if addend is not None:
+        images, channels, height, width = shape
+        addend.check((images, height, width, channels))
+        operands += len(addend.planes)
+    plan = plan_rows(builder.hw, shape, operands)
+    return _RowEmitter(builder, plan, function, placement).run()
+
+
+class _RowEmitter(Emission):
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        plan: RowPlan,
+        function: RowFunction,
+        placement: OperandPlacement,
+    ) -> None:
+        super().__init__(builder, _CLIP, placement)
+        self.plan = plan
+        self.function = function
+        self.operands = ("inp", *addend_planes(function))
+        # Tiles of ACC: the piece from 0 on, then these.
+        self.first = plan.piece
+        self.second = self.first + plan.rows
+        self.constants = self.second + plan.rows
+        self.banks = plan.hw.acc_bank_mask(0, self.constants + CONSTANTS)
+        self.rows = plan.rows
+
+    def run(self) -> Emitted:
+        plan = self.plan
+        images = blocks_of(plan.shape[0], plan.hw.batch)
+        pieces = [
+            (image, first, min(plan.rows, plan.pixels - first))
+            for image in range(images)
+            for first in range(0, plan.pixels, plan.rows)
+        ]
+        self._load(0, *pieces[0])
+        self.load_params(0, plan.blocks, 0, plan.blocks)
+        softmax = isinstance(self.function, Softmax)
+        for index, value in enumerate(self._values()):
+            self._constant(self.constants + index, value)
+        for number, piece in enumerate(pieces):
+            if plan.slots > 1 and number + 1 < len(pieces):
+                self._load(number + 1, *pieces[number + 1])
+            self.rows = piece[2]
+            if softmax:
+                self._softmax(number)
+            else:
+                self._layer_norm(number)
+            self._requantise(number)
+            self._store(number, *piece)
+            if plan.slots == 1 and number + 1 < len(pieces):
+                self._load(number + 1, *pieces[number + 1])
+        return Emitted(
+            uops=b"",
+            macs_tiles=0,
+            bytes_read=self.bytes_read,
+            bytes_written=self.bytes_written,
+        )
+
+    def _values(self) -> tuple[int, int]:
+        """The numbers that the function needs in ACC."""
+        if isinstance(self.function, LayerNorm):
+            return self.function.offset, GREATEST_INVERSE
+        added = self.function.addend
+        if added is None:
+            first = self.function.factor
+        else:
+            first = added.ratio if added.coarse is None else added.coarse_steps
+        return first, PROBABILITY_BITS * ONE
+
+    # -- the functions ------------------------------------------------------------------------
+
+    def _exponents(self, number: int) -> None:
+        """What softmax takes powers of."""
+        assert isinstance(self.function, Softmax)  # `run` asks before
+        added = self.function.addend
+        if added is None or added.coarse is None:
+            self._take(number, VectorOp.MUL, "inp", src_base=self.constants)
+        else:
+            self._take(number, VectorOp.MUL, "coarse", src_base=self.constants)
+            self._take(number, VectorOp.ADD, "inp")
+            if added.ratio > 1:
+                self._piece(VectorOp.MUL, added.ratio)
+        if added is None:
+            return
+        if added.fine is not None:
+            self._take(number, VectorOp.ADD, "fine")
+        self._piece(VectorOp.MUL, added.factor)
+        if added.shift:
+            self._piece(VectorOp.SHR, added.shift)
+
+    def _softmax(self, number: int) -> None:
+        one = self.constants + 1
+        self._exponents(number)
+        self._reduce(Reduce.MAX, VectorOp.ADD, self.first)
+        self._rows_with(VectorOp.SUB, self.first, one)
+        self._piece_with(VectorOp.SUB, self.first)
+        self._reduce(Reduce.LOG_SUM, VectorOp.EXP2, self.second)
+        self._rows_with(VectorOp.SUB, self.second, one)
+        self._piece_with(VectorOp.SUB, self.second)
+        self._piece(VectorOp.EXP2)
+
+    def _layer_norm(self, number: int) -> None:
+        assert isinstance(self.function, LayerNorm)  # `run` asks before
+        offset, greatest = self.constants, self.constants + 1
+        # Where the sums of squares come later there is a constant first.
+        self._constant(self.second, 1 << MEAN_BITS)
+        self._take(number, VectorOp.MUL, "inp", src_base=self.second)
+        self._reduce(Reduce.SUM, VectorOp.ADD, self.first)
+        self._row(VectorOp.SHR, self.first, MEAN_BITS)
+        self._row(VectorOp.MUL, self.first, self.function.mean_factor)
+        self._row(VectorOp.SHR, self.first, self.function.mean_shift)
+        self._piece_with(VectorOp.SUB, self.first)
+        self._reduce(Reduce.LOG_SUM, VectorOp.SQUARE, self.second)
+        self._row(VectorOp.SHR, self.second, 1)
+        self._vector(
+            VectorOp.SUB,
+            iter_outer=self.rows,
+            src_base=offset,
+            dst_base=self.second,
+            dst_outer=1,
+            hold=1,
+            opd_base=self.second,
+            opd_outer=1,
+        )
+        self._rows_with(VectorOp.MIN, self.second, greatest)
+        self._row(VectorOp.EXP2, self.second, 0)
+        self._row(VectorOp.ADD, self.second, 1)
+        self._row(VectorOp.SHR, self.second, 1)
+        self._piece_with(VectorOp.MUL, self.second)
+
+    # -- VECTOR -------------------------------------------------------------------------------
+
+    @property
+    def _tiles(self) -> int:
+        """Tiles of the piece in ACC."""
+        return self.plan.planes * self.plan.interleave * self.rows
+
+    def _vector(self, op: VectorOp, **fields: int) -> None:
+        """An instruction on ACC alone, once in each loop that is not given."""
+        loops = {"iter_outer": 1, "iter_inner": 1}
+        word = pack_vector(op=op, acc_banks=self.banks, **{**loops, **fields})
+        self.builder.emit_word(Unit.VECTOR, word, (), (_ACC,))
+
+    def _constant(self, tile: int, value: int) -> None:
+        """A number of up to 23 bits in every element of a tile."""
+        at = {"dst_base": tile, "src_base": tile}
+        self._vector(VectorOp.MOV, imm=value >> 8, **at)
+        self._vector(VectorOp.MUL, imm=1 << 8, **at)
+        self._vector(VectorOp.ADD, imm=value & 0xFF, **at)
+
+    def _piece(self, op: VectorOp, imm: int = 0) -> None:
+        """An operation on every tile of the piece."""
+        self._vector(op, iter_inner=self._tiles, src_inner=1, dst_inner=1, imm=imm)
+
+    def _take(
+        self, number: int, op: VectorOp, operand: str, *, src_base: int | None = None
+    ) -> None:
+        """An operation of every tile of the piece and of what was loaded to RES for it.
+
+        Args:
+            number: of the piece.
+            op: the operation.
+            operand: what was loaded.
+            src_base: a tile that stands for all of the piece.
+        """
+        plan = self.plan
+        slot = number % plan.slots
+        width = plan.interleave
+        for plane in range(plan.planes if width > 1 else 1):
+            each = width if width > 1 else plan.planes
+            first = plane * width * self.rows
+            source = {"src_base": first, "src_outer": self.rows, "src_inner": 1}
+            if src_base is not None:
+                source = {"src_base": src_base}
+            word = pack_vector(
+                op=op,
+                operand=Operand.RES,
+                acc_banks=self.banks,
+                iter_outer=each,
+                iter_inner=self.rows,
+                **source,
+                dst_base=first,
+                dst_outer=self.rows,
+                dst_inner=1,
+                opd_base=self._res(slot, operand) + first,
+                opd_outer=1 if width > 1 else self.rows,
+                opd_inner=width,
+            )
+            self.builder.emit_word(Unit.VECTOR, word, (("res", slot),), (_ACC,))
+
+    def _reduce(self, kind: Reduce, op: VectorOp, to: int) -> None:
+        self._vector(
+            op,
+            iter_outer=self.rows,
+            iter_inner=self.plan.blocks,
+            src_outer=1,
+            src_inner=self.rows,
+            dst_base=to,
+            dst_outer=1,
+            reduce=kind,
+            lanes=self.plan.shape[1] % self.plan.hw.block_out,
+        )
+
+    def _row(self, op: VectorOp, at: int, imm: int) -> None:
+        """An operation on what each row was reduced to."""
+        self._vector(
+            op, iter_inner=self.rows, src_base=at, src_inner=1, dst_base=at, dst_inner=1, imm=imm
+        )
+
+    def _rows_with(self, op: VectorOp, at: int, held: int) -> None:
+        """The same, with a constant."""
+        self._vector(
+            op,
+            iter_inner=self.rows,
+            src_base=at,
+            src_inner=1,
+            dst_base=at,
+            dst_inner=1,
+            hold=1,
+            opd_base=held,
+        )
+
+    def _piece_with(self, op: VectorOp, held: int) -> None:
+        """An operation on every tile of the piece and what its row was reduced to."""
+        self._vector(
+            op,
+            iter_outer=self.rows,
+            iter_inner=self.plan.planes * self.plan.interleave,
+            src_outer=1,
+            src_inner=self.rows,
+            dst_outer=1,
+            dst_inner=self.rows,
+            hold=1,
+            opd_base=held,
+            opd_outer=1,
+        )
+
+    def _requantise(self, number: int) -> None:
+        plan, slot = self.plan, number % self.plan.slots
+        width = plan.interleave
+        for first in range(0, plan.blocks, width if width > 1 else plan.blocks):
+            count = min(width, plan.blocks - first) if width > 1 else plan.blocks
+            word = pack_vector(
+                acc_banks=self.banks,
+                param_step=1,
+                param_base=first,
+                iter_outer=count,
+                iter_inner=self.rows,
+                src_base=first * self.rows,
+                src_outer=self.rows,
+                src_inner=1,
+                dst_base=slot * plan.piece + first * self.rows,
+                dst_outer=1 if width > 1 else self.rows,
+                dst_inner=width,
+                **self.requant_fields,
+            )
+            reads = (_ACC, ("param", 0))
+            self.builder.emit_word(Unit.VECTOR, word, reads, (("out", slot),))
+
+    # -- DRAM ---------------------------------------------------------------------------------
+
+    def _walk(self, name: str, image: int, first: int, rows: int) -> dict[str, int]:
+        """The piece in DRAM: a row of tiles for each stored block."""
+        plan = self.plan
+        line = plan.pixels * plan.interleave
+        tile = image * plan.planes * line + first * plan.interleave
+        return {
+            "dram_offset": self.offsets[name] + tile * plan.hw.out_tile_bytes,
+            "x_size": rows * plan.interleave,
+            "y_size": plan.planes,
+            "z_size": 1,
+            "y_stride": line,
+        }
+
+    def _res(self, slot: int, operand: str) -> int:
+        """First RES tile of what a slot holds of an operand."""
+        return (slot * self.plan.operands + self.operands.index(operand)) * self.plan.piece
+
+    def _load(self, number: int, image: int, first: int, rows: int) -> None:
+        slot = number % self.plan.slots
+        for name in self.operands:
+            walk = self._walk(name, image, first, rows)
+            word = pack_load(memory=Memory.RES, sram_base=self._res(slot, name), **walk)
+            self.builder.emit_word(Unit.LOAD, word, (), (("res", slot),))
+            self.bytes_read += walk["x_size"] * walk["y_size"] * self.plan.hw.out_tile_bytes
+
+    def _store(self, number: int, image: int, first: int, rows: int) -> None:
+        plan, slot = self.plan, number % self.plan.slots
+        walk = self._walk("out", image, first, rows)
+        base = slot * plan.piece
+        missing = plan.planes * plan.interleave - plan.blocks
+        parts = [(walk, base)]
+        if missing:  # the last stored block is not full: its rows are stored without the rest
+            last = plan.planes - 1
+            tiles = last * plan.interleave * rows
+            narrow = {
+                **walk,
+                "dram_offset": walk["dram_offset"]
+                + last * walk["y_stride"] * plan.hw.out_tile_bytes,
+                "x_size": plan.interleave - missing,
+                "y_size": 1,
+                "y_stride": 0,
+            }
+            size = plan.interleave * plan.hw.out_tile_bytes
+            parts = [(walk | {"y_size": last}, base)] if last else []
+            parts += [
+                (
+                    narrow | {"dram_offset": narrow["dram_offset"] + row * size},
+                    base + tiles + row * plan.interleave,
+                )
+                for row in range(rows)
+            ]
+        for fields, at in parts:
+            word = pack_store(sram_base=at, **fields)
+            self.builder.emit_word(Unit.STORE, word, (("out", slot),), ())
+            self.bytes_written += fields["x_size"] * fields["y_size"] * plan.hw.out_tile_bytes

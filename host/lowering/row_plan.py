@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How softmax and layer normalisation are cut into pieces that the scratchpads hold.
+
+The rows of an activation are its pixels, a row's values are a pixel's channels. A piece is some
+consecutive pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tilewright.host.common.errors import ProgramError, WorkloadError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import blocks_of, output_block
+
+Shape = tuple[int, int, int, int]
+
+CONSTANTS: Final = 2
+"""Tiles of ACC that hold numbers."""
+
+_PIECES: Final = 6
+_FEW_ROWS: Final = 16
+"""Fewer in a piece cost more in the latency of its instructions than pieces side by side save."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPlan:
+    """How a piece of rows lies in the scratchpads.
+
+    Attributes:
+        hw: the configuration.
+        shape: NCHW of the activation; a row is the channels of a pixel.
+        blocks: tiles of a row.
+        interleave: tiles of a stored block at each pixel.
+        rows: pixels of a piece.
+        slots: pieces that RES and OUT hold.
+        operands: activations of that shape that RES holds of a piece: the input, and what is added.
+    """
+
+    hw: HwConfig
+    shape: Shape
+    blocks: int
+    interleave: int
+    rows: int
+    slots: int
+    operands: int
+
+    @property
+    def planes(self) -> int:
+        """Stored blocks of a row."""
+        return blocks_of(self.blocks, self.interleave)
+
+    @property
+    def piece(self) -> int:
+        """Tiles of a piece, with those that fill the last stored block up."""
+        return self.planes * self.interleave * self.rows
+
+    @property
+    def pixels(self) -> int:
+        """Rows of an image."""
+        return self.shape[2] * self.shape[3]
+
+
+def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1) -> RowPlan:
+    """Pieces that fit, two at a time where RES and OUT hold two, and several for a long image.
+
+    Args:
+        hw: a configuration with a row unit.
+        shape: NCHW of the activation.
+        operands: activations of that shape that are read.
+
+    Raises:
+        ProgramError: a configuration without a row unit.
+        WorkloadError: rows that are longer than the scratchpads.
+    """
+    if not hw.row_unit:
+        raise ProgramError(
+            "softmax and layer normalisation need an accelerator with a row unit",
+            field=hw.name,
+            value="row_unit: 0",
+            remedy="use a configuration with row_unit: 1",
+        )
+    blocks = blocks_of(shape[1], hw.block_out)
+    interleave = output_block(hw) // hw.block_out
+    tiles = blocks_of(blocks, interleave) * interleave
+    shared = min(hw.res_depth // operands, hw.out_depth) // tiles
+    slots = min(2, shared)
+    rows = min(shape[2] * shape[3], (hw.acc_depth - CONSTANTS) // (tiles + 2))
+    rows = min(rows, shared // slots if slots else 0)
+    # What is loaded before the first piece and stored after the last has nothing beside it.
+    rows = min(rows, max(_FEW_ROWS, blocks_of(shape[2] * shape[3], _PIECES)))
+    if rows < 1 or blocks > hw.param_depth:
+        raise WorkloadError(
+            "a row and its parameters must fit ACC, RES, OUT and PARAM",
+            field=f"rows on {hw.name}",
+            value=f"{shape[1]} channels",
+            remedy="enlarge the scratchpads, or leave the operator to the CPU",
+        )
+    return RowPlan(
+        hw=hw,
+        shape=shape,
+        blocks=blocks,
+        interleave=interleave,
+        rows=rows,
+        slots=slots,
+        operands=operands,
+    )

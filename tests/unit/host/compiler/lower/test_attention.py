@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of any tokens, heads and blocks: the bits of its program, whatever memory held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.qgraph_floats import evaluate as evaluate_floats
+from support.randomness import fresh_rng
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.qgraph import QGraph, QMatmul, QSoftmax, QTensor
+from tilewright.host.compiler.lower.region import lower_region
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.workload import Kind
+from tilewright.sim.reference.device import ReferenceDevice
+
+ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
+ARRAYS = {
+    "4x4": ROWED,
+    "8x4": ROWED.with_(name="8x4", block_in=8),
+    "4x8": ROWED.with_(name="4x8", block_out=8),
+    "4x16": ROWED.with_(name="4x16", block_out=16),
+}
+
+
+def attention(
+    heads: int, tokens: int, width: int, *, keys: int | None = None, zero_point: int = 0,
+    addend: np.ndarray | None = None,
+) -> QGraph:  # fmt: skip
+    """softmax(q k^T / 4 + addend) v of int8 tensors."""
+    keys = keys or tokens
+    shapes = {"q": (heads * width, tokens), "k": (heads * width, keys), "v": (heads * width, keys),
+              "s": (heads * keys, tokens), "p": (heads * keys, tokens),
+              "y": (heads * width, tokens)}  # fmt: skip
+    scales = {"q": 0.03, "k": 0.03, "v": 0.02, "s": 0.1, "p": 1 / 127, "y": 0.02}
+    known = {
+        name: QTensor(
+            name=name,
+            shape=(1, *shape, 1),
+            scale=scales[name],
+            zero_point=zero_point if name == "k" else 0,
+        )
+        for name, shape in shapes.items()
+    }
+    scores = QMatmul(
+        name="scores", inputs=("q", "k"), output="s", heads=heads, b_rows_are_outputs=True,
+        factor=0.25,
+    )  # fmt: skip
+    softmax = QSoftmax(name="softmax", inputs=("s",), output="p", heads=heads, addend=addend)
+    context = QMatmul(
+        name="context", inputs=("p", "v"), output="y", heads=heads, b_rows_are_outputs=False
+    )
+    return QGraph(name="g", tensors=known, operators=(scores, softmax, context),
+                  inputs=("q", "k", "v"), outputs=("y",))  # fmt: skip
+
+
+def run(graph: QGraph, hw: HwConfig) -> None:
+    """A program's bits are the reference's, over memory that held anything; both near floats."""
+    rng = fresh_rng()
+    layers = layer_graph(graph, hw)
+    data = {
+        name: rng.integers(-127, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    expected = evaluate(layers, data)["y"]
+    (real,) = evaluate_floats(graph, [data[name] for name in graph.inputs])
+    errors = np.abs(expected.astype(int) - real)
+    assert errors.max() <= 2
+    assert errors.mean() < 0.2
+    program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
+    memory = program.program.image()
+    region = program.program.regions["activations"]
+    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
+    memory[region.offset : region.offset + region.nbytes] = residue
+    program.write_inputs(memory, data)
+    found = ReferenceDevice(hw).run(program.program, memory)
+    assert np.array_equal(program.read_outputs(found.memory)["y"], expected)
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(
+    ("heads", "tokens", "width"),
+    [(1, 8, 8), (2, 16, 16), (3, 13, 8), (2, 5, 6), (1, 9, 3), (2, 1, 4)],
+)
+def test_tokens_and_heads_of_any_size_have_their_bits(
+    array: str, heads: int, tokens: int, width: int
+) -> None:
+    run(attention(heads, tokens, width), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ["4x4", "4x8"])
+def test_as_many_keys_as_there_are(array: str) -> None:
+    run(attention(2, 3, 4, keys=10), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ["4x4", "8x4"])
+def test_each_head_has_its_own_addend(array: str) -> None:
+    addend = fresh_rng().normal(0, 2, (1, 2 * 7, 7, 1))
+    addend[:, 7:] = np.where(np.tri(7) > 0, 0, -np.inf).T[None, :, :, None]
+    run(attention(2, 7, 4, addend=addend), ARRAYS[array])
+
+
+def test_where_all_lies_in_blocks_nothing_is_copied() -> None:
+    kinds = [layer.workload.kind for layer in layer_graph(attention(2, 16, 16), ROWED).layers]
+    assert kinds.count(Kind.ROWS) == 2
+    assert len(kinds) == 2 * 4  # and each head: scores, values turned, context
+    assert Kind.DEPTHWISE not in kinds
+
+
+def test_layers_name_the_operators_of_the_model() -> None:
+    layers = layer_graph(attention(2, 13, 8), ROWED).layers
+    assert {name for layer in layers for name in layer.operators} == {
+        "scores", "softmax", "context",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hw", "zero_point", "why"),
+    [(ROWED, 3, "zero point 0"), (ROWED.with_(name="b2", batch=2), 0, "batch is 1")],
+)
+def test_what_no_array_multiplies_is_refused(hw: HwConfig, zero_point: int, why: str) -> None:
+    with pytest.raises(WorkloadError, match=why):
+        layer_graph(attention(1, 8, 8, zero_point=zero_point), hw)
