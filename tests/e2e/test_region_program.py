@@ -121,10 +121,13 @@ def test_splits_and_shuffles_on_the_rtl_equal_the_reference_bit_by_bit(number):
         check_region(device, graph, inputs, where(hw=hw, number=number))
 
 
-@pytest.mark.parametrize("name", ["tiny-4x4", "edge-8x8"])
-def test_attention_runs_on_the_accelerator(name):
-    rng = generator(f"attention {name}")
-    hw = load_hwconfig(name)
+@pytest.mark.parametrize("number", sample(3, 60))
+@pytest.mark.parametrize("name", ["tiny-4x4", "edge-8x8", "4x8", "8x4"])
+def test_attention_runs_on_the_accelerator(name, number):
+    rng = generator(f"attention {name} {number}")
+    tiny = load_hwconfig("tiny-4x4")
+    rectangles = {"4x8": tiny.with_(block_out=8), "8x4": tiny.with_(block_in=8)}
+    hw = rectangles.get(name) or load_hwconfig(name)
     graph, inputs = draw_attention(rng, hw.block_in)
     check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw))
 

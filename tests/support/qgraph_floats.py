@@ -48,7 +48,7 @@ def quantised(tensor: QTensor, values: torch.Tensor) -> np.ndarray:
 def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Outputs for inputs, all in normal form."""
     torch.set_num_threads(1)  # tests share the machine
-    data = dict(zip(graph.inputs, inputs, strict=True))
+    data = dict(graph.constants) | dict(zip(graph.inputs, inputs, strict=True))
     for name, array in data.items():
         assert array.shape == graph.tensors[name].shape, name
     for operator in graph.operators:

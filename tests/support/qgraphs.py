@@ -311,7 +311,7 @@ def dense_block(maker, x, growth, act):
 
 def draw_attention(rng, block):
     """Queries, keys and values of some heads; the caller's softmax is left out."""
-    heads, depth, tokens = int(rng.integers(1, 4)), block, 2 * block
+    heads, depth, tokens = (int(n) for n in rng.integers(1, (4, 2 * block + 1, 3 * block)))
     maker = GraphMaker(rng, (1, 2 * block + 1, tokens, 1))
     q, k, v = (maker.conv("x0", heads * depth, 1) for _ in range(3))
     scores = maker.matmul(q, k, heads, b_rows_are_outputs=True, factor=1 / np.sqrt(depth))

@@ -11,7 +11,7 @@ from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.model_edges import CONVERSIONS
-from tilewright.host.compiler.divide.relax_calls import operator_name, variables_of
+from tilewright.host.compiler.divide.relax_calls import is_constant, operator_name, variables_of
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_patterns import match_unit
 from tilewright.host.compiler.divide.relax_tables import match_table
@@ -107,7 +107,9 @@ def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -
             continue
         found = units.get(var)
         inner = found[1] if found is not None else ()
-        reads = found[0].data if found is not None else variables_of(value)
+        reads = variables_of(value)
+        if found is not None:
+            reads = [var for var in found[0].data if not is_constant(var)]
         steps.append(
             RelaxStep(
                 index=len(steps),

@@ -9,10 +9,11 @@ from math import gcd
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
-from tilewright.host.compiler.divide.relax_calls import variables_of
+from tilewright.host.compiler.divide.relax_calls import constant, is_constant, variables_of
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
 from tilewright.host.compiler.divide.relax_units import (
     MAX_RANK,
@@ -34,6 +35,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QTensor,
 )
 
+Expr = Any
 Var = Any
 
 
@@ -92,6 +94,8 @@ def placed(
         b, _, h, w = lying[0].shape
         placed_shape = (b, unit.output.shape[-1], h, w)
         output = TensorLayout(shape=placed_shape, order=layouts.channels_last(placed_shape))
+    elif isinstance(operator, QConcat) and _joins_tokens(unit, lying):
+        return _stack(operator), tuple(map(_plain, shapes)), _plain(unit.output.shape)
     elif isinstance(operator, QConcat) and _joins_pixels(unit, lying):
         return _placed_stack(operator, unit)
     elif isinstance(operator, QConcat):
@@ -146,6 +150,14 @@ def _channels_last_or_first(shape: Sequence[int], axis: int) -> TensorLayout:
     return _plain(shape)
 
 
+def _joins_tokens(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
+    """Whether sequences (B, T, C) are joined along their tokens."""
+    shapes = [tensor.shape for tensor in unit.inputs]
+    if unit.axes != (1,) or len(unit.output.shape) != MAX_RANK - 1:
+        return False
+    return [have.order for have in lying] == [_plain(shape).order for shape in shapes]
+
+
 def _joins_pixels(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
     """Whether images without rows and columns, (B, C, P), are joined along their pixels."""
     shapes = [tensor.shape for tensor in unit.inputs]
@@ -161,11 +173,14 @@ def _placed_stack(
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     shapes = [tensor.shape for tensor in unit.inputs]
     width = gcd(*(shape[2] for shape in shapes))
-    stack = QStack(
+    needed = tuple(layouts.pixels(shape, width) for shape in shapes)
+    return _stack(operator), needed, layouts.pixels(unit.output.shape, width)
+
+
+def _stack(operator: QConcat) -> QStack:
+    return QStack(
         name=operator.name, inputs=operator.inputs, output=operator.output, bounds=operator.bounds
     )
-    needed = tuple(layouts.pixels(shape, width) for shape in shapes)
-    return stack, needed, layouts.pixels(unit.output.shape, width)
 
 
 def _placed_product(
@@ -263,7 +278,11 @@ class RegionWriter:
             unit = step.unit
             assert unit is not None
             for var, tensor in zip(unit.data, unit.inputs, strict=True):
-                if var not in inside and var not in page.lies:
+                if var in inside or var in page.lies:
+                    continue
+                if is_constant(var):
+                    page.hold(var, tensor, self._constant_layout(step, var, tensor, page))
+                else:
                     inputs.append(var)
                     page.enter(var, tensor, self._layout(step, var, tensor))
             try:
@@ -285,6 +304,16 @@ class RegionWriter:
         if layout is None:
             raise Misfit(step, f"a tensor of it has {len(tensor.shape)} axes {tensor.shape}")
         return layout
+
+    def _constant_layout(
+        self, step: RelaxStep, var: Var, tensor: QuantisedTensor, page: _Page
+    ) -> TensorLayout:
+        """As the other input lies of what works element by element; otherwise as inputs do."""
+        assert step.unit is not None
+        others = [page.lies[other][1] for other in step.unit.data if other in page.lies]
+        if step.unit.elementwise and others:
+            return others[0]
+        return self._layout(step, var, tensor)
 
     def _without_border_moves(self, steps: Sequence[RelaxStep]) -> list[RelaxStep]:
         """Without moves that do not lie between two units of the region."""
@@ -354,18 +383,27 @@ class _Page:
         self._operators: list[QOperator] = []
         self._labels: set[str] = set()
         self._model_shapes: dict[str, tuple[int, ...]] = {}
+        self._constants: dict[str, npt.NDArray[np.int8]] = {}
         self._shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
         self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
     def enter(self, var: Var, tensor: QuantisedTensor, layout: TensorLayout) -> None:
         """Make a variable known."""
-        name = _fresh(self._name_of(var), self._tensors)
+        self._enter(self._name_of(var), var, tensor, layout)
+
+    def _enter(self, stem: str, var: Expr, tensor: QuantisedTensor, layout: TensorLayout) -> None:
+        name = _fresh(stem, self._tensors)
         self._tensors[name] = QTensor(
             name=name, shape=layout.shape, scale=tensor.scale, zero_point=tensor.zero_point
         )
         self._model_shapes[name] = tensor.shape
         self.lies[var] = (name, layout)
+
+    def hold(self, var: Expr, tensor: QuantisedTensor, layout: TensorLayout) -> None:
+        """Make a constant known."""
+        self._enter("constant", var, tensor, layout)
+        self._constants[self.lies[var][0]] = layouts.in_normal_form(constant(var), layout)
 
     def add(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
         """Append a unit; a move only makes its result known under the same tensor.
@@ -444,6 +482,7 @@ class _Page:
                 for tensor in (*arguments, *results)
                 if self._model_shapes[tensor] != self._tensors[tensor].shape
             },
+            constants=self._constants,
         )
 
 

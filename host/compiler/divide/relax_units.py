@@ -17,6 +17,7 @@ from tilewright.host.compiler.divide.relax_calls import (
     shape_of,
 )
 from tilewright.host.compiler.divide.relax_import import UNLIMITED
+from tilewright.host.compiler.lower.channels import COPY_WEIGHT
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     Bounds,
@@ -352,17 +353,39 @@ def _move(_match: _Match) -> QOperator:
 
 
 def _select(match: _Match) -> QOperator:
-    """A slice of channels of an image."""
-    call, data = match.call, match.inputs[0]
-    if len(data.shape) != MAX_RANK:
-        raise Refusal("it slices something else than an image")
+    """A slice of channels of an image, or of tokens of a sequence."""
+    call, shape = match.call, match.inputs[0].shape
+    if len(shape) not in (3, MAX_RANK):
+        raise Refusal("it slices something else than an image or a sequence")
     bounds = [_numbers(call.args[index]) for index in range(1, 5)]
-    chosen = [range(size) for size in data.shape]
+    chosen = [range(size) for size in shape]
     for axis, start, end, step in zip(*bounds, strict=True):
         chosen[axis] = chosen[axis][start:end:step]
-    if any(len(chosen[axis]) != data.shape[axis] for axis in (0, 2, 3)):
-        raise Refusal("it leaves out more than channels")
-    return QSelect(**_names(1), channels=tuple(chosen[1]))
+    if any(len(chosen[axis]) != size for axis, size in enumerate(shape) if axis != 1):
+        raise Refusal("it leaves out more than channels of an image or tokens of a sequence")
+    if len(shape) == MAX_RANK:
+        return QSelect(**_names(1), channels=tuple(chosen[1]))
+    return _tokens(shape[2], shape[1], chosen[1])
+
+
+def _tokens(channels: int, tokens: int, chosen: range) -> QConv:
+    """Some tokens: a depthwise convolution, of whose window one weight is not 0."""
+    first, count = chosen.start, len(chosen)
+    stride = chosen.step if count > 1 else tokens
+    if stride < 1:
+        raise Refusal("it turns tokens round")
+    reach = (count - 1) * stride + 1
+    window = first + 1 if count == 1 else tokens - reach + 1
+    weights = np.zeros((channels, 1, window, 1), np.int8)
+    weights[:, :, first] = COPY_WEIGHT
+    return QConv(
+        **_names(1),
+        weights=weights,
+        weight_scales=np.full(channels, 1 / COPY_WEIGHT),
+        bias=np.zeros(channels),
+        stride=(stride, 1),
+        groups=channels,
+    )
 
 
 def _numbers(expr: Expr) -> list[int]:

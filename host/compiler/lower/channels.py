@@ -27,6 +27,7 @@ from math import prod
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.qgraph import (
@@ -78,6 +79,7 @@ class StoredGraph:
         tensors: by name.
         operators: in an order in which every input is complete.
         inputs, outputs: tensor names.
+        constants: the elements of tensors that the region holds itself.
         parts: tensors that are channels of another one: its name and the first channel.
         lies: where the tensors of the model lie that have no bytes of their own.
     """
@@ -87,6 +89,7 @@ class StoredGraph:
     operators: tuple[QOperator, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    constants: Mapping[str, npt.NDArray[np.int8]]
     parts: Mapping[str, tuple[str, int]]
     lies: Mapping[str, Lying]
 
@@ -109,7 +112,9 @@ class _Storing:
         self._graph = graph
         self._alignment = alignment
         self._readers = graph.readers()
-        self._tensors: dict[str, QTensor] = {name: graph.tensors[name] for name in graph.inputs}
+        self._tensors: dict[str, QTensor] = {
+            name: graph.tensors[name] for name in (*graph.inputs, *graph.constants)
+        }
         self._operators: list[QOperator] = []
         self._writer: dict[str, int] = {}
         """Number of the operator that writes a stored tensor."""
@@ -143,6 +148,7 @@ class _Storing:
             operators=tuple(self._operators),
             inputs=graph.inputs,
             outputs=graph.outputs,
+            constants=graph.constants,
             parts=self._parts,
             lies={
                 name: self._lying(name)
@@ -384,7 +390,7 @@ class _Storing:
             loose: the parts keep their scales.
         """
         graph, stored = self._graph, self._tensors[at.tensor]
-        fixed = {*graph.inputs, *graph.outputs, *self._parts, *taken}
+        fixed = {*graph.inputs, *graph.constants, *graph.outputs, *self._parts, *taken}
         if at.tensor in fixed or name in fixed or concat.bounds != UNBOUNDED or concat.lookup:
             return False
         if at.tensor not in (name, f"{name}/stored"):

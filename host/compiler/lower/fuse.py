@@ -64,7 +64,8 @@ def _rebuilt(graph: QGraph, operators: list[QOperator]) -> QGraph:
     for operator in operators:
         used.update((*operator.inputs, operator.output))
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in used}
-    return replace(graph, tensors=tensors, operators=tuple(operators))
+    constants = {name: values for name, values in graph.constants.items() if name in used}
+    return replace(graph, tensors=tensors, operators=tuple(operators), constants=constants)
 
 
 def _drop_identities(graph: QGraph) -> QGraph:

@@ -27,7 +27,7 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
     Raises:
         WorkloadError: an input is missing or has another type or shape.
     """
-    values: dict[str, Int8Array] = {}
+    values = dict(graph.constants)
     for name in graph.inputs:
         shape = graph.tensors[name].shape
         array = inputs.get(name)

@@ -79,6 +79,7 @@ class LayerGraph:
         tensors: by name. Tensors of `aliases` have the bytes of another one.
         layers: in an order in which every input is complete.
         inputs, outputs: tensor names.
+        constants: the elements of tensors that the region holds itself, int8 NCHW.
         aliases: a tensor that is another tensor with an equal memory layout.
         lies: tensors of the model that are channels of another one.
     """
@@ -88,6 +89,7 @@ class LayerGraph:
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    constants: Mapping[str, Int8Array] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     lies: Mapping[str, Lying] = field(default_factory=dict)
 

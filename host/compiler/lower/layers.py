@@ -119,6 +119,7 @@ class _Layers:
             layers=tuple(map(self._named, self.layers)),
             inputs=self.graph.inputs,
             outputs=self.graph.outputs,
+            constants={n: v for n, v in self.graph.constants.items() if n in used},
             aliases=self.aliases,
             lies=self._lies(),
         )

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.qgraph import QGraph, QTensor
@@ -68,6 +71,7 @@ def _single(
     workload = layer.workload
     tensors: dict[str, QTensor] = {}
     reads: list[Wire] = []
+    constants: dict[str, npt.NDArray[np.int8]] = {}
 
     def own(part: ChannelSlice, channels: int, label: str) -> ChannelSlice:
         source = graph.tensors[part.tensor]
@@ -75,8 +79,11 @@ def _single(
         if label == "out" and layer.spread is not None:
             shape = workload.output_shape
         tensors[label] = replace(source, name=label, shape=shape)
-        if label != "out":
-            storage = graph.storage(part.tensor)
+        storage = graph.storage(part.tensor)
+        if storage in graph.constants:
+            whole = graph.constants[storage].reshape(source.shape)
+            constants[label] = whole[:, part.channel : part.channel + channels]
+        elif label != "out":
             reads.append(Wire(inner=label, tensor=storage, channel=part.channel))
         return ChannelSlice(tensor=label)
 
@@ -105,6 +112,7 @@ def _single(
         ),
         inputs=tuple(wire.inner for wire in reads),
         outputs=("out",),
+        constants=constants,
     )
     written = Wire(
         inner="out",

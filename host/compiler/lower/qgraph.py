@@ -242,6 +242,7 @@ class QGraph:
         inputs, outputs: tensor names, in the order of the region's arguments and results.
         model_shapes: the shape that the model gives an input or output, where it differs from the
             normal form's (a pure reshape or, for sequences, a transpose: see `to_normal_form`).
+        constants: the elements of tensors that the region holds itself, in normal form.
     """
 
     name: str
@@ -250,10 +251,14 @@ class QGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    constants: Mapping[str, npt.NDArray[np.int8]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a graph that is not closed, sorted and single-assignment."""
-        known = set(self.inputs)
+        known = {*self.inputs, *self.constants}
+        for name, values in self.constants.items():
+            fits = name in self.tensors and values.shape == self.tensors[name].shape
+            self._require(fits, "must have the shape of its tensor", "constants", name)
         for name in self.inputs:
             self._require(name in self.tensors, "must be a known tensor", "inputs", name)
         for operator in self.operators:
@@ -281,7 +286,7 @@ class QGraph:
         return readers
 
     def writers(self) -> dict[str, QOperator]:
-        """The operator that writes each tensor that is not an input."""
+        """The operator that writes each tensor that is neither an input nor a constant."""
         return {operator.output: operator for operator in self.operators}
 
 

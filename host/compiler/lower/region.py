@@ -111,6 +111,10 @@ class _RegionLowering:
         self.constant_bytes = 0
         self.uops: list[bytes] = []
         self.uop_bytes = 0
+        self.planes: dict[bytes, int] = {}
+        """Offsets of what softmax adds to its rows."""
+        self.held: dict[str, int] = {}
+        """Where the region's own tensors lie."""
 
     def lower(self) -> RegionProgram:
         hw, graph = self.hw, self.graph
@@ -120,11 +124,13 @@ class _RegionLowering:
             for layer, workload in zip(graph.layers, workloads, strict=True)
         ]
         arena = self._arena(foldings)
+        held = {name: self._held(name) for name in graph.constants}
         constants = [
             self._constants(layer, workload)
             for layer, workload in zip(graph.layers, workloads, strict=True)
         ]
         weights_at = _aligned(arena.nbytes)
+        self.held = {name: weights_at + offset for name, offset in held.items()}
         uop_at = weights_at + _aligned(self.constant_bytes)
         builder = ProgramBuilder(hw)
         codes = []
@@ -229,6 +235,8 @@ class _RegionLowering:
 
         def plain(tensor: str, step: int) -> None:
             name = graph.storage(tensor)
+            if name in graph.constants:
+                return
             used(name, step, self._stored(name).nbytes)
 
         for step, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
@@ -282,7 +290,8 @@ class _RegionLowering:
                 value=part.channel,
             )
         plane = height * width * self.hw.batch * block
-        return arena.offsets[name] + part.channel // block * plane
+        start = self.held[name] if name in self.held else arena.offsets[name]
+        return start + part.channel // block * plane
 
     def _inputs(self, arena: Arena, foldings: list[Folding | None]) -> list[TensorBuffer]:
         graph = self.graph
@@ -325,8 +334,11 @@ class _RegionLowering:
             table = pack_table(layer.requant.table, axi_bytes=hw.axi_bytes)
             offsets["table"] = self._constant(table)
         if layer.rows is not None:
-            planes = packed_addend(hw, layer.rows)
-            offsets |= {name: self._constant(plane) for name, plane in planes.items()}
+            for name, plane in packed_addend(hw, layer.rows).items():  # heads share a mask
+                key = plane.tobytes()
+                if key not in self.planes:
+                    self.planes[key] = self._constant(plane)
+                offsets[name] = self.planes[key]
         if isinstance(layer.weights, np.ndarray):
             weights = layer.weights
             missing = workload.channels_in - layer.workload.channels_in
@@ -340,6 +352,14 @@ class _RegionLowering:
                 pack_activations(layer.data, batch=hw.batch, block=input_block(hw))
             )
         return offsets
+
+    def _held(self, name: str) -> int:
+        """Pack a tensor of the region's own; its offset in region ``weights``."""
+        stored, values = self._stored(name), self.graph.constants[name]
+        batch = self.hw.batch
+        return self._constant(
+            pack_activations(values, batch=batch, block=stored.block, channel_blocks=stored.planes)
+        )
 
     def _constant(self, data: Bytes) -> int:
         offset = self.constant_bytes

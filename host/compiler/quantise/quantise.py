@@ -22,6 +22,7 @@ from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
 from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.onnx_attention import added_constant
 from tilewright.host.compiler.read.onnx_edit import (
     DEFAULT_DOMAINS,
     Array,
@@ -116,8 +117,10 @@ def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
     selection, pointwise = _Selection(), PointwiseResults()
     int8: set[ir.Value] = set()
     for node in graph:
-        if options.row_functions and is_kind(node, *_ROWS) and input_of(node, 0) in int8:
+        if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
             int8.add(node.outputs[0])
+            continue
+        if options.row_functions and _is_addend_of_softmax(node):
             continue
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
         itself = options.activation_tables and _is_product_of_one(node, pointwise, int8)
@@ -133,6 +136,21 @@ def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
         int8.add(node.outputs[0])
         int8 |= {value for value in node.inputs if value is not None and _is_activation(value)}
     return selection
+
+
+def _row_data(node: ir.Node) -> ir.Value | None:
+    """What a row unit computes a function of: in front of the constant that softmax adds."""
+    data = input_of(node, 0)
+    source = None if data is None else data.producer()
+    if source is not None and _is_addend_of_softmax(source):
+        found = added_constant(source)
+        return None if found is None else found[0]
+    return data
+
+
+def _is_addend_of_softmax(node: ir.Node) -> bool:
+    """Whether a node adds a constant to what a softmax alone reads."""
+    return added_constant(node) is not None and is_kind(only_user(node.outputs[0]), "Softmax")
 
 
 def _activations(graph: ir.Graph, selection: _Selection) -> tuple[set[str], set[str]]:
@@ -174,11 +192,11 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
     if kind in ("Add", "Mul", "Div"):
         return _is_epilogue(node, int8, selection) or _is_sum(node, int8) or _is_gate(node, int8)
     if kind == "Concat":
-        return _joins_channels(node) and any(value in int8 for value in node.inputs)
+        return _joins(node) and any(value in int8 for value in node.inputs)
     if kind in ("MaxPool", "AveragePool"):
         takes = _is_pool(node)
     elif kind == "Slice":
-        takes = _takes_channels(node)
+        takes = _takes_some(node)
     elif kind == "Clip":
         takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
     else:
@@ -239,10 +257,11 @@ def _is_epilogue(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> b
 
 
 def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
+    """Two tensors of one shape; one of them may be a constant."""
     shapes = {shape_of(value) for value in node.inputs}
     return (
         node.op_type == "Add"
-        and all(_is_activation(value) for value in node.inputs)
+        and all(_is_activation(value) or _is_float(value) for value in node.inputs)
         and any(value in int8 for value in node.inputs)
         and len(shapes) == 1
         and None not in shapes
@@ -270,19 +289,29 @@ def _is_gate(node: ir.Node, int8: set[ir.Value]) -> bool:
     return a == b or a == pixels[1] or b == pixels[0]
 
 
-def _joins_channels(node: ir.Node) -> bool:
+def _is_float(value: ir.Value | None) -> bool:
+    """Whether a value is a constant that can be rounded."""
+    array = array_of(value)
+    return array is not None and array.dtype == np.float32 and bool(np.isfinite(array).all())
+
+
+def _joins(node: ir.Node) -> bool:
+    """Whether channels are joined, or the tokens of sequences, of which some may be constant."""
     shape = shape_of(node.outputs[0])
     if shape is None or len(shape) not in (2, 3, 4):
         return False
+    axis = integer(node, "axis", 0) % len(shape)
+    if len(shape) == 3 and axis == 1:
+        return all(_is_activation(value) or _is_float(value) for value in node.inputs)
     if not all(_is_activation(value) for value in node.inputs):
         return False
-    return integer(node, "axis", 0) % len(shape) == (2 if len(shape) == 3 else 1)
+    return axis == (2 if len(shape) == 3 else 1)
 
 
-def _takes_channels(node: ir.Node) -> bool:
-    """Whether a slice leaves out channels of an image and nothing else."""
+def _takes_some(node: ir.Node) -> bool:
+    """Whether a slice leaves out channels of an image, or tokens of a sequence, nothing else."""
     shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    if shape is None or result is None or len(shape) != IMAGE_RANK:
+    if shape is None or result is None or len(shape) not in (3, IMAGE_RANK):
         return False
     constant = all(value is None or array_of(value) is not None for value in node.inputs[1:])
     return constant and shape[0] == result[0] and shape[2:] == result[2:]

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.onnx_affine import convolve_affine
+from tilewright.host.compiler.read.onnx_attention import state_attention
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -44,6 +45,7 @@ def rewrite(model: ir.Model) -> None:
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
     fold_factors(editor)
+    state_attention(editor)
     convolve_affine(editor)
     move_by_layers(editor)
     editor.drop_unused()

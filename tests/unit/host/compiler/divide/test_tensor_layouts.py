@@ -99,3 +99,9 @@ def test_natural_forms_follow_rank_and_use() -> None:
     assert layouts.natural((1, 8, 4, 4)) == layouts.image((1, 8, 4, 4))
     assert layouts.natural((1, 8, 4, 4), layouts.heads) == layouts.heads((1, 8, 4, 4))
     assert layouts.natural((8,)) is None
+
+
+def test_an_array_lies_as_its_tensor_does() -> None:
+    array = np.arange(2 * 3 * 5 * 4).reshape(2, 3, 5, 4)
+    found = layouts.in_normal_form(array, layouts.heads(array.shape))
+    assert np.array_equal(found, array.transpose(0, 1, 3, 2).reshape(2, 12, 5, 1))

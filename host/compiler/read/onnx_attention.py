@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models write around attention, in forms that the accelerator takes.
+
+- Constants that are added to scores one after another, and scores that a constant condition
+  replaces by a number far below, are one constant that is added before the softmax.
+- One token of a sequence, taken by its number, is a slice of the tokens and a change of shape.
+- A constant that is added to a sequence, such as positions, has the sequence's shape.
+
+No rewrite changes a result, but that a masked score counts as minus infinity, whose softmax is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import (
+    Array,
+    Editor,
+    array_of,
+    input_of,
+    integer,
+    is_kind,
+    only_user,
+    shape_of,
+)
+
+_SEQUENCE_RANK: Final = 3
+
+_MASKED: Final = -1000.0
+"""Scores from here down are masks: e^-1000 is 0 in any format, whatever other scores are."""
+
+
+def state_attention(editor: Editor) -> None:
+    """Rewrite a graph with known shapes, in place."""
+    for node in list(editor.graph):
+        if is_kind(node, "Softmax"):
+            _add_once(editor, node)
+        elif is_kind(node, "Gather"):
+            _slice_token(editor, node)
+        elif is_kind(node, "Add"):
+            _widen_constant(editor, node)
+
+
+def added_constant(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
+    """The value and the constant that an addition adds, if it keeps the value's shape."""
+    if not is_kind(node, "Add"):
+        return None
+    for value, other in (node.inputs[:2], node.inputs[1::-1]):
+        array, shape = array_of(other), shape_of(node.outputs[0])
+        if value is None or array is None or array.dtype != np.float32 or shape is None:
+            continue
+        if array_of(value) is None and shape_of(value) == shape:
+            return value, array
+    return None
+
+
+def _masking(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
+    """The value that a constant condition masks, and what to add to it instead."""
+    if not is_kind(node, "Where"):
+        return None
+    condition, shape = array_of(node.inputs[0]), shape_of(node.outputs[0])
+    if condition is None or shape is None:
+        return None
+    for value, other, keeps in (
+        (node.inputs[1], node.inputs[2], True),
+        (node.inputs[2], node.inputs[1], False),
+    ):
+        number = array_of(other)
+        if value is None or number is None or shape_of(value) != shape:
+            continue
+        if array_of(value) is None and number.size and number.max() <= _MASKED:
+            kept = np.broadcast_to(condition, shape) == keeps
+            if not kept.any(axis=-1).all():  # a row without any place has no softmax
+                return None
+            return value, np.where(condition == keeps, 0, -np.inf).astype(np.float32)
+    return None
+
+
+def _add_once(editor: Editor, softmax: ir.Node) -> None:
+    """One addition of a constant in front of a softmax, for all that are there."""
+    value, found = softmax.inputs[0], []
+    while value is not None and only_user(value) is not None:
+        step = added_constant(value.producer()) or _masking(value.producer())
+        if step is None:
+            break
+        found.append(step[1])
+        value = step[0]
+    plain = len(found) == 1 and is_kind(softmax.inputs[0].producer(), "Add")  # type: ignore[union-attr]  # found: there is one
+    if value is None or not found or plain:
+        return
+    total = np.zeros((), np.float32)
+    for array in found:
+        total = total + array
+    stem = f"{value.name}_masked"
+    addend = editor.constant(f"{stem}_addend", np.asarray(total, np.float32))
+    added = editor.before(softmax, "Add", [value, addend], stem=stem, like=softmax.inputs[0])
+    softmax.replace_input_with(0, added)
+
+
+def _slice_token(editor: Editor, node: ir.Node) -> None:
+    """A slice and a change of shape for one token that is taken by its number."""
+    data, result, index = node.inputs[0], node.outputs[0], array_of(input_of(node, 1))
+    shape, target = shape_of(data), shape_of(result)
+    if index is None or index.size != 1 or shape is None or target is None:
+        return
+    if len(shape) != _SEQUENCE_RANK or integer(node, "axis", 0) % _SEQUENCE_RANK != 1:
+        return
+    number = int(index.reshape(())) % shape[1]
+    stem = result.name or "token"
+    bounds = [
+        editor.constant(f"{stem}_{name}", np.array([value], np.int64))
+        for name, value in (("start", number), ("end", number + 1), ("axis", 1))
+    ]
+    token = editor.before(node, "Slice", [data, *bounds], stem=f"{stem}_kept", like=result)
+    token.shape = ir.Shape((shape[0], 1, shape[2]))
+    sizes = editor.constant(f"{stem}_sizes", np.array(target, np.int64))
+    shaped = editor.before(node, "Reshape", [token, sizes], stem=stem, like=result)
+    ir.convenience.replace_all_uses_with(result, shaped, replace_graph_outputs=True)
+    editor.graph.remove(node, safe=True)
+    shaped.name, result.name = stem, None
+
+
+def _widen_constant(editor: Editor, node: ir.Node) -> None:
+    """A constant of a sequence's shape, where it is not one number for each feature."""
+    step, shape = added_constant(node), shape_of(node.outputs[0])
+    if step is None or shape is None or len(shape) != _SEQUENCE_RANK:
+        return
+    array = step[1]
+    if array.shape == shape or array.size in (1, array.shape[-1]):
+        return
+    index = 1 if node.inputs[0] is step[0] else 0
+    whole = np.ascontiguousarray(np.broadcast_to(array, shape))
+    node.replace_input_with(index, editor.constant(f"{node.name}_whole", whole))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small ViT and a small GPT, as PyTorch exports large ones, node by node."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from support.small_models import Model
+
+
+class Transformer:
+    """Blocks with the normalisation in front, over a sequence (1, tokens, heads * width).
+
+    Args:
+        rng: of the weights.
+        tokens: of the sequence.
+        heads: of attention.
+        width: of a head.
+    """
+
+    def __init__(self, rng: np.random.Generator, tokens: int, heads: int, width: int) -> None:
+        self.model = Model(rng, opset=20)
+        self.tokens, self.heads, self.width = tokens, heads, width
+        self.features = heads * width
+
+    def noise(self, *shape: int) -> str:
+        return self.model.constant(self.model.rng.normal(0, 0.3, shape).astype(np.float32))
+
+    def dense(self, x: str, inputs: int, outputs: int) -> str:
+        product = self.model.add("MatMul", x, self.model.weights(inputs, outputs))
+        return self.model.add("Add", product, self.noise(outputs))
+
+    def norm(self, x: str) -> str:
+        gamma = self.model.constant(np.linspace(0.5, 1.5, self.features, dtype=np.float32))
+        return self.model.add("LayerNormalization", x, gamma, self.noise(self.features), axis=-1)
+
+    def heads_of(self, x: str, perm: list[int]) -> str:
+        shape = self.model.constant(np.array([1, self.tokens, self.heads, self.width]))
+        part = self.model.add("Reshape", self.dense(x, self.features, self.features), shape)
+        return self.model.add("Transpose", part, perm=perm)
+
+    def attention(self, x: str, mask: str | None) -> str:
+        """Self-attention; a mask is added (``add``), or replaces scores (``where``)."""
+        add, constant = self.model.add, self.model.constant
+        query, key = self.heads_of(x, [0, 2, 1, 3]), self.heads_of(x, [0, 2, 3, 1])
+        scores = add("MatMul", query, key)
+        scores = add("Mul", scores, constant(np.float32(self.width**-0.5)))
+        seen = np.tri(self.tokens) > 0
+        if mask == "add":
+            scores = add("Add", scores, constant(np.where(seen, 0, -1e4).astype(np.float32)))
+        elif mask == "where":
+            scores = add("Where", constant(seen), scores, constant(np.float32(-np.inf)))
+        mixed = add("MatMul", add("Softmax", scores, axis=-1), self.heads_of(x, [0, 2, 1, 3]))
+        mixed = add("Transpose", mixed, perm=[0, 2, 1, 3])
+        joined = add("Reshape", mixed, constant(np.array([1, self.tokens, self.features])))
+        return self.dense(joined, self.features, self.features)
+
+    def block(self, x: str, mask: str | None = None) -> str:
+        x = self.model.add("Add", x, self.attention(self.norm(x), mask))
+        hidden = self.model.add("Relu", self.dense(self.norm(x), self.features, 2 * self.features))
+        return self.model.add("Add", x, self.dense(hidden, 2 * self.features, self.features))
+
+
+def small_vit(rng: np.random.Generator, layers: int = 2) -> onnx.ModelProto:
+    """17 tokens: a class token before 4 x 4 patches, with positions; the class token is read."""
+    net = Transformer(rng, 17, 2, 8)
+    add, constant = net.model.add, net.model.constant
+    x = net.model.input(1, 3, 16, 16)
+    x = add("Conv", x, net.model.weights(16, 3, 4, 4), net.noise(16), strides=[4, 4])
+    x = add("Transpose", add("Reshape", x, constant(np.array([1, 16, 16]))), perm=[0, 2, 1])
+    x = add("Add", add("Concat", net.noise(1, 1, 16), x, axis=1), net.noise(1, 17, 16))
+    for _ in range(layers):
+        x = net.block(x)
+    x = add("Gather", net.norm(x), constant(np.array(0)), axis=1)
+    return net.model.proto(net.dense(x, 16, 10))
+
+
+def small_gpt(rng: np.random.Generator, layers: int = 2, mask: str = "add") -> onnx.ModelProto:
+    """13 embedded tokens that see those before them."""
+    net = Transformer(rng, 13, 2, 8)
+    x = net.dense(net.model.input(1, 13, 16), 16, 16)
+    for _ in range(layers):
+        x = net.block(x, mask)
+    return net.model.proto(net.dense(net.norm(x), 16, 24))

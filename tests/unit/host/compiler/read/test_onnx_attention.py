@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks, single tokens and positions: rewrites keep results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.randomness import fresh_rng
+from support.small_models import Model
+from unit.host.compiler.read.test_onnx_rewrites import rewritten
+
+SEEN = np.tri(6) > 0
+
+
+def number(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("fill", [-np.inf, -1e9])
+def test_a_condition_that_masks_is_an_addition(keeps, fill) -> None:
+    model = Model(fresh_rng())
+    x, fill = model.input(1, 2, 6, 6), model.constant(number(fill))
+    parts = (x, fill) if keeps else (fill, x)
+    scores = model.add("Where", model.constant(keeps == SEEN), *parts)
+    proto = model.proto(model.add("Softmax", scores, axis=-1))
+    assert rewritten(proto, x=(1, 2, 6, 6)) == ["Add", "Softmax"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "fill"),
+    [
+        (SEEN, -30.0),  # such a score may still have a share
+        (np.arange(6)[:, None] > np.arange(6), -1e9),  # the first row has no place at all
+    ],
+)
+def test_other_conditions_stay(condition, fill) -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 2, 6, 6)
+    scores = model.add("Where", model.constant(condition), x, model.constant(number(fill)))
+    proto = model.proto(model.add("Softmax", scores, axis=-1))
+    assert rewritten(proto, x=(1, 2, 6, 6)) == ["Where", "Softmax"]
+
+
+def test_constants_that_are_added_one_after_another_are_one() -> None:
+    model = Model(fresh_rng())
+    rng = model.rng
+    bias, mask = rng.normal(size=(2, 6, 6)), np.where(SEEN, 0, -100.0)
+    x = model.add("Add", model.input(1, 2, 6, 6), model.constant(bias.astype(np.float32)))
+    x = model.add("Add", model.constant(mask.astype(np.float32)), x)
+    proto = model.proto(model.add("Softmax", x, axis=-1))
+    assert rewritten(proto, x=(1, 2, 6, 6)) == ["Add", "Softmax"]
+
+
+def test_what_is_read_elsewhere_stays() -> None:
+    model = Model(fresh_rng())
+    bias = model.constant(model.rng.normal(size=(6, 6)).astype(np.float32))
+    between = model.add("Add", model.input(1, 2, 6, 6), bias)
+    softmax = model.add("Softmax", model.add("Add", between, bias), axis=-1)
+    kinds = rewritten(model.proto(softmax, model.add("Relu", between)), x=(1, 2, 6, 6))
+    assert sorted(kinds) == ["Add", "Add", "Relu", "Softmax"]
+
+
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_a_token_is_a_slice(place) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Gather", model.input(1, 7, 4), model.constant(np.array(place)), axis=1)
+    assert rewritten(model.proto(y), x=(1, 7, 4)) == ["Slice", "Reshape"]
+
+
+@pytest.mark.parametrize(("places", "axis"), [([1, 2], 1), (1, 2), (0, 0)])
+def test_other_elements_are_gathered(places, axis) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Gather", model.input(1, 7, 4), model.constant(np.array(places)), axis=axis)
+    assert rewritten(model.proto(y), x=(1, 7, 4)) == ["Gather"]
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (7, 1), (1, 7, 4), (4,), (1,)])
+def test_positions_have_the_shape_of_the_sequence_and_biases_stay(shape) -> None:
+    model = Model(fresh_rng())
+    positions = model.constant(model.rng.normal(size=shape).astype(np.float32))
+    proto = model.proto(model.add("Add", positions, model.input(1, 7, 4)))
+    assert rewritten(proto, x=(1, 7, 4)) == ["Add"]
