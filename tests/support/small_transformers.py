@@ -34,23 +34,31 @@ class Transformer:
         gamma = self.model.constant(np.linspace(0.5, 1.5, self.features, dtype=np.float32))
         return self.model.add("LayerNormalization", x, gamma, self.noise(self.features), axis=-1)
 
-    def heads_of(self, x: str, perm: list[int]) -> str:
-        shape = self.model.constant(np.array([1, self.tokens, self.heads, self.width]))
-        part = self.model.add("Reshape", self.dense(x, self.features, self.features), shape)
-        return self.model.add("Transpose", part, perm=perm)
+    def queries_keys_values(self, x: str) -> list[str]:
+        """Heads of each, (1, heads, tokens, width), cut out of one dense layer."""
+        add, constant = self.model.add, self.model.constant
+        shape = constant(np.array([1, self.tokens, 3, self.heads, self.width]))
+        joined = add("Reshape", self.dense(x, self.features, 3 * self.features), shape)
+        turned = add("Transpose", joined, perm=[2, 0, 3, 1, 4])
+        first = constant(np.array([0]))
+        places = [constant(np.array([place])) for place in range(4)]
+        return [
+            add("Squeeze", add("Slice", turned, places[i], places[i + 1], first), first)
+            for i in range(3)
+        ]
 
     def attention(self, x: str, mask: str | None) -> str:
         """Self-attention; a mask is added (``add``), or replaces scores (``where``)."""
         add, constant = self.model.add, self.model.constant
-        query, key = self.heads_of(x, [0, 2, 1, 3]), self.heads_of(x, [0, 2, 3, 1])
-        scores = add("MatMul", query, key)
+        query, key, value = self.queries_keys_values(x)
+        scores = add("MatMul", query, add("Transpose", key, perm=[0, 1, 3, 2]))
         scores = add("Mul", scores, constant(np.float32(self.width**-0.5)))
         seen = np.tri(self.tokens) > 0
         if mask == "add":
             scores = add("Add", scores, constant(np.where(seen, 0, -1e4).astype(np.float32)))
         elif mask == "where":
             scores = add("Where", constant(seen), scores, constant(np.float32(-np.inf)))
-        mixed = add("MatMul", add("Softmax", scores, axis=-1), self.heads_of(x, [0, 2, 1, 3]))
+        mixed = add("MatMul", add("Softmax", scores, axis=-1), value)
         mixed = add("Transpose", mixed, perm=[0, 2, 1, 3])
         joined = add("Reshape", mixed, constant(np.array([1, self.tokens, self.features])))
         return self.dense(joined, self.features, self.features)

@@ -353,18 +353,18 @@ def _move(_match: _Match) -> QOperator:
 
 
 def _select(match: _Match) -> QOperator:
-    """A slice of channels of an image, or of tokens of a sequence."""
+    """A slice of channels of an image, or of features or tokens of a sequence."""
     call, shape = match.call, match.inputs[0].shape
-    if len(shape) not in (3, MAX_RANK):
-        raise Refusal("it slices something else than an image or a sequence")
     bounds = [_numbers(call.args[index]) for index in range(1, 5)]
     chosen = [range(size) for size in shape]
     for axis, start, end, step in zip(*bounds, strict=True):
         chosen[axis] = chosen[axis][start:end:step]
-    if any(len(chosen[axis]) != size for axis, size in enumerate(shape) if axis != 1):
+    cut = [axis for axis, size in enumerate(shape) if len(chosen[axis]) != size]
+    channels = 1 if len(shape) == MAX_RANK else len(shape) - 1
+    if cut in ([], [channels]):
+        return QSelect(**_names(1), channels=tuple(chosen[channels]))
+    if len(shape) != MAX_RANK - 1 or cut != [1]:
         raise Refusal("it leaves out more than channels of an image or tokens of a sequence")
-    if len(shape) == MAX_RANK:
-        return QSelect(**_names(1), channels=tuple(chosen[1]))
     return _tokens(shape[2], shape[1], chosen[1])
 
 

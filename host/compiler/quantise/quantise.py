@@ -309,12 +309,13 @@ def _joins(node: ir.Node) -> bool:
 
 
 def _takes_some(node: ir.Node) -> bool:
-    """Whether a slice leaves out channels of an image, or tokens of a sequence, nothing else."""
+    """Whether a slice leaves out channels of an image, or features or tokens of a sequence."""
     shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if shape is None or result is None or len(shape) not in (3, IMAGE_RANK):
         return False
     constant = all(value is None or array_of(value) is not None for value in node.inputs[1:])
-    return constant and shape[0] == result[0] and shape[2:] == result[2:]
+    cut = [axis for axis, size in enumerate(shape) if size != result[axis]]
+    return constant and cut in ([], [1], [2] if len(shape) == 3 else [1])
 
 
 def _is_pool(node: ir.Node) -> bool:

@@ -3,6 +3,8 @@
 
 - Constants that are added to scores one after another, and scores that a constant condition
   replaces by a number far below, are one constant that is added before the softmax.
+- Queries, keys and values that one dense layer computes are slices of its channels, before they are
+  cut into heads.
 - One token of a sequence, taken by its number, is a slice of the tokens and a change of shape.
 - A constant that is added to a sequence, such as positions, has the sequence's shape.
 
@@ -11,6 +13,7 @@ No rewrite changes a result, but that a masked score counts as minus infinity, w
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -22,6 +25,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     array_of,
     input_of,
     integer,
+    integers,
     is_kind,
     only_user,
     shape_of,
@@ -39,7 +43,10 @@ def state_attention(editor: Editor) -> None:
         if is_kind(node, "Softmax"):
             _add_once(editor, node)
         elif is_kind(node, "Gather"):
-            _slice_token(editor, node)
+            if not _slice_token(editor, node):
+                _slice_features(editor, node)
+        elif is_kind(node, "Squeeze"):
+            _slice_features(editor, node)
         elif is_kind(node, "Add"):
             _widen_constant(editor, node)
 
@@ -100,27 +107,123 @@ def _add_once(editor: Editor, softmax: ir.Node) -> None:
     softmax.replace_input_with(0, added)
 
 
-def _slice_token(editor: Editor, node: ir.Node) -> None:
+def _slice_token(editor: Editor, node: ir.Node) -> bool:
     """A slice and a change of shape for one token that is taken by its number."""
     data, result, index = node.inputs[0], node.outputs[0], array_of(input_of(node, 1))
     shape, target = shape_of(data), shape_of(result)
-    if index is None or index.size != 1 or shape is None or target is None:
-        return
+    if data is None or index is None or index.size != 1 or shape is None or target is None:
+        return False
     if len(shape) != _SEQUENCE_RANK or integer(node, "axis", 0) % _SEQUENCE_RANK != 1:
-        return
+        return False
     number = int(index.reshape(())) % shape[1]
-    stem = result.name or "token"
+    token = _sliced(editor, node, data, 1, range(number, number + 1))
+    _take_place(editor, node, _reshaped(editor, node, token, target))
+    return True
+
+
+def _slice_features(editor: Editor, node: ir.Node) -> None:
+    """A slice of features for one position of the axis that they are cut into first.
+
+    Permutations of the axes may lie before and behind the choice of the position.
+    """
+    picked = _picked(node)
+    if picked is None:
+        return
+    value, order, axis, position = picked
+    source, cut = value.producer(), shape_of(value)
+    data = source.inputs[0] if is_kind(source, "Reshape") else None
+    before = shape_of(data)
+    if data is None or before is None or cut is None or len(before) != _SEQUENCE_RANK:
+        return
+    if axis != _SEQUENCE_RANK - 1 or cut[:2] != before[:2] or len(cut) <= _SEQUENCE_RANK:
+        return
+    size = prod(cut[_SEQUENCE_RANK:])
+    part = _sliced(editor, node, data, 2, range(position * size, (position + 1) * size))
+    shaped = _reshaped(editor, node, part, (*cut[:2], *cut[_SEQUENCE_RANK:]))
+    perm = [place - (place > axis) for place in order if place != axis]
+    stem = f"{node.name}_turned"
+    turned = editor.before(node, "Transpose", [shaped], {"perm": perm}, stem=stem, like=shaped)
+    turned.shape = node.outputs[0].shape
+    _take_place(editor, node, turned)
+
+
+def _picked(node: ir.Node) -> tuple[ir.Value, list[int], int, int] | None:
+    """What a node takes one position of an axis of, without that axis, through permutations.
+
+    Returns:
+        The value in front, the order of its axes behind, the axis, and the position.
+    """
+    value, shape = node.inputs[0], shape_of(node.inputs[0])
+    number = array_of(input_of(node, 1))
+    if value is None or shape is None or number is None or number.size != 1:
+        return None
+    order, position = list(range(len(shape))), None
+    if is_kind(node, "Gather"):
+        axis = integer(node, "axis", 0) % len(shape)
+        position = int(number.reshape(())) % shape[axis]
+        if number.ndim:
+            return None
+    else:
+        axis = int(number.reshape(())) % len(shape)
+    while True:
+        source = value.producer()
+        if is_kind(source, "Transpose"):
+            perm = integers(source, "perm", range(len(shape))[::-1])
+            order, axis = [perm[place] for place in order], perm[axis]
+        elif position is None and is_kind(source, "Slice"):
+            position = _only_position(source, axis)
+            if position is None:
+                return None
+        else:
+            break
+        if source.inputs[0] is None:
+            return None
+        value = source.inputs[0]
+    return None if position is None else (value, order, axis, position)
+
+
+def _only_position(node: ir.Node, axis: int) -> int | None:
+    """The one position of an axis that a slice takes, if it takes all of the others."""
+    shape, sizes = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    bounds = [array_of(input_of(node, index)) for index in (1, 3)]
+    if shape is None or sizes is None or any(each is None or each.size != 1 for each in bounds):
+        return None
+    start, cut = (int(each.reshape(())) for each in bounds if each is not None)
+    left = [each for each, size in enumerate(shape) if sizes[each] != size]
+    if cut % len(shape) != axis or left not in ([axis], []) or sizes[axis] != 1:
+        return None
+    return start % shape[axis]
+
+
+def _sliced(editor: Editor, node: ir.Node, data: ir.Value, axis: int, places: range) -> ir.Value:
+    """Some neighbours along an axis of a sequence."""
+    stem = node.outputs[0].name or "part"
     bounds = [
         editor.constant(f"{stem}_{name}", np.array([value], np.int64))
-        for name, value in (("start", number), ("end", number + 1), ("axis", 1))
+        for name, value in (("start", places.start), ("end", places.stop), ("axis", axis))
     ]
-    token = editor.before(node, "Slice", [data, *bounds], stem=f"{stem}_kept", like=result)
-    token.shape = ir.Shape((shape[0], 1, shape[2]))
-    sizes = editor.constant(f"{stem}_sizes", np.array(target, np.int64))
-    shaped = editor.before(node, "Reshape", [token, sizes], stem=stem, like=result)
-    ir.convenience.replace_all_uses_with(result, shaped, replace_graph_outputs=True)
+    part = editor.before(node, "Slice", [data, *bounds], stem=f"{stem}_kept", like=data)
+    sizes = list(shape_of(data) or ())
+    sizes[axis] = len(places)
+    part.shape = ir.Shape(sizes)
+    return part
+
+
+def _reshaped(editor: Editor, node: ir.Node, data: ir.Value, shape: tuple[int, ...]) -> ir.Value:
+    stem = node.outputs[0].name or "part"
+    sizes = editor.constant(f"{stem}_sizes", np.array(shape, np.int64))
+    shaped = editor.before(node, "Reshape", [data, sizes], stem=f"{stem}_shaped", like=data)
+    shaped.shape = ir.Shape(shape)
+    return shaped
+
+
+def _take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
+    """Let a value replace a node's result everywhere, under its name."""
+    result = node.outputs[0]
+    name = result.name
+    ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
     editor.graph.remove(node, safe=True)
-    shaped.name, result.name = stem, None
+    new.name, result.name = name, None
 
 
 def _widen_constant(editor: Editor, node: ir.Node) -> None:

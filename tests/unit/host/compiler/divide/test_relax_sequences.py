@@ -11,7 +11,7 @@ from support.small_models import Model, accelerated, operators
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QAdd, QConv, QStack
+from tilewright.host.compiler.lower.qgraph import QAdd, QConv, QSelect, QStack
 from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -67,3 +67,11 @@ def test_some_tokens_are_a_convolution(start, end, step) -> None:
     bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
     found = agrees(model, model.add("Slice", sequence(model), *bounds))
     assert sum(isinstance(operator, QConv) for operator in found) == 3
+
+
+def test_some_features_are_where_they_lie() -> None:
+    model = Model(fresh_rng())
+    x = model.add("MatMul", model.input(1, 7, 3), model.weights(3, 9))
+    bounds = [model.constant(np.array([n], np.int64)) for n in (2, 7, 2)]
+    found = agrees(model, model.add("Slice", x, *bounds))
+    assert any(isinstance(operator, QSelect) for operator in found)

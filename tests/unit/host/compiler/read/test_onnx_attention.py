@@ -81,3 +81,39 @@ def test_positions_have_the_shape_of_the_sequence_and_biases_stay(shape) -> None
     positions = model.constant(model.rng.normal(size=shape).astype(np.float32))
     proto = model.proto(model.add("Add", positions, model.input(1, 7, 4)))
     assert rewritten(proto, x=(1, 7, 4)) == ["Add"]
+
+
+def cut(model: Model, *sizes: int) -> str:
+    """Twelve features of five tokens, cut into heads behind an operator of their own."""
+    x = model.add("Relu", model.input(1, 5, 12))
+    return model.add("Reshape", x, model.constant(np.array([1, 5, *sizes])))
+
+
+@pytest.mark.parametrize("turned", ["never", "before", "behind"])
+def test_queries_are_a_slice_of_features(turned) -> None:
+    model = Model(fresh_rng())
+    perm, axis = [2, 0, 3, 1, 4], 0 if turned == "before" else 2
+    x = cut(model, 3, 2, 2)
+    if turned == "before":
+        x = model.add("Transpose", x, perm=perm)
+    one, two, axes = (model.constant(np.array([n])) for n in (1, 2, axis))
+    x = model.add("Slice", x, one, two, axes)
+    if turned == "behind":
+        x, axes = model.add("Transpose", x, perm=perm), model.constant(np.array([0]))
+    kinds = rewritten(model.proto(model.add("Squeeze", x, axes)), x=(1, 5, 12))
+    assert kinds == ["Relu", "Slice", "Reshape", "Transpose"]
+
+
+def test_keys_that_are_gathered_are_a_slice_of_features() -> None:
+    model = Model(fresh_rng())
+    x = model.add("Transpose", cut(model, 3, 2, 2), perm=[2, 0, 3, 1, 4])
+    y = model.add("Gather", x, model.constant(np.array(-2)), axis=0)
+    kinds = rewritten(model.proto(y), x=(1, 5, 12))
+    assert kinds == ["Relu", "Slice", "Reshape", "Transpose"]
+
+
+@pytest.mark.parametrize(("sizes", "axis"), [((2, 3, 2), 3), ((3, 4), 3), ((3, 4), 1)])
+def test_other_positions_are_gathered(sizes, axis) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Gather", cut(model, *sizes), model.constant(np.array(1)), axis=axis)
+    assert "Slice" not in rewritten(model.proto(y), x=(1, 5, 12))
