@@ -38,7 +38,8 @@ def split_heads(graph: QGraph) -> tuple[QGraph, Mapping[str, str]]:
         if not isinstance(operator, QMatmul | QSoftmax) or operator.heads == 1:
             operators.append(operator)
             continue
-        heads, added = operator.heads, []
+        heads = operator.heads
+        added: list[QOperator] = []
         for source in dict.fromkeys(operator.inputs):
             if (source, heads) not in chosen:
                 parts = _selections(tensors, source, heads)
