@@ -15,7 +15,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from math import prod
 from typing import Any
 
@@ -25,7 +25,9 @@ import onnxruntime
 from onnx.numpy_helper import to_array
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
-from tilewright.bench.accuracy_data import SEED, SMALL, SUBJECTS, Answer, Subject
+from tilewright.bench.accuracy_data import SEED
+from tilewright.bench.accuracy_subject import Answer, Subject
+from tilewright.bench.accuracy_subjects import SUBJECTS
 from tilewright.bench.result import BenchResult
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.lower.integer import evaluate
@@ -48,6 +50,8 @@ from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 QUICK = ("digits", "angle-classifier", "rnet")
 PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)
+SMALL = 4
+"""A small sample has every so many-th test input."""
 FORMS = {
     "plain": PLAIN,
     "mse": replace(PLAIN, method="mse"),
@@ -59,8 +63,8 @@ FORMS = {
 }
 """How a network is quantised: by ONNX Runtime alone, with one technique each, and with all."""
 PACKAGES = (
-    "apache-tvm", "facenet-pytorch", "onnxruntime", "pillow", "rapidocr-onnxruntime",
-    "scikit-image", "scikit-learn", "torch",
+    "apache-tvm", "facenet-pytorch", "magika", "nudenet", "onnxruntime", "pillow",
+    "rapidocr-onnxruntime", "scikit-image", "scikit-learn", "torch",
 )  # fmt: skip
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -245,7 +249,10 @@ def measure(
     hw, board = load_hwconfig(given.hw), load_board(given.board)
     network = import_network(
         model,
-        calibration=Calibration(arrays={"x": subject.calibration}, limit=len(subject.calibration)),
+        calibration=Calibration(
+            arrays={model.graph.input[0].name: subject.calibration},
+            limit=len(subject.calibration),
+        ),
         options=for_hardware(ImportOptions(name=subject.name, quantise=FORMS[form]), hw),
     )
     book = ScheduleLookup(hw, board.memory, budget=given.search)
@@ -326,6 +333,7 @@ def run(options: Options) -> BenchResult:
         DeviceError: a result is not bit-exact.
     """
     records = []
+    present = {found.name for found in distributions()}
     with threadpool_limits(1):  # more threads are slower on products as small as these
         for name in options.networks:
             subject = thinned(SUBJECTS[name]()) if options.quick else SUBJECTS[name]()
@@ -349,7 +357,7 @@ def run(options: Options) -> BenchResult:
             **asdict(options),
             "forms": {form: asdict(FORMS[form]) for form in options.forms},
             "seed": SEED,
-            "packages": {name: version(name) for name in PACKAGES},
+            "packages": {name: version(name) for name in PACKAGES if name in present},
             "rtl": rtl_digest(),
         },
     )

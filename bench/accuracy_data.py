@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real images with known answers for the trained networks of `bench.accuracy`.
+"""Real images with known answers for classifiers and readers of `bench.accuracy`.
 
 Text: words of a photographed page of print (scikit-image's ``page``), located and read by hand;
 faces: scikit-image's ``lfw_subset``; what is no face: the rest of that set and parts of photographs
@@ -9,17 +9,17 @@ Calibration images are never test images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
-import onnx
 from PIL import Image
 from skimage import data
 
+from tilewright.bench.accuracy_subject import Answer, Array, Subject, exact, most_likely
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.compiler.read.torch_export import export_module
 
@@ -27,10 +27,8 @@ clone_part("examples/networks", "networks")
 _digits = import_module("networks.digits")
 _public = import_module("networks.public")
 
-Array = np.ndarray[Any, Any]
 photographs: Any = data
 """Functions without types."""
-Answer = int | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,35 +98,6 @@ CROP_PIXELS = (24, 128)
 SEED = 0
 """Of the places of the crops."""
 CALIBRATION_DIGITS = 256
-SMALL = 4
-"""A small sample has every so many-th test image."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Subject:
-    """A trained network and images to judge it by.
-
-    Attributes:
-        name: label.
-        source: where network and images come from.
-        load: makes the float model.
-        calibration: float32 (N, C, H, W).
-        images: test images, float32 (M, C, H, W).
-        truths: the M right answers.
-        answer: a network's answer, from its first output for one image.
-        credit: right and all points of an answer, given the truth.
-        unit: what a point is.
-    """
-
-    name: str
-    source: str
-    load: Callable[[], onnx.ModelProto]
-    calibration: Array
-    images: Array
-    truths: Sequence[Answer]
-    answer: Callable[[Array], Answer]
-    credit: Callable[[Answer, Answer], tuple[int, int]]
-    unit: str
 
 
 def digits() -> Subject:
@@ -239,16 +208,6 @@ def scraps() -> Iterator[Image.Image]:
             yield picture.crop((left, top, left + side, top + side))
 
 
-SUBJECTS: Mapping[str, Callable[[], Subject]] = {
-    "digits": digits,
-    "angle-classifier": angle_classifier,
-    "text-recogniser": text_recogniser,
-    "rnet": lambda: faces("rnet"),
-    "onet": lambda: faces("onet"),
-}
-"""MTCNN's P-net is left out: on 12 x 12 pixels it costs less than a call, and stays on the CPU."""
-
-
 def phrases(shifts: Sequence[int] = (0,)) -> Iterator[tuple[int, str, Image.Image]]:
     """Runs of 1 to `PHRASE_WORDS` words of the page: number of the line, text, image."""
     page = Image.fromarray(photographs.page())
@@ -269,16 +228,6 @@ def phrases(shifts: Sequence[int] = (0,)) -> Iterator[tuple[int, str, Image.Imag
 def both_ways(phrase: Image.Image) -> tuple[Image.Image, Image.Image]:
     """An image upright and upside down."""
     return phrase, phrase.transpose(Image.Transpose.ROTATE_180)
-
-
-def most_likely(result: Array) -> int:
-    """The class of the largest value."""
-    return int(result.argmax())
-
-
-def exact(answer: Answer, truth: Answer) -> tuple[int, int]:
-    """One point for the right answer."""
-    return int(answer == truth), 1
 
 
 def spelling(answer: Answer, truth: Answer) -> tuple[int, int]:

@@ -2,13 +2,16 @@
 """Trained networks that ship inside Python packages, as ONNX models of fixed shape.
 
 Nothing is downloaded: the files lie in ``rapidocr-onnxruntime`` (text, Apache-2.0) and
-``facenet-pytorch`` (faces, MIT). Both packages ask for others that are not needed here:
-``pip install --no-deps rapidocr-onnxruntime==1.4.4 facenet-pytorch==2.6.0``.
+``facenet-pytorch`` (faces, MIT), which the project's environment has, and in ``magika`` (kinds of
+files, Apache-2.0, wheels for some platforms only) and ``nudenet`` (bodies, AGPL-3.0), which it has
+not. They ask for others that are not needed here: ``pip install --no-deps magika==1.0.2
+nudenet==3.4.2``.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,8 @@ import tilewright as tw
 VERSIONS: Mapping[str, str] = {
     "rapidocr_onnxruntime": "rapidocr-onnxruntime==1.4.4",
     "facenet_pytorch": "facenet-pytorch==2.6.0",
+    "magika": "magika==1.0.2",
+    "nudenet": "nudenet==3.4.2",
 }
 """What to install, by package."""
 
@@ -32,6 +37,12 @@ TEXT_ROWS = 48
 """Height of a line of text, as classifier and recogniser take it."""
 ANGLE_COLUMNS = 192
 RECOGNISER_COLUMNS = 320
+DETECTOR_SIZE = (192, 384)
+"""Rows and columns of a page, as the detector takes it here."""
+BODY_PIXELS = 320
+"""Side of an image, as the detector of bodies takes it."""
+FILE_ENDS = 1024
+"""Bytes of a file's beginning and end that magika looks at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +52,14 @@ class PublicNetwork:
     Attributes:
         load: makes the model; raises `tw.TilewrightError` if its package is not installed.
         package: that holds it.
-        input_name: of its one float32 input.
+        input_name: of its one input, float32 but for magika's int32.
         input_shape: of that.
     """
 
     load: Callable[[], onnx.ModelProto]
     package: str
     input_name: str
-    input_shape: tuple[int, int, int, int]
+    input_shape: tuple[int, ...]
 
 
 def package_file(package: str, name: str) -> Path:
@@ -72,10 +83,14 @@ def package_file(package: str, name: str) -> Path:
 
 
 def _text_model(file: str, columns: int, rows: int = TEXT_ROWS) -> onnx.ModelProto:
-    path = package_file("rapidocr_onnxruntime", f"models/{file}")
-    model = onnx.load(path)
-    (given,) = [value for value in model.graph.input if value.name == "x"]
-    for axis, size in zip(given.type.tensor_type.shape.dim, (1, 3, rows, columns), strict=True):
+    return _of_shape("rapidocr_onnxruntime", f"models/{file}", (1, 3, rows, columns))
+
+
+def _of_shape(package: str, file: str, shape: tuple[int, ...]) -> onnx.ModelProto:
+    """A model with one input, which is given a shape."""
+    model = onnx.load(package_file(package, file))
+    (given,) = model.graph.input
+    for axis, size in zip(given.type.tensor_type.shape.dim, shape, strict=True):
         axis.dim_value = size
     return model
 
@@ -94,6 +109,22 @@ def text_recogniser() -> onnx.ModelProto:
     Convolutions, then two Transformer layers. `read_text` turns the result into text.
     """
     return _text_model("ch_PP-OCRv4_rec_infer.onnx", RECOGNISER_COLUMNS)
+
+
+def text_detector() -> onnx.ModelProto:
+    """Where is text? ``x`` (1, 3, 192, 384) -> probability of each pixel (1, 1, 192, 384).
+
+    MobileNet-v3 in small with a feature pyramid, and two transposed convolutions.
+    """
+    rows, columns = DETECTOR_SIZE
+    return _text_model("ch_PP-OCRv4_det_infer.onnx", columns, rows)
+
+
+def page_pixels(image: Image.Image) -> np.ndarray:
+    """An image as `text_detector` takes it, float32 (1, 3, rows, columns)."""
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    pixels = (np.asarray(image.convert("RGB"), np.float32) / 255 - mean) / deviation
+    return pixels.astype(np.float32).transpose(2, 0, 1)[None]
 
 
 def recogniser_characters() -> tuple[str, ...]:
@@ -229,6 +260,46 @@ def face_crop(image: Image.Image, size: int) -> np.ndarray:
     return ((np.asarray(pixels, np.float32) - 127.5) / 128).transpose(2, 0, 1)[None]
 
 
+# -- bodies: NudeNet (YOLOv8n), and kinds of files: magika (Fratantonio et al., 2024) -------------
+
+
+def body_detector() -> onnx.ModelProto:
+    """``images`` (1, 3, 320, 320) in 0..1 -> boxes and scores of 18 classes, (1, 22, 2100)."""
+    return _of_shape("nudenet", "320n.onnx", (1, 3, BODY_PIXELS, BODY_PIXELS))
+
+
+def best_face(output: np.ndarray, threshold: float = 0.2) -> tuple[float, ...]:
+    """Centre, width and height of the best face of `body_detector`; nothing below a score."""
+    scores = output[0][[4 + 1, 4 + 12]].max(axis=0)  # FACE_FEMALE, FACE_MALE
+    best = scores.argmax()
+    return tuple(map(float, output[0][:4, best])) if scores[best] >= threshold else ()
+
+
+def file_classifier() -> onnx.ModelProto:
+    """``bytes`` int32 (1, 2048) -> probabilities (1, 214) of `file_kinds`."""
+    return _of_shape("magika", f"{_FILE_MODEL}/model.onnx", (1, 2 * FILE_ENDS))
+
+
+_FILE_MODEL = "models/standard_v3_3"
+
+
+def file_kinds() -> tuple[str, ...]:
+    """The classes of `file_classifier`."""
+    text = package_file("magika", f"{_FILE_MODEL}/config.min.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text)["target_labels_space"])
+
+
+def file_bytes(content: bytes) -> np.ndarray:
+    """A file as `file_classifier` takes it, int32 (1, 2048): its ends without blanks; 256 fills."""
+    block, blank = 4096, 256
+    first = content[:block].lstrip()[:FILE_ENDS]
+    last = content[-block:].rstrip()[-FILE_ENDS:]
+    taken = np.full((1, 2 * FILE_ENDS), blank, np.int32)
+    taken[0, : len(first)] = list(first)
+    taken[0, 2 * FILE_ENDS - len(last) :] = list(last)
+    return taken
+
+
 def _face(name: str) -> PublicNetwork:
     size = FACE_STAGES[name].size
     return PublicNetwork(
@@ -252,5 +323,23 @@ PUBLIC_NETWORKS: Mapping[str, PublicNetwork] = {
         input_name="x",
         input_shape=(1, 3, TEXT_ROWS, RECOGNISER_COLUMNS),
     ),
+    "text-detector": PublicNetwork(
+        load=text_detector,
+        package="rapidocr_onnxruntime",
+        input_name="x",
+        input_shape=(1, 3, *DETECTOR_SIZE),
+    ),
     **{name: _face(name) for name in FACE_STAGES},
+    "body-detector": PublicNetwork(
+        load=body_detector,
+        package="nudenet",
+        input_name="images",
+        input_shape=(1, 3, BODY_PIXELS, BODY_PIXELS),
+    ),
+    "file-classifier": PublicNetwork(
+        load=file_classifier,
+        package="magika",
+        input_name="bytes",
+        input_shape=(1, 2 * FILE_ENDS),
+    ),
 }

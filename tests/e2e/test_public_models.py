@@ -31,7 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 from networks import public
 
-from tilewright.bench import accuracy_data
+from tilewright.bench import accuracy_data, accuracy_detectors, accuracy_files
+from tilewright.bench.accuracy_subjects import OPTIONAL, SUBJECTS, installed
 
 HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
 
@@ -153,12 +154,52 @@ def test_the_best_path_counts_repeats_once_and_separates_by_the_empty_class() ->
 @needs("skimage")
 @needs("rapidocr_onnxruntime")
 def test_calibration_images_of_the_accuracy_bench_are_never_test_images() -> None:
-    for name in ("angle-classifier", "text-recogniser", "rnet"):
-        subject = accuracy_data.SUBJECTS[name]()
+    for name in installed():
+        subject = SUBJECTS[name]()
         known = {image.tobytes() for image in subject.calibration}
         tested = [image.tobytes() for image in subject.images]
         assert len(tested) == len(subject.truths) > len(known) // 8 > 0
         assert not known & set(tested), name
+
+
+def test_networks_of_packages_that_are_not_installed_are_left_out(monkeypatch) -> None:
+    from tilewright.bench import accuracy_subjects  # noqa: PLC0415  (its own view of packages)
+
+    monkeypatch.setattr(accuracy_subjects, "find_spec", lambda package: None)
+    assert set(SUBJECTS) - set(installed()) == set(OPTIONAL)
+
+
+@needs("skimage")
+def test_a_word_is_found_by_its_middle_and_a_square_without_text_by_all_of_it() -> None:
+    rows, columns = public.DETECTOR_SIZE
+    mask = np.zeros((rows, columns), bool)
+    mask[20:30, 40:100] = True
+    answer = np.packbits(mask).tobytes()
+    there, beside = (30.0, 15.0, 110.0, 35.0), (30.0, 100.0, 110.0, 120.0)
+    assert accuracy_detectors.text_found(answer, [there, beside]) == (1, 2)
+    assert accuracy_detectors.text_found(answer, []) == (29, 32)
+
+
+@needs("skimage")
+def test_a_face_counts_where_half_of_both_boxes_is_shared() -> None:
+    truth = (100.0, 100.0, 160.0, 180.0)
+    assert accuracy_detectors.face_found("130 140 60 80", truth) == (1, 1)
+    assert accuracy_detectors.face_found("130 140 60 30", truth) == (0, 1)
+    assert accuracy_detectors.face_found("", truth) == (0, 1)
+    assert accuracy_detectors.face_found("", ()) == (1, 1)
+    assert accuracy_detectors.face_found("130 140 60 80", ()) == (0, 1)
+
+
+def test_a_file_is_told_by_its_ends_without_blanks() -> None:
+    taken = public.file_bytes(b"  \n" + bytes(range(65, 91)) + b"\n")
+    assert taken.dtype == np.int32
+    assert list(taken[0, :28]) == [*range(65, 91), 10, 256]
+    assert list(taken[0, -30:]) == [256, 32, 32, 10, *range(65, 91)]
+
+
+@needs("magika")
+def test_every_ending_names_a_kind_that_the_classifier_knows() -> None:
+    assert set(accuracy_files.ENDINGS.values()) <= set(public.file_kinds())
 
 
 @needs("skimage")

@@ -198,7 +198,7 @@ def accuracy(
         typer.Option(
             "--networks",
             metavar="NETWORK,...",
-            help="Trained networks, separated by commas; default: all.",
+            help="Trained networks, separated by commas; default: all whose packages are here.",
         ),
     ] = "",
     forms: Annotated[
@@ -215,11 +215,10 @@ def accuracy(
 ) -> None:
     """Accuracy of trained networks on real images, float against int8 (a clone only)."""
     from tilewright.bench import accuracy as bench
-    from tilewright.bench.accuracy_data import SUBJECTS
+    from tilewright.bench.accuracy_subjects import SUBJECTS, installed
 
     options = bench.Options(
-        networks=names(names_, "--networks", SUBJECTS)
-        or (bench.QUICK if quick else list(SUBJECTS)),
+        networks=names(names_, "--networks", SUBJECTS) or (bench.QUICK if quick else installed()),
         forms=names(forms, "--forms", bench.FORMS),
         hw=hw,
         board=board,

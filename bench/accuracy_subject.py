@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `bench.accuracy` judges: a trained network, inputs, and what a right answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+Array = np.ndarray[Any, Any]
+Answer = int | str | bytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """A trained network and images to judge it by.
+
+    Attributes:
+        name: label.
+        source: where network and images come from.
+        load: makes the float model.
+        calibration: inputs of any type, the first axis counts them.
+        images: test inputs, likewise M of them.
+        truths: the M right answers.
+        answer: a network's answer, from its first output for one image.
+        credit: right and all points of an answer, given the truth.
+        unit: what a point is.
+    """
+
+    name: str
+    source: str
+    load: Callable[[], onnx.ModelProto]
+    calibration: Array
+    images: Array
+    truths: Sequence[Any]
+    answer: Callable[[Array], Answer]
+    credit: Callable[[Answer, Any], tuple[int, int]]
+    unit: str
+
+
+def most_likely(result: Array) -> int:
+    """The class of the largest value."""
+    return int(result.argmax())
+
+
+def exact(answer: Answer, truth: Answer) -> tuple[int, int]:
+    """One point for the right answer."""
+    return int(answer == truth), 1
