@@ -7,6 +7,7 @@ namespace tilewright::twin {
 
 Pipeline::Pipeline(const Hardware& hardware, const MemoryTiming& memory)
     : core_(hardware),
+      beat_bytes_(hardware.axi_bytes),
       memory_(hardware.axi_bytes, memory),
       front_(core_),
       load_(core_),
@@ -47,6 +48,13 @@ Outcome Pipeline::Begin(const uint8_t* instructions, uint32_t count, Bus* bus, b
   front_.Start(instructions, count);
   core_.WakeAt(kWakeRead, front_.request_at());
   return Outcome();
+}
+
+uint64_t Pipeline::AtLeast(uint64_t macs_tiles, uint64_t bytes_read, uint64_t bytes_written) const {
+  const uint64_t reads = bytes_read / beat_bytes_, writes = bytes_written / beat_bytes_;
+  const uint64_t dram = std::max({reads * memory_.read_cost, writes * memory_.write_cost,
+                                  (reads + writes) * memory_.shared_cost});
+  return std::max(macs_tiles, dram / kOne);
 }
 
 Outcome Pipeline::Loop(uint64_t max_cycles) {

@@ -68,6 +68,9 @@ class Pipeline {
   bool Act();
   Outcome Finish();
 
+  // Cycles that no run undercuts which makes so many tile products and moves so many bytes.
+  uint64_t AtLeast(uint64_t macs_tiles, uint64_t bytes_read, uint64_t bytes_written) const;
+
   const Counters& counters() const { return core_.counters; }
 
   // Records when every instruction is taken and retired (empty unless asked for before Run).
@@ -80,6 +83,7 @@ class Pipeline {
   uint64_t FinishAt() const;
 
   Core core_;
+  const uint32_t beat_bytes_;
   const MemoryCosts memory_;
   Front front_;
   Load load_;

@@ -80,6 +80,15 @@ int32_t tw_pipeline_batch(tw_pipeline* handle, tw_lowering* lowering_handle,
       trial.rule = static_cast<int64_t>(lowered.rule);
       if (lowered.rule != lowering::Rule::kLegal) continue;
       trial.instruction_count = static_cast<int64_t>(lowered.instructions.size());
+      const uint64_t fetched = lowered.instructions.size() * sizeof(lowering::RawInstruction);
+      const uint64_t least =
+          handle->pipeline.AtLeast(static_cast<uint64_t>(lowered.macs_tiles),
+                                   static_cast<uint64_t>(lowered.bytes_read) + fetched,
+                                   static_cast<uint64_t>(lowered.bytes_written));
+      if (least > static_cast<uint64_t>(max_cycles)) {
+        trial.refusal = static_cast<int64_t>(twin::Refusal::kCycleLimit);
+        continue;
+      }
       const twin::Outcome outcome = handle->pipeline.Run(
           reinterpret_cast<const uint8_t*>(lowered.instructions.data()),
           static_cast<uint32_t>(lowered.instructions.size()), static_cast<uint64_t>(max_cycles));

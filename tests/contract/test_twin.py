@@ -112,6 +112,31 @@ def test_a_batch_names_the_rule_of_what_is_not_legal_and_the_limit_of_what_is_sl
     assert slow.cycles[0] == 0
 
 
+def test_a_limit_that_a_schedule_keeps_never_refuses_it() -> None:
+    """What a run moves and multiplies refuses it before it runs; never one that fits."""
+    rng = generator("limits")
+    narrow = replace(IDEAL, read_bytes_per_cycle=3)
+    memories = [IDEAL, narrow, replace(narrow, shared_bytes_per_cycle=3)]
+    tight = 0.0
+    for memory in memories:
+        for layer in (conv2d("3x3", 14, 64, 64, 3, 1, 1), conv2d("1x1", 7, 128, 32, 1, 1, 0)):
+            twin, lowering = Twin(TINY, memory), NativeLowering(TINY, layer)
+            tiles = rng.integers(1, 15, size=(40, 4))
+            points = encode_schedules(
+                Schedule(tile_h=h, tile_w=w, tile_ci=ci, tile_co=co) for h, w, ci, co in tiles
+            )
+            points = points[lowering.rules(points) == 0]
+            free = twin.batch(lowering, points)
+            for point, cycles in zip(points, free.cycles, strict=True):
+                held = twin.batch(lowering, point[None], max_cycles=int(cycles))
+                assert held.cycles[0] == cycles
+            read_cycles = free.counters[:, COUNTER_NAMES.index("bytes_read")] / min(
+                TINY.axi_bytes, memory.read_bytes_per_cycle
+            )
+            tight = max(tight, float((read_cycles / free.cycles).max()))
+    assert tight > 0.9  # some are so near to their limit that a bound one tenth higher would refuse
+
+
 def test_the_twin_device_returns_the_memory_image_too() -> None:
     program, image = random_program(TINY, generator("twin device"), instructions=30)
     rtl, twin = VerilatorDevice(TINY, IDEAL), TwinDevice(TINY, IDEAL)
