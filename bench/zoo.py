@@ -57,7 +57,9 @@ HOST_RUNS: Final = 3
 Record = dict[str, Any]
 
 
-def measure(name: str, *, hw_name: str, board_name: str, fidelity: str, search: int) -> Record:
+def measure(
+    name: str, *, hw_name: str, board_name: str, fidelity: str, search: int, int8_ends: bool
+) -> Record:
     """One network.
 
     Args:
@@ -67,6 +69,7 @@ def measure(name: str, *, hw_name: str, board_name: str, fidelity: str, search: 
         fidelity: ``twin``: outputs come from the reference device; ``rtl`` or ``dpi``: the device
             runs too and must agree.
         search: measurements on the twin per layer.
+        int8_ends: the network takes and gives int8, so that nobody converts on the board's CPU.
 
     Raises:
         DeviceError: device and reference differ.
@@ -81,7 +84,10 @@ def measure(name: str, *, hw_name: str, board_name: str, fidelity: str, search: 
                 name=name,
                 example_inputs=[sample],
                 quantise=QuantiseOptions(
-                    method="minmax", equalisation=False, bias_correction=False
+                    method="minmax",
+                    equalisation=False,
+                    bias_correction=False,
+                    int8_ends=int8_ends,
                 ),
             ),
             hw,
@@ -91,7 +97,7 @@ def measure(name: str, *, hw_name: str, board_name: str, fidelity: str, search: 
     compiled = compile_network(network, hw, board, book).network
     book.close()
     cycles = time_network(compiled, board.memory).cycles
-    image = {compiled.inputs[0].name: sample}
+    image = next(Calibration(arrays={"x": sample}).batches(compiled.inputs))
     run = open_network(compiled, ReferenceDevice(hw), trusted=True).run(image)
     if fidelity != "twin":
         with closing(VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))) as device:
@@ -152,6 +158,7 @@ def run(
     board: str,
     fidelity: str,
     search: int,
+    int8_ends: bool = False,
     known: Mapping[str, Any] | None = None,
     keep: Callable[[BenchResult], None] | None = None,
 ) -> BenchResult:
@@ -163,6 +170,7 @@ def run(
         board: clock, memory and the rates of the CPU.
         fidelity: see `measure`.
         search: see there.
+        int8_ends: see there.
         known: document of a stopped run with the same conditions; its rows are taken over.
         keep: told the result so far after each network.
 
@@ -180,6 +188,7 @@ def run(
         "weights": "random, seed 0",
         "calibration": "one random input, minmax",
         "host_runs": HOST_RUNS,
+        "int8_ends": int8_ends,
     }
     same = known is not None and known.get("conditions", {}) == conditions
     done = {row["network"]: row for row in known["rows"]} if known is not None and same else {}
@@ -199,7 +208,12 @@ def run(
         started = time.perf_counter()
         try:
             record = done.get(name) or measure(
-                name, hw_name=hw, board_name=board, fidelity=fidelity, search=search
+                name,
+                hw_name=hw,
+                board_name=board,
+                fidelity=fidelity,
+                search=search,
+                int8_ends=int8_ends,
             )
         except WorkloadError as error:
             failures[name] = str(error)

@@ -64,7 +64,9 @@ def _plain_tree(value: Any) -> Any:
     return plain(dict)(value)
 
 
-_port = record(name=_name, shape=_shape, dtype=_dtype)
+_port = record(
+    name=_name, shape=_shape, dtype=_dtype, scale=optional(real), zero_point=integer(-128, 127)
+)
 _placed = record(
     name=_name,
     kind=_name,

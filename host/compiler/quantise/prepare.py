@@ -19,6 +19,7 @@ from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+from tilewright.host.compiler.read.int8_ends import scales_of, to_int8_ends
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
@@ -128,6 +129,8 @@ def _prepared(
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
     qdq.canonical(current)
+    if options.int8_ends:
+        to_int8_ends(current)
     result = inferred(ir.to_proto(current), origin)
     _keep_used_domains(result)
     onnx.checker.check_model(result)
@@ -143,10 +146,15 @@ def arguments_of(model: onnx.ModelProto) -> tuple[tuple[Argument, ...], tuple[Ar
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
-    return tuple(map(_argument, inputs)), tuple(map(_argument, model.graph.output))
+    scales = scales_of(model)
+    both = [
+        tuple(_argument(value, scales.get(value.name)) for value in values)
+        for values in (inputs, model.graph.output)
+    ]
+    return both[0], both[1]
 
 
-def _argument(value: onnx.ValueInfoProto) -> Argument:
+def _argument(value: onnx.ValueInfoProto, scale: tuple[float, int] | None) -> Argument:
     tensor = value.type.tensor_type
     field_name = short(value.name)
     dims = tensor.shape.dim
@@ -172,7 +180,12 @@ def _argument(value: onnx.ValueInfoProto) -> Argument:
             value="string",
             remedy="turn text into numbers before the model",
         )
-    return Argument(name=value.name, shape=tuple(int(dim.dim_value) for dim in dims), dtype=dtype)
+    argument = Argument(
+        name=value.name, shape=tuple(int(dim.dim_value) for dim in dims), dtype=dtype
+    )
+    if scale is None or dtype != "int8":
+        return argument
+    return replace(argument, scale=scale[0], zero_point=scale[1])
 
 
 def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:

@@ -4,8 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_INT8: Final = "int8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,11 +23,36 @@ class Argument:
         name: as the model calls it.
         shape: static.
         dtype: NumPy's name.
+        scale: what a step of int8 elements stands for, where the network has one for them.
+        zero_point: the element that stands for 0.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    scale: float | None = None
+    zero_point: int = 0
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether int8 elements stand for real numbers."""
+        return self.scale is not None and self.dtype == _INT8
+
+    @property
+    def real(self) -> Argument:
+        """The same with real numbers."""
+        return replace(self, dtype="float32", scale=None) if self.is_quantised else self
+
+    def quantise(self, values: Array) -> Array:
+        """Elements for real numbers: rounded to the nearest step, half to even, and saturated."""
+        assert self.scale is not None
+        steps = np.rint(values.astype(np.float32) / np.float32(self.scale)) + self.zero_point
+        return np.clip(steps, -128, 127).astype(np.int8)
+
+    def dequantise(self, elements: Array) -> Array:
+        """Real numbers, float32, for elements."""
+        assert self.scale is not None
+        return (elements.astype(np.float32) - self.zero_point) * np.float32(self.scale)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Argument:
@@ -33,4 +65,6 @@ class Argument:
             name=str(values["name"]),
             shape=tuple(map(int, values["shape"])),
             dtype=str(values["dtype"]),
+            scale=None if values.get("scale") is None else float(values["scale"]),
+            zero_point=int(values.get("zero_point", 0)),
         )

@@ -96,9 +96,23 @@ class Calibration:
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.
 
+        An int8 input with a scale takes real numbers, which are quantised here, or int8 arrays.
+
         Raises:
             WorkloadError: the data are missing, unreadable, or do not fit the inputs.
         """
+        quantised = {argument.name: argument for argument in inputs if argument.is_quantised}
+        for batch in self._real_batches(inputs):
+            yield {
+                name: quantised[name].quantise(array)
+                if name in quantised and array.dtype.kind == "f"
+                else array
+                for name, array in batch.items()
+            }
+
+    def _real_batches(self, stated: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+        """Inputs before they are quantised."""
+        inputs = [argument.real for argument in stated]
         if self.random_samples is not None:
             source = self._noise(inputs)
         elif self.path is not None and (self.path.is_dir() or _is_image(self.path)):
@@ -107,6 +121,10 @@ class Calibration:
             arrays = dict(self.arrays or {}) if self.path is None else _load(self.path)
             if len(inputs) == len(arrays) == 1:
                 arrays = {inputs[0].name: next(iter(arrays.values()))}
+            inputs = [
+                argument if getattr(arrays.get(argument.name), "dtype", None) == np.int8 else real
+                for argument, real in zip(stated, inputs, strict=True)
+            ]
             source = _split(arrays, inputs)
         empty = True
         for _, batch in zip(range(self.limit), source, strict=False):

@@ -35,6 +35,7 @@ class QuantiseOptions:
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
         row_functions: the same of softmax and layer normalisation.
+        int8_ends: the network takes and gives int8 where one scale holds (see `int8_ends`).
     """
 
     asymmetric: bool = False
@@ -45,6 +46,7 @@ class QuantiseOptions:
     bias_correction: bool = True
     activation_tables: bool = False
     row_functions: bool = False
+    int8_ends: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""

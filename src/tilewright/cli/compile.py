@@ -135,6 +135,13 @@ def compile_command(
             "--offload-all", help="Run on the accelerator whatever can run there, at any cost."
         ),
     ] = False,
+    int8_ends: Annotated[
+        bool,
+        typer.Option(
+            "--int8-ends",
+            help="Take and give int8 where one scale holds: the caller quantises and dequantises.",
+        ),
+    ] = False,
     explain: Annotated[
         list[str] | None,
         typer.Option(
@@ -219,6 +226,7 @@ def compile_command(
                     percentile=percentile,
                     equalisation=equalisation,
                     bias_correction=bias_correction,
+                    int8_ends=int8_ends,
                 ),
                 input_shapes=shapes,
                 trust_model=trust_model,

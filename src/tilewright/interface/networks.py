@@ -50,6 +50,7 @@ def compile(
     percentile: float = 99.99,
     equalisation: bool = True,
     bias_correction: bool = True,
+    int8_ends: bool = False,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     store: str | Path = "",
     search: int = SEARCH_BUDGET,
@@ -78,6 +79,8 @@ def compile(
         percentile: of all elements that lie within a range, for that method.
         equalisation: scale channels of activations to similar ranges.
         bias_correction: correct biases by the mean error of each layer.
+        int8_ends: the network takes and gives int8 where one scale holds; ``inputs`` and
+            ``outputs`` have scale and zero point.
         input_shapes: sizes of inputs that the model leaves open, by name.
         store: SQLite file or URL of studies whose schedules are used; empty: none.
         search: measurements on the twin for a layer that the store does not know.
@@ -124,6 +127,7 @@ def compile(
                     percentile=percentile,
                     equalisation=equalisation,
                     bias_correction=bias_correction,
+                    int8_ends=int8_ends,
                 ),
                 input_shapes=dict(input_shapes or {}),
                 name=name,

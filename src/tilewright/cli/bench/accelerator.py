@@ -153,6 +153,10 @@ def networks(
     keep_rounding: Annotated[
         bool, typer.Option("--keep-rounding", help="Keep every quantisation of the models.")
     ] = False,
+    int8_ends: Annotated[
+        bool,
+        typer.Option("--int8-ends", help="With --zoo: networks take and give int8."),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Whole networks from PyTorch to bit-exact int8 on the RTL (a clone only).
@@ -170,6 +174,7 @@ def networks(
                 board=board,
                 fidelity=one_of(fidelity or "twin", ("twin", "rtl", "dpi"), "--fidelity"),
                 search=search,
+                int8_ends=int8_ends,
                 known=known_rows(json),
                 keep=keeper(json),
             ),

@@ -65,6 +65,23 @@ def test_a_module_of_pytorch() -> None:
 
 
 @pytest.mark.slow
+def test_int8_ends_leave_nothing_to_convert_and_the_same_result() -> None:
+    data, results = images(4), []
+    for ends in (False, True):
+        network = import_network(
+            small_module(),
+            calibration=Calibration(arrays={"input": data}),
+            options=ImportOptions(quantise=QuantiseOptions(int8_ends=ends)),
+        )
+        parts = partition(network)
+        given = next(Calibration(arrays={"input": data}).batches(network.inputs))
+        run = HostProgram(module=parts.host).run(given, FloatRegions(parts.regions))
+        (port,) = network.outputs
+        assert (port.is_quantised, parts.conversions.bytes == 0) == (ends, ends)
+        results.append(port.dequantise(run[port.name]) if ends else run[port.name])
+    np.testing.assert_array_equal(*results)
+
+
 def test_a_file_of_torch_export(tmp_path) -> None:
     module, data = small_module(), images(3)
     path = tmp_path / "small.pt2"
