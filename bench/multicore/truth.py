@@ -41,7 +41,7 @@ from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.jobs import draw_group, task_networks
 from tilewright.tuner.multicore.methods.registry import make_group_mapper
-from tilewright.tuner.multicore.system_platform import platform_of, regulation_of
+from tilewright.tuner.multicore.system_platform import platform_of, ports_of, regulation_of
 
 SYSTEMS: Final = ("dual-tiny", "dual-8x8", "big-little")
 TASKS: Final = ("vision", "recommendation", "mix")
@@ -57,8 +57,8 @@ MODELS: Final = ("fluid", "directions", "alone", "arbitrated")
 - ``alone``: as ``directions``, but the latency is what the job takes alone behind this memory, and
   `GAP_CYCLES` pass between the programs of a core.
 - ``arbitrated``: as ``alone``, but running jobs share by the weights of the arbiter, up to what
-  they need, and not in proportion to it; budgets of reads hold. The prediction has a memory per
-  port, and the last port decides; a search has one memory as large as all of them.
+  they need, and not in proportion to it; budgets of reads hold, and each port has a memory of its
+  own. To the other models the ports are one memory as large as all of them.
 """
 MENDED: Final = "arbitrated"
 SEARCHED: Final = {"magma": ("fluid", MENDED), "tilewright": ("fluid", MENDED)}
@@ -67,8 +67,6 @@ GAP_CYCLES: Final = 5
 """Cycles from the end of a program of a queue to the start of the next."""
 JOB_CYCLES: Final = 40_000
 """Least cycles of a job on the smallest core, at most: what keeps a run at seconds."""
-NOTHING: Final = 1e-6
-"""Cycles of a job that another port sees, and its bytes per cycle."""
 TIMING: Final = "pynq-z2"
 """Memory whose latencies are taken."""
 
@@ -211,7 +209,6 @@ def _group(
     pieces = pieces_of(analysis, system)
     right = device.fidelity.computes or right_on_the_reference(pieces, system)
     instances = instances_of(analysis, pieces, system, bandwidth)
-    by_port = ports_of(instances[MENDED], system, bandwidth)
     for method in options.methods:
         for model in SEARCHED.get(method, MODELS[:1]):
             trace = make_group_mapper(method).run(instances[model], options.budget, seed)
@@ -223,7 +220,7 @@ def _group(
                 "method": method,
                 "searched_with": model,
                 "predicted": {
-                    name: round(makespan(by_port if name == MENDED else [each], trace.mapping))
+                    name: round(float(each.makespans(trace.mapping)[0]))
                     for name, each in instances.items()
                 },
                 "measured": measured,
@@ -253,7 +250,7 @@ def instances_of(
     system: SystemConfig,
     bandwidth: float,
 ) -> dict[str, Instance]:
-    """The group as each of `MODELS` sees it, which know one memory: of all ports together."""
+    """The group as each of `MODELS` sees it."""
     shape = analysis.table.latency.shape
     busier, alone = np.empty(shape), np.empty(shape)
     for core, entry in enumerate(system.cores):
@@ -275,34 +272,12 @@ def instances_of(
         "alone": Instance(table=behind, bandwidth=channel),
         "arbitrated": Instance(
             table=behind,
-            bandwidth=channel,
+            bandwidth=bandwidth,
             policy=Policy.REGULATED,
             regulation=regulation_of(system, reads=True),
+            ports=ports_of(system),
         ),
     }
-
-
-def ports_of(instance: Instance, system: SystemConfig, bandwidth: float) -> list[Instance]:
-    """The group as each memory port sees it: on the cores of other ports a job is next to nothing.
-
-    Args:
-        instance: with one memory for all ports.
-        system: the hardware.
-        bandwidth: of a port.
-    """
-    found = []
-    for port in range(system.memory_ports):
-        others = [core for core, entry in enumerate(system.cores) if entry.port != port]
-        latency, need = instance.table.latency.copy(), instance.table.bandwidth.copy()
-        latency[:, others] = need[:, others] = NOTHING
-        table = JobTable(latency, need, instance.table.names)
-        found.append(replace(instance, table=table, bandwidth=bandwidth))
-    return found
-
-
-def makespan(instances: Iterable[Instance], mapping: Population) -> float:
-    """Cycles until the last of them ends."""
-    return max(float(each.makespans(mapping)[0]) for each in instances)
 
 
 def measure(

@@ -29,9 +29,13 @@ def random_table(rng, jobs=24, cores=4, *, alike=False, unable=0.0):
     return JobTable(np.where(cannot, np.inf, latency), need)
 
 
-def random_instance(rng, jobs=24, cores=4, share=0.7, policy=Policy.PROPORTIONAL, **kinds):
+def random_instance(
+    rng, jobs=24, cores=4, share=0.7, policy=Policy.PROPORTIONAL, ports=(), **kinds
+):
     """A random table with a bandwidth that is a share of what greedy cores need on average."""
     table = random_table(rng, jobs, cores, **kinds)
     least = table.bytes.min(axis=1).sum()
     cycles = max(table.latency.min(axis=1).sum() / cores, table.latency.min(axis=1).max())
-    return Instance(table=table, bandwidth=float(share * least / cycles), policy=policy)
+    return Instance(
+        table=table, bandwidth=float(share * least / cycles), policy=policy, ports=ports
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mappings of jobs onto cores cost when the cores share the bandwidth of one memory.
+"""What mappings of jobs onto cores cost when the cores share the bandwidth of memory ports.
 
 `native/allocation.h` computes it; docs/explanation/multicore-model.md derives it. A mapping names
 for each job a core and a priority. Each core runs its jobs in the order of their priorities, one
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ NATIVE_DIR: Final = ROOT / "tuner" / "multicore" / "native"
 DEFAULT_WINDOW: Final = 1024.0
 """Cycles of a regulation window."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 
 Indices = npt.NDArray[np.int32]
 
@@ -89,9 +90,16 @@ class Regulation:
             )
 
     @classmethod
-    def even(cls, bandwidth: float, cores: int, window: float = DEFAULT_WINDOW) -> Regulation:
-        """The same budget for each core; together what the memory can move."""
-        return cls(window=window, budgets=(bandwidth * window / cores,) * cores)
+    def even(cls, bandwidth: float, ports: Indices, window: float = DEFAULT_WINDOW) -> Regulation:
+        """The same budget for each core of a port; together what the port can move.
+
+        Args:
+            bandwidth: bytes per cycle of a port.
+            ports: of each core, ``[cores]``.
+            window: cycles.
+        """
+        sharing = np.bincount(ports)[ports]
+        return cls(window=window, budgets=tuple((bandwidth * window / sharing).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,10 +136,12 @@ class _CProblem(ctypes.Structure):
         ("bandwidth", ctypes.c_void_p),
         ("budgets", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
+        ("port", ctypes.c_void_p),
         ("limit", ctypes.c_double),
         ("window", ctypes.c_double),
         ("jobs", ctypes.c_int32),
         ("cores", ctypes.c_int32),
+        ("ports", ctypes.c_int32),
         ("policy", ctypes.c_int32),
     )
 
@@ -162,12 +172,25 @@ def multicore_library() -> ctypes.CDLL:
 
 
 class NativeProblem:
-    """A table with its bandwidth and policy, as the native allocator takes it."""
+    """A table with its bandwidth, policy and ports, as the native allocator takes it.
+
+    Args:
+        table, bandwidth, policy, regulation, ports: as of `makespans`.
+
+    Raises:
+        ConfigError: as `makespans`.
+    """
 
     def __init__(
-        self, table: JobTable, bandwidth: float, policy: str, regulation: Regulation | None
+        self,
+        table: JobTable,
+        bandwidth: float,
+        policy: str,
+        regulation: Regulation | None,
+        ports: Sequence[int] = (),
     ) -> None:
         require_number("bandwidth", bandwidth)
+        self._ports: Final = checked_ports(ports, table.cores)
         policies = tuple(Policy)
         if policy not in policies:
             raise ConfigError(
@@ -177,7 +200,7 @@ class NativeProblem:
                 remedy=choices(str(policy), policies),
             )
         if policy == Policy.REGULATED:
-            regulation = regulation or Regulation.even(bandwidth, table.cores)
+            regulation = regulation or Regulation.even(bandwidth, self._ports)
             if len(regulation.budgets) != table.cores:
                 raise ConfigError(
                     f"must be {table.cores} budgets, one per core",
@@ -200,16 +223,34 @@ class NativeProblem:
             table.bandwidth.ctypes.data,
             self._budgets.ctypes.data,
             self._weights.ctypes.data,
+            self._ports.ctypes.data,
             bandwidth,
             by_core.window,
             table.jobs,
             table.cores,
+            int(self._ports.max()) + 1,
             policies.index(Policy(policy)),
         )
 
     def reference(self) -> Any:
         """For a native call."""
         return ctypes.byref(self._native)
+
+
+def checked_ports(ports: Sequence[int], cores: int) -> Indices:
+    """The port of each core as an array; without any, one port has all.
+
+    Raises:
+        ConfigError: not one port per core, numbered from 0 without a gap.
+    """
+    found = np.array(ports or (0,) * cores, dtype=np.int32)
+    if found.shape != (cores,) or set(found.tolist()) != set(range(int(found.max()) + 1)):
+        raise ConfigError(
+            f"must be {cores} numbers of ports, one per core, from 0 without a gap",
+            field="ports",
+            value=list(ports),
+        )
+    return found
 
 
 def makespans(
@@ -219,24 +260,26 @@ def makespans(
     priority: npt.ArrayLike,
     policy: str = Policy.PROPORTIONAL,
     regulation: Regulation | None = None,
+    ports: Sequence[int] = (),
 ) -> Numbers:
     """Cycles until the last job ends, for a population of mappings.
 
     Args:
         table: what the jobs take.
-        bandwidth: bytes per cycle that all cores have together.
+        bandwidth: bytes per cycle that all cores of a port have together.
         core: of each job, int32 ``[population, jobs]``.
         priority: of each job, float64 ``[population, jobs]``; lower runs first on its core, equal
             ones in the order of the table.
         policy: one of `Policy`.
         regulation: of `Policy.REGULATED`; by default equal budgets that sum to the bandwidth, in
             windows of `DEFAULT_WINDOW`.
+        ports: the memory port of each core; by default all cores are behind one.
 
     Returns:
         float64 ``[population]``; infinite where a job is on a core that cannot run it.
 
     Raises:
-        ConfigError: a bandwidth, policy, regulation or mapping that cannot be.
+        ConfigError: a bandwidth, policy, regulation, port or mapping that cannot be.
 
     Example:
         Two jobs that need 8 bytes per cycle each share 8: both take twice their time.
@@ -245,7 +288,7 @@ def makespans(
         >>> makespans(table, 8, [[0, 1], [0, 0]], [[0, 0], [0, 1]]).tolist()
         [20.0, 20.0]
     """
-    problem = NativeProblem(table, bandwidth, policy, regulation)
+    problem = NativeProblem(table, bandwidth, policy, regulation, ports)
     cores, priorities = _population(table, core, priority)
     found = np.empty(len(cores), dtype=np.float64)
     multicore_library().tw_multicore_makespans(
@@ -265,21 +308,23 @@ def timeline(
     priority: npt.ArrayLike,
     policy: str = Policy.PROPORTIONAL,
     regulation: Regulation | None = None,
+    ports: Sequence[int] = (),
 ) -> Timeline:
     """When one mapping's jobs run, and the bandwidth that each core has meanwhile.
 
     Args:
         table: what the jobs take.
-        bandwidth: bytes per cycle that all cores have together.
+        bandwidth: bytes per cycle that all cores of a port have together.
         core: of each job, int32 ``[jobs]``.
         priority: of each job, float64 ``[jobs]``.
         policy: as of `makespans`.
         regulation: as of `makespans`.
+        ports: as of `makespans`.
 
     Raises:
         ConfigError: as `makespans`; or a job is on a core that cannot run it.
     """
-    problem = NativeProblem(table, bandwidth, policy, regulation)
+    problem = NativeProblem(table, bandwidth, policy, regulation, ports)
     cores, priorities = _population(table, np.asarray(core)[None], np.asarray(priority)[None])
     impossible = np.flatnonzero(np.isinf(table.latency[np.arange(table.jobs), cores[0]]))
     if impossible.size:

@@ -46,7 +46,7 @@ def anneal(instance: Instance, start: Population, temperatures: Numbers, seed: i
         ConfigError: an instance that cannot be.
     """
     problem = NativeProblem(
-        instance.table, instance.bandwidth, instance.policy, instance.regulation
+        instance.table, instance.bandwidth, instance.policy, instance.regulation, instance.ports
     )
     steps, jobs = len(temperatures), instance.table.jobs
     schedule = np.ascontiguousarray(temperatures, dtype=np.float64)

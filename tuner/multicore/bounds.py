@@ -6,7 +6,7 @@ Jobs may be cut into parts that run on several cores at once; what is left of th
 - a core is busy for the times of its parts, at most the makespan;
 - a job takes its own time, at most the makespan: its latency, or longer where it needs more than
   the whole bandwidth;
-- all bytes pass the memory at its bandwidth.
+- all bytes of a memory port's cores pass it at its bandwidth.
 
 A job that alone takes longer on a core than the makespan is not on that core. This makes the
 bound of a makespan depend on the makespan; the least that agrees with itself is the bound (Lenstra,
@@ -17,7 +17,7 @@ core passes through its queue as if it were alone, on a clock that all cores sha
 still a part of the time: the makespan is the longest queue, and for each moment of it what the jobs
 of the moment need above the bandwidth, as a share of the bandwidth. What jobs need together is
 above the bandwidth by at least the sum of what each needs above it. So the own excess of every
-job, on whatever core, delays every core.
+job, on whatever core, delays every core of its port.
 
 A solver's optimum is true to its tolerance only, and jobs that are far shorter than another lie
 below that. So its dual solution is taken, and what that proves is computed: by weights of sum 1 of
@@ -37,7 +37,7 @@ from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import Numbers
 
 SLACK: Final = 1e-9
-"""Relative: what a solver's rounding may lift a bound by."""
+"""Relative: what rounding, a solver's or that of a makespan, may lift a bound by."""
 
 _MOST: Final = 1e9
 """Multiple of the makespan's scale that a part of a job adds: the solver takes no number above
@@ -71,14 +71,16 @@ class Loads:
     Attributes:
         own: cycles of the job when it is alone: how long it keeps its core at least.
         busy: cycles by which it lengthens its core's queue.
-        everywhere: cycles by which it lengthens every core's queue.
-        memory: cycles of the memory.
+        everywhere: cycles by which it lengthens the queue of every core of the port.
+        memory: cycles of the port's memory.
+        port: of each core, ``[cores]``.
     """
 
     own: Numbers
     busy: Numbers
     everywhere: Numbers
     memory: Numbers
+    port: npt.NDArray[np.int32]
 
     def makespans(self, core: npt.NDArray[np.int32]) -> Numbers:
         """A lower bound of the makespan for each placement.
@@ -96,8 +98,15 @@ class Loads:
                 for c in range(self.busy.shape[1])
             ]
         )
-        longest = queues.max(axis=0) + self.everywhere[jobs, core].sum(axis=1)
-        found: Numbers = np.maximum(longest, self.memory[jobs, core].sum(axis=1))
+        found: Numbers = np.zeros(len(core))
+        for port in range(int(self.port.max()) + 1):
+            here = self.port[core] == port
+            everywhere, memory = (
+                np.where(here, each[jobs, core], 0.0).sum(axis=1)
+                for each in (self.everywhere, self.memory)
+            )
+            longest = queues[self.port == port].max(axis=0) + everywhere
+            found = np.maximum(found, np.maximum(longest, memory))
         return found
 
 
@@ -115,6 +124,7 @@ def loads_of(instance: Instance) -> Loads:
         busy=table.latency if shared else own,
         everywhere=everywhere,
         memory=table.bytes / bandwidth,
+        port=instance.port,
     )
 
 
@@ -146,7 +156,7 @@ def lower_bound(instance: Instance) -> Bound:
         agrees(low)
     _, shares = _relaxed(_Program(loads, loads.own <= times[low]))
     value, charges = found[low]
-    makespan = max(value * (1 - SLACK), float(times[low]))
+    makespan = max(value, float(times[low])) * (1 - SLACK)
     alone = np.maximum(loads.own - makespan, 0.0)  # where a job alone takes longer
     return Bound(makespan=makespan, shares=shares, charges=np.maximum(charges, alone))
 
@@ -167,7 +177,10 @@ def integer_bound(instance: Instance, seconds: float) -> Bound:
 
 
 class _Program:
-    """The linear program; its variables are a share per pair, the excess of all jobs, the makespan.
+    """The linear program: a share per pair, the excess of each port's jobs, and the makespan.
+
+    Where there are several ports, the time of a job counts without the excess of others: on which
+    port it is, is not known.
 
     Args:
         loads: of the instance.
@@ -186,36 +199,44 @@ class _Program:
             np.minimum(each[self.job, self.core] / self.scale, _MOST)
             for each in (loads.busy, loads.everywhere, loads.memory)
         )
-        first = np.zeros_like(self.job)
+        self.port = loads.port[self.core]
+        self.ports = ports = int(loads.port.max()) + 1
+        self.delayed = np.concatenate(  # by the excess of each port: queues, then jobs
+            [np.eye(ports)[loads.port], np.full((jobs, ports), float(ports == 1))]
+        )
+        none, own = np.zeros((jobs, ports)), -np.eye(ports)
         self.limited = vstack(
             [
-                self._rows(self.core, self.busy, cores, 1.0, -1.0),
-                self._rows(self.job, self.busy, jobs, 1.0, -1.0),
-                self._rows(first, self.memory, 1, 0.0, -1.0),
+                self._rows(self.core, self.busy, self.delayed[:cores], -1.0),
+                self._rows(self.job, self.busy, self.delayed[cores:], -1.0),
+                self._rows(self.port, self.memory, 0 * own, -1.0),
             ]
         )
         self.equal = vstack(
             [
-                self._rows(self.job, np.ones(len(self.job)), jobs, 0.0, 0.0),
-                self._rows(first, self.everywhere, 1, -1.0, 0.0),
+                self._rows(self.job, np.ones(len(self.job)), none, 0.0),
+                self._rows(self.port, self.everywhere, own, 0.0),
             ]
         )
-        self.right = np.append(np.ones(jobs), 0.0)
-        self.objective = np.append(np.zeros(len(self.job) + 1), 1.0)
+        self.right = np.append(np.ones(jobs), np.zeros(ports))
+        self.objective = np.append(np.zeros(len(self.job) + ports), 1.0)
 
     def _rows(
-        self, number: npt.NDArray[np.intp], values: Numbers, height: int, *last: float
+        self, number: npt.NDArray[Any], values: Numbers, excess: Numbers, makespan: float
     ) -> Any:
-        """Rows with a value per pair, each in the row of its number, and with these at the end."""
-        from scipy.sparse import coo_array  # noqa: PLC0415  (of the extra `search`)
+        """Rows with a value per pair, each in the row of its number.
 
-        pairs = len(self.job)
-        column = np.concatenate([np.arange(pairs), np.repeat([pairs, pairs + 1], height)])
-        row = np.concatenate([number, np.tile(np.arange(height), len(last))])
-        ends = np.repeat(last, height)
-        return coo_array(
-            (np.concatenate([values, ends]), (row, column)), shape=(height, pairs + len(last))
-        )
+        Args:
+            number: of the row of each pair.
+            values: of the pairs.
+            excess: what the excesses of the ports count in each row, ``[rows, ports]``.
+            makespan: what the makespan counts in all rows.
+        """
+        from scipy.sparse import coo_array, csr_array, hstack  # noqa: PLC0415  (of `search`)
+
+        pairs, rows = len(self.job), len(excess)
+        shares = coo_array((values, (number, np.arange(pairs))), shape=(rows, pairs))
+        return hstack([shares, csr_array(excess), csr_array(np.full((rows, 1), makespan))])
 
 
 def _proven(program: _Program) -> tuple[float, Numbers]:
@@ -234,11 +255,12 @@ def _proven(program: _Program) -> tuple[float, Numbers]:
         return 0.0, charges
     weights = np.maximum(-solved.ineqlin.marginals, 0.0)
     weights /= weights.sum()
-    queues, own, memory = np.split(weights, [program.cores, program.cores + program.jobs])
+    delayed = program.cores + program.jobs
+    queues, own, memory = np.split(weights, [program.cores, delayed])
     adds = (
         program.busy * (queues[program.core] + own[program.job])
-        + program.everywhere * (1 - memory)
-        + program.memory * memory
+        + program.everywhere * (weights[:delayed] @ program.delayed)[program.port]
+        + program.memory * memory[program.port]
     )
     least = np.full(program.jobs, np.inf)
     np.minimum.at(least, program.job, adds)
@@ -253,7 +275,7 @@ def _relaxed(program: _Program, whole: dict[str, Any] | None = None) -> tuple[fl
     pairs = len(program.job)
     solved = milp(
         program.objective,
-        integrality=np.append(np.full(pairs, whole is not None), [False, False]),
+        integrality=np.arange(len(program.objective)) < (pairs if whole is not None else 0),
         constraints=[
             LinearConstraint(program.limited, -np.inf, 0.0),
             LinearConstraint(program.equal, program.right, program.right),

@@ -111,15 +111,15 @@ def _placements(instance: Instance) -> Cores:
 
 
 def _first_of_alike(instance: Instance, every: Cores) -> npt.NDArray[np.bool_]:
-    """Which placements stay when cores with equal columns are exchangeable, shape ``[n]``.
+    """Which placements stay when cores of a port with equal columns are exchangeable, ``[n]``.
 
     Of two such cores, the one with the lower number has the first job that either of them has.
     """
     table = instance.table
     stay = np.ones(len(every), dtype=np.bool_)
     for one, two in itertools.combinations(range(table.cores), 2):
-        alike = np.array_equal(table.latency[:, one], table.latency[:, two]) and np.array_equal(
-            table.bandwidth[:, one], table.bandwidth[:, two]
+        alike = instance.port[one] == instance.port[two] and all(
+            np.array_equal(each[:, one], each[:, two]) for each in (table.latency, table.bandwidth)
         )
         if alike:
             first = [

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.tuner.multicore.allocation import Policy, Regulation, makespans
+from tilewright.tuner.multicore.allocation import (
+    Indices,
+    Policy,
+    Regulation,
+    checked_ports,
+    makespans,
+)
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_number
 
@@ -16,22 +22,31 @@ class Instance:
 
     Attributes:
         table: what each job takes on each core.
-        bandwidth: bytes per cycle that all cores have together.
+        bandwidth: bytes per cycle that all cores of a memory port have together.
         policy: how running jobs share it; one of `Policy`.
         regulation: of `Policy.REGULATED`; None: equal budgets.
+        ports: the memory port of each core; empty: all cores are behind one.
 
     Raises:
-        ConfigError: a bandwidth that no allocator computes with (`require_number`).
+        ConfigError: a bandwidth that no allocator computes with (`require_number`), or ports that
+            are not those of the cores.
     """
 
     table: JobTable
     bandwidth: float
     policy: Policy = Policy.PROPORTIONAL
     regulation: Regulation | None = None
+    ports: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
         require_number("bandwidth", self.bandwidth)
+        checked_ports(self.ports, self.table.cores)
+
+    @property
+    def port(self) -> Indices:
+        """The memory port of each core, ``[cores]``."""
+        return checked_ports(self.ports, self.table.cores)
 
     def makespans(self, population: Population) -> Numbers:
         """Cycles until the last job ends, for each mapping; shape ``[len(population)]``.
@@ -46,4 +61,5 @@ class Instance:
             population.priority,
             self.policy,
             self.regulation,
+            self.ports,
         )

@@ -12,7 +12,7 @@ from tilewright.tuner.multicore.platform import Core, Platform
 
 
 def platform_of(system: SystemConfig, *, clock_mhz: float, bandwidths: Sequence[float]) -> Platform:
-    """The cores of a system behind one memory; the model has no ports.
+    """The cores of a system; `ports_of` says behind which memory port each is.
 
     Args:
         system: the hardware.
@@ -28,6 +28,18 @@ def platform_of(system: SystemConfig, *, clock_mhz: float, bandwidths: Sequence[
         clock_mhz=clock_mhz,
         bandwidths=tuple(bandwidths),
     )
+
+
+def ports_of(system: SystemConfig) -> tuple[int, ...]:
+    """The memory port of each core, for `Instance.ports`: those that have cores, from 0.
+
+    Example:
+        >>> from tilewright.host.machine.system_config import load_system
+        >>> ports_of(load_system("quad-mixed"))
+        (0, 1, 0, 1)
+    """
+    used = sorted({core.port for core in system.cores})
+    return tuple(used.index(core.port) for core in system.cores)
 
 
 def regulation_of(system: SystemConfig, *, reads: bool = False) -> Regulation:

@@ -36,7 +36,7 @@ def ai_mt_queues(instance: Instance) -> list[list[int]]:
     while waiting.any():
         able = waiting[:, None] & np.isfinite(table.latency)
         core = int(np.argmin(np.where(able.any(axis=0), free, np.inf)))
-        beside = demand[free > free[core]].sum()
+        beside = demand[(free > free[core]) & (instance.port == instance.port[core])].sum()
         room = instance.bandwidth - beside
         job = best_fit(np.flatnonzero(able[:, core]), table.bandwidth[:, core], room)
         waiting[job] = False

@@ -36,7 +36,7 @@ struct Recorder {
 
 }  // namespace
 
-TW_EXPORT int32_t tw_multicore_version() { return 3; }
+TW_EXPORT int32_t tw_multicore_version() { return 4; }
 
 // `core` and `priority` are [population, jobs]; `makespans` is [population].
 TW_EXPORT void tw_multicore_makespans(const Problem* problem, const int32_t* core,

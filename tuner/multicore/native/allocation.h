@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs on cores that share the bandwidth of one memory: a fluid model, event by event.
+// Jobs on cores that share the bandwidth of memory ports: a fluid model, event by event.
 // docs/explanation/multicore-model.md derives it; tuner/multicore/allocation.py binds it.
 #pragma once
 
@@ -20,10 +20,12 @@ struct Problem {
   const double* bandwidth;  // [jobs, cores], bytes per cycle that keep the job from stalling
   const double* budgets;    // [cores], bytes per window, for REGULATED; infinite: no limit
   const double* weights;    // [cores], for REGULATED
-  double limit;             // bytes per cycle that all cores have together
+  const int32_t* port;      // [cores], of the memory port behind which a core is
+  double limit;             // bytes per cycle that the cores of a port have together
   double window;            // cycles, for REGULATED
   int32_t jobs;
   int32_t cores;
+  int32_t ports;
   Policy policy;
 };
 
@@ -60,7 +62,7 @@ class Allocator {
     for (int32_t c = 0; c < p_.cores; ++c) begin_next(c, time, listener);
     if (regulated()) open_window();
     while (active_ > 0) {
-      share();
+      for (int32_t port = 0; port < p_.ports; ++port) share(port);
       const double cycles = until_event();
       listener.segment(cycles, running_.data(), granted_.data());
       time += cycles;
@@ -130,9 +132,10 @@ class Allocator {
   }
 
   // Weighted max-min shares: by weight, no job above its need, what is left over goes round again.
-  void share() {
+  void share(int32_t port) {
     double weights = 0;
     for (int32_t c = 0; c < p_.cores; ++c) {
+      if (p_.port[c] != port) continue;
       granted_[c] = share_[c] = 0;
       if (running_[c] < 0 || (regulated() && tokens(c) <= 0)) continue;
       share_[c] = weight(c);
@@ -143,7 +146,7 @@ class Allocator {
       again = false;
       const double per_weight = free / weights;
       for (int32_t c = 0; c < p_.cores; ++c)
-        if (share_[c] > 0 && need_[c] <= per_weight * share_[c]) {
+        if (p_.port[c] == port && share_[c] > 0 && need_[c] <= per_weight * share_[c]) {
           granted_[c] = need_[c];
           free -= need_[c];
           weights -= share_[c];
@@ -152,7 +155,7 @@ class Allocator {
         }
       if (!again)
         for (int32_t c = 0; c < p_.cores; ++c)
-          if (share_[c] > 0) granted_[c] = per_weight * share_[c];
+          if (p_.port[c] == port && share_[c] > 0) granted_[c] = per_weight * share_[c];
     }
   }
 

@@ -20,7 +20,9 @@ class Annealing {
         here_(problem.jobs),
         there_(problem.jobs),
         weight_(problem.jobs),
-        queue_(problem.cores) {}
+        queue_(problem.cores),
+        bytes_(problem.ports),
+        excess_(problem.ports) {}
 
   // Tries `steps` changes. A rise of the logarithm of the makespan is taken with the chance
   // exp(-rise / temperature). `core` and `priority` hold the mapping that is left, in and out; each
@@ -81,15 +83,20 @@ class Annealing {
   // A makespan that the placement cannot go below: bounds.py derives it.
   double bound(const int32_t* core) {
     std::fill(queue_.begin(), queue_.end(), 0.0);
-    double bytes = 0, excess = 0;
+    std::fill(bytes_.begin(), bytes_.end(), 0.0);
+    std::fill(excess_.begin(), excess_.end(), 0.0);
     for (int32_t j = 0; j < p_.jobs; ++j) {
       const int64_t at = int64_t(j) * p_.cores + core[j];
       const double wait = p_.latency[at] * std::max(0.0, p_.bandwidth[at] / p_.limit - 1);
-      bytes += p_.latency[at] * p_.bandwidth[at];
+      const int32_t port = p_.port[core[j]];
+      bytes_[port] += p_.latency[at] * p_.bandwidth[at];
       queue_[core[j]] += p_.latency[at];
-      (p_.policy == Policy::PROPORTIONAL ? excess : queue_[core[j]]) += wait;
+      (p_.policy == Policy::PROPORTIONAL ? excess_[port] : queue_[core[j]]) += wait;
     }
-    return std::max(*std::max_element(queue_.begin(), queue_.end()) + excess, bytes / p_.limit);
+    double found = 0;
+    for (int32_t c = 0; c < p_.cores; ++c)
+      found = std::max({found, queue_[c] + excess_[p_.port[c]], bytes_[p_.port[c]] / p_.limit});
+    return found;
   }
 
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
@@ -170,6 +177,8 @@ class Annealing {
   Times here_, there_;
   std::vector<double> weight_;  // time that a job waits for memory
   std::vector<double> queue_;   // cycles of each core's jobs
+  std::vector<double> bytes_;   // of each port's jobs
+  std::vector<double> excess_;  // cycles by which jobs that need more than all lengthen queues
 };
 
 }  // namespace tw::multicore

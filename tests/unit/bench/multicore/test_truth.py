@@ -5,26 +5,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tilewright.bench.multicore.truth import (
     MODELS,
     Options,
     line,
-    makespan,
     memory_of,
-    ports_of,
     run,
     small_networks,
     summarise,
 )
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.system_config import SystemConfig, SystemCore
-from tilewright.tuner.multicore.encoding import Population
-from tilewright.tuner.multicore.instance import Instance
-from tilewright.tuner.multicore.job_table import JobTable
 
 
 def row(method: str, model: str, predicted: tuple[int, ...], measured: int) -> dict:
@@ -58,25 +50,6 @@ def test_both_directions_of_the_memory_have_the_bandwidth():
     memory = memory_of(2.0)
     assert (memory.read_bytes_per_cycle, memory.write_bytes_per_cycle) == (2.0, 2.0)
     assert memory.shared_bytes_per_cycle == 0
-
-
-def test_ports_are_predicted_one_by_one_and_the_last_decides():
-    """Jobs of 100 cycles that need 2 bytes per cycle, on ports of 2 bytes per cycle."""
-    system = SystemConfig(
-        cores=tuple(SystemCore(hw=load_hwconfig("tiny-4x4"), port=port) for port in (0, 1, 1)),
-        memory_ports=2,
-    )
-    table = JobTable(np.full((3, 3), 100.0), np.full((3, 3), 2.0))
-    instance = Instance(table=table, bandwidth=4.0)
-    ports = ports_of(instance, system, 2.0)
-
-    def predicted(*cores):
-        core, priority = np.array([cores], dtype=np.int32), np.array([[0.0, 1.0, 2.0]])
-        mapping = Population(core=core, priority=priority)
-        return makespan([instance], mapping), makespan(ports, mapping)
-
-    assert predicted(0, 0, 1) == (200, pytest.approx(200))
-    assert predicted(0, 1, 2) == (150, pytest.approx(200))  # two behind port 1
 
 
 def test_a_task_without_small_layers_is_refused():

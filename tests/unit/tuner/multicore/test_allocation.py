@@ -91,6 +91,49 @@ def test_equals_the_plain_model(policy):
         assert found == pytest.approx(float(expected), rel=1e-9), where(case=case)
 
 
+@pytest.mark.parametrize("policy", [p for p in Policy if p is not Policy.PRIORITY])
+def test_each_port_is_a_memory_of_its_own_and_the_last_decides(policy):
+    """Under `Policy.PRIORITY` weights are of the whole group: its ports are no groups alone."""
+    rng = fresh_rng()
+    for case in range(100):
+        latency, need, limit, core, priority = random_group(rng)
+        cores = latency.shape[1]
+        ports = np.unique(rng.integers(0, 3, cores), return_inverse=True)[1].tolist()
+        native = None
+        if policy is Policy.REGULATED:
+            _, native = random_regulation(rng, cores)
+        table = JobTable(latency, need)
+        found = makespans(table, float(limit), [core], [priority], policy, native, ports)[0]
+        alone = []
+        for port in set(ports):
+            own = np.flatnonzero(np.array(ports) == port)
+            jobs = np.flatnonzero(np.isin(core, own))
+            if not jobs.size:
+                continue
+            part = native and Regulation(
+                window=native.window,
+                budgets=tuple(native.budgets[c] for c in own),
+                weights=tuple(native.weights[c] for c in own),
+            )
+            small = JobTable(latency[np.ix_(jobs, own)], need[np.ix_(jobs, own)])
+            at = np.searchsorted(own, core[jobs])
+            alone += [makespans(small, float(limit), [at], [priority[jobs]], policy, part)[0]]
+        assert found == pytest.approx(max(alone), rel=1e-9), where(case=case)
+        told = timeline(table, float(limit), core, priority, policy, native, ports)
+        assert told.makespan == found, where(case=case)
+
+
+def test_even_budgets_share_a_port_among_its_own_cores():
+    assert Regulation.even(6.0, [0, 1, 0], window=10).budgets == (30.0, 60.0, 30.0)
+
+
+@pytest.mark.parametrize("ports", [(0,), (0, 2), (-1, 0), (1, 1)])
+def test_ports_that_cannot_be_are_refused(ports):
+    table = JobTable([[1, 1]], [[1, 1]])
+    with pytest.raises(ConfigError, match="ports: must be 2 numbers of ports"):
+        makespans(table, 1.0, [[0]], [[0]], ports=ports)
+
+
 @pytest.mark.parametrize("policy", list(Policy))
 def test_a_timeline_keeps_to_the_bandwidth_and_moves_every_byte(policy):
     rng = fresh_rng()
@@ -211,9 +254,9 @@ TABLE = JobTable(np.full((3, 2), 5.0), np.ones((3, 2)))
         ({"core": [[0, 0.5, 1]]}, "core: must be integers from 0 to 1"),
         ({"priority": [[0, 1, 2]] * 2}, "priority: core and priority must have one shape"),
         ({"priority": [[0, 1, float("nan")]]}, "priority: must be numbers, not nan"),
-        ({"regulation": Regulation.even(1, 2)}, "regulation: only the policy regulated has"),
+        ({"regulation": Regulation.even(1, [0, 0])}, "regulation: only the policy regulated has"),
         (
-            {"policy": "regulated", "regulation": Regulation.even(1, 3)},
+            {"policy": "regulated", "regulation": Regulation.even(1, [0, 0, 0])},
             "budgets: must be 2 budgets, one per core, not 3",
         ),
     ],

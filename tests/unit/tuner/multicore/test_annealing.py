@@ -18,7 +18,8 @@ COLD = np.full(400, 1e-300)  # takes no rise, however small
 @pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.PRIORITY])
 def test_each_step_changes_one_thing_and_tells_its_makespan(policy):
     rng = fresh_rng()
-    instance = random_instance(rng, 20, 4, 0.6, policy, unable=0.3)
+    ports = (0, 1, 0, 1) if rng.random() < 0.5 else ()
+    instance = random_instance(rng, 20, 4, 0.6, policy, ports, unable=0.3)
     start = random_population(instance.table, 1, rng)
     walk = anneal(instance, start, COLD, 7)
     np.testing.assert_array_equal(walk.makespans, instance.makespans(walk.tried))

@@ -28,13 +28,14 @@ def every_mapping(jobs, cores):
     )
 
 
+@pytest.mark.parametrize("ports", [(), (0, 1)], ids=["one-port", "two-ports"])
 @pytest.mark.parametrize("policy", list(Policy))
-def test_no_mapping_of_a_small_group_is_below_the_bounds(policy):
+def test_no_mapping_of_a_small_group_is_below_the_bounds(policy, ports):
     rng = fresh_rng()
     mappings = every_mapping(4, 2)
     for case in range(12):
         instance = random_instance(
-            rng, 4, 2, float(np.exp(rng.normal(0, 1))), policy, unable=0.2 * (case % 2)
+            rng, 4, 2, float(np.exp(rng.normal(0, 1))), policy, ports, unable=0.2 * (case % 2)
         )
         least = instance.makespans(mappings).min()
         linear, whole = lower_bound(instance), integer_bound(instance, seconds=60.0)
@@ -48,7 +49,8 @@ def test_no_mapping_of_a_small_group_is_below_the_bounds(policy):
 def test_no_mapping_of_a_large_group_is_below_the_bound():
     rng = fresh_rng()
     for case, policy in enumerate(Policy):
-        instance = random_instance(rng, 60, 5, 0.6, policy)
+        ports = (0, 1, 1, 0, 1) if rng.random() < 0.5 else ()
+        instance = random_instance(rng, 60, 5, 0.6, policy, ports)
         mappings = random_population(instance.table, 2000, rng)
         assert lower_bound(instance).makespan <= instance.makespans(mappings).min(), where(
             case=case
@@ -66,6 +68,17 @@ def test_a_job_is_not_on_a_core_on_which_it_alone_takes_longer():
     bound = lower_bound(Instance(table=table, bandwidth=1.0))
     assert bound.makespan == pytest.approx(10)
     assert bound.shares.argmax(axis=1).tolist() == [0, 1]
+
+
+def test_bytes_of_a_port_do_not_pass_the_memory_of_another():
+    """Jobs that only core 0 can run, beside an idle port: half of a common memory would do."""
+    table = JobTable([[10, np.inf]] * 4, np.full((4, 2), 8.0))
+    one, two = (Instance(table=table, bandwidth=4.0, ports=ports) for ports in ((), (0, 1)))
+    assert lower_bound(one).makespan == lower_bound(two).makespan == pytest.approx(80)
+    free = JobTable([[10, 10]] * 4, np.full((4, 2), 8.0))
+    one, two = (Instance(table=free, bandwidth=4.0, ports=ports) for ports in ((), (0, 1)))
+    assert lower_bound(one).makespan == pytest.approx(80)
+    assert lower_bound(two).makespan == pytest.approx(40)
 
 
 def test_jobs_below_a_solvers_tolerance_do_not_lift_the_bound():

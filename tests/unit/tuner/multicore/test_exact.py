@@ -34,7 +34,9 @@ def test_equals_the_least_of_all_mappings(policy):
     rng = fresh_rng()
     for case in range(8):
         kinds = {"alike": case % 2 == 0, "unable": 0.3 * (case % 4 == 3)}
-        instance = random_instance(rng, 5, 3 if case < 6 else 2, 0.6, policy, **kinds)
+        cores = 3 if case < 6 else 2
+        ports = tuple(range(2)) + (0,) * (cores - 2) if case % 3 == 2 else ()
+        instance = random_instance(rng, 5, cores, 0.6, policy, ports, **kinds)
         found = best_mapping(instance)
         about = where(case=case)
         assert found.makespan == instance.makespans(found.mapping)[0], about
