@@ -22,6 +22,8 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.read.int8_ends import scales_of, to_int8_ends
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
+from tilewright.host.compiler.read.onnx_loops import unroll_loops
+from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.network.onnx_file import malformed, short
 
@@ -109,6 +111,10 @@ def _prepared(
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     current = ir.from_proto(model)
+    loops, recurrent = unroll_loops(current), unroll_recurrent(current)
+    if loops or recurrent:
+        model = inferred(ir.to_proto(current), origin)
+        current = ir.from_proto(model)
     was_quantised = qoperator.is_quantised(current)
     if was_quantised:
         _require_runnable(model, origin)
