@@ -284,7 +284,7 @@ def print_run(
     print_latency(compiled, target, run.cycles)
     for name, array in run.outputs.items():
         flat = np.asarray(array).reshape(-1)
-        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat, kind="stable")[:5])
+        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat.astype(np.float64), kind="stable")[:5])
         console.say(f"{name}: {array.dtype} {list(array.shape)}; largest {most}")
 
 
