@@ -115,15 +115,16 @@ def test_a_batch_names_the_rule_of_what_is_not_legal_and_the_limit_of_what_is_sl
 def test_a_limit_that_a_schedule_keeps_never_refuses_it() -> None:
     """What a run moves and multiplies refuses it before it runs; never one that fits."""
     rng = generator("limits")
-    narrow = replace(IDEAL, read_bytes_per_cycle=3)
-    memories = [IDEAL, narrow, replace(narrow, shared_bytes_per_cycle=3)]
+    narrow = replace(IDEAL, read_bytes_per_cycle=0.5)
+    memories = [IDEAL, narrow, replace(narrow, shared_bytes_per_cycle=0.4)]
     tight = 0.0
     for memory in memories:
-        for layer in (conv2d("3x3", 14, 64, 64, 3, 1, 1), conv2d("1x1", 7, 128, 32, 1, 1, 0)):
+        for layer in (conv2d("3x3", 14, 64, 64, 3, 1, 1), conv2d("1x1", 7, 128, 32, 1, 0, 1)):
             twin, lowering = Twin(TINY, memory), NativeLowering(TINY, layer)
             tiles = rng.integers(1, 15, size=(40, 4))
             points = encode_schedules(
-                Schedule(tile_h=h, tile_w=w, tile_ci=ci, tile_co=co) for h, w, ci, co in tiles
+                Schedule(tile_h=h, tile_w=w, tile_ci=ci, tile_co=co)
+                for h, w, ci, co in tiles.tolist()
             )
             points = points[lowering.rules(points) == 0]
             free = twin.batch(lowering, points)

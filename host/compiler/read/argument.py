@@ -47,12 +47,14 @@ class Argument:
         """Elements for real numbers: rounded to the nearest step, half to even, and saturated."""
         assert self.scale is not None
         steps = np.rint(values.astype(np.float32) / np.float32(self.scale)) + self.zero_point
-        return np.clip(steps, -128, 127).astype(np.int8)
+        elements: Array = np.clip(steps, -128, 127).astype(np.int8)
+        return elements
 
     def dequantise(self, elements: Array) -> Array:
         """Real numbers, float32, for elements."""
         assert self.scale is not None
-        return (elements.astype(np.float32) - self.zero_point) * np.float32(self.scale)
+        real: Array = (elements.astype(np.float32) - self.zero_point) * np.float32(self.scale)
+        return real
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Argument:

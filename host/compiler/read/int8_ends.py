@@ -75,8 +75,9 @@ def _give_int8(editor: Editor, index: int) -> None:
 
 def _of_one_scale(node: ir.Node) -> bool:
     scale, zero_point = array_of(input_of(node, 1)), array_of(input_of(node, 2))
-    known = scale is not None and zero_point is not None
-    return known and scale.size == 1 and zero_point.dtype == "int8"
+    if scale is None or zero_point is None:
+        return False
+    return scale.size == 1 and zero_point.dtype == "int8"
 
 
 def scales_of(model: onnx.ModelProto) -> dict[str, tuple[float, int]]:
