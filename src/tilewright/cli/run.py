@@ -284,7 +284,8 @@ def print_run(
     print_latency(compiled, target, run.cycles)
     for name, array in run.outputs.items():
         flat = np.asarray(array).reshape(-1)
-        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in np.argsort(-flat.astype(np.float64), kind="stable")[:5])
+        order = np.argsort(-flat.astype(np.float64), kind="stable")
+        most = ", ".join(f"[{i}] {flat[i]:.4g}" for i in order[:5])
         console.say(f"{name}: {array.dtype} {list(array.shape)}; largest {most}")
 
 
