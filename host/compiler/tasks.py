@@ -23,6 +23,7 @@ from tilewright.host.network.workload import Kind, Workload
 
 _UNTUNED: Final = {
     Kind.AVGPOOL: "average pooling",
+    Kind.GATHER: "move of pixels",
     Kind.MAXPOOL: "max pooling",
     Kind.MULTIPLY: "product of tensors",
     Kind.ROWS: "softmax, layer normalisation",

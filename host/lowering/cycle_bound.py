@@ -68,8 +68,9 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
         pixels = workload.height * workload.width
         moved = 1 if workload.kind is Kind.SCALE else pixels
         return tiles * (moved + 2 * pixels)
-    if workload.kind is Kind.ROWS:
-        return tiles * workload.height * workload.width * _ROW_PASSES
+    if not workload.kind.alone:
+        passes_of_tile = _ROW_PASSES if workload.kind is Kind.ROWS else 1
+        return tiles * workload.height * workload.width * passes_of_tile
 
     def passes(out: int) -> int:
         top = out * workload.stride_h - workload.pad_top

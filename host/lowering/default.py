@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.host.common.errors import ScheduleError
+from tilewright.host.lowering.gathers import room_of
 from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
 from tilewright.host.lowering.legality import Legality
@@ -51,7 +52,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     reloaded), then the depth of the reduction step. If nothing fits output-stationary,
     weight-stationary is tried. Pools and products have defaults of their own
     (`default_pool_schedule`, `default_product_schedule`). Rows
-    have no choices: their schedule says nothing (`host.lowering.row_plan.plan_rows`).
+    and moves of pixels have no choices: their schedule says nothing.
 
     Args:
         hw: the configuration to lower for.
@@ -64,8 +65,11 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
         return default_pool_schedule(hw, workload)
     if workload.kind.multiplies:
         return default_product_schedule(hw, workload)
-    if workload.kind is Kind.ROWS:
-        plan_rows(hw, workload.input_shape)  # refuses what does not fit
+    if not workload.kind.alone:  # refuse what does not fit
+        if workload.kind is Kind.ROWS:
+            plan_rows(hw, workload.input_shape)
+        else:
+            room_of(hw, workload.channels_in)
         return Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
     shape = geometry(hw, workload)
     for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):

@@ -31,6 +31,8 @@ class OperandPlacement:
             layer does (its pixels are the output channels); of a 1x1 workload.
         factor_zero: int8 that stands for 0 in a product's factor.
         spread: the output fills only some pixels of a larger one; without a residual.
+        input_plane: pixels of the tensor of which the input is a part; 0: it is no part of one.
+        weight_plane: the same of an activation that is loaded as weights.
     """
 
     offsets: Mapping[str, int]
@@ -39,6 +41,8 @@ class OperandPlacement:
     weights_by_input: bool = False
     factor_zero: int = 0
     spread: Spread | None = None
+    input_plane: int = 0
+    weight_plane: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,8 @@ class _Emitter(Emission):
         self.pad_value = placement.pad_value
         self.weights_by_input = placement.weights_by_input
         self.spread = placement.spread
+        self.input_plane = placement.input_plane or plan.shape.height * plan.shape.width
+        self.weight_plane = placement.weight_plane // plan.hw.block_out or plan.shape.out_blocks
         self.inp, self.wgt = input_slots(plan), weight_slots(plan)
         self.params: dict[int, int] = {}
         self.kernels: dict[Kernel, tuple[int, Key]] = {}
@@ -180,7 +182,7 @@ class _Emitter(Emission):
                 column,
                 planes=planes,
                 width=shape.width,
-                plane=shape.height * shape.width,
+                plane=self.input_plane,
                 row_step=shape.row_step,
                 interleave=interleave,
             )
@@ -193,7 +195,7 @@ class _Emitter(Emission):
             offset = self.offsets["inp"]
             if tiles:
                 plane = index * shape.in_planes + first // interleave
-                pixel = (plane * shape.height + row.source) * shape.width + column.source
+                pixel = plane * self.input_plane + row.source * shape.width + column.source
                 offset += pixel * interleave * size
             words.append(word + (offset << _LOAD_OFFSET) + (base << _LOAD_BASE))
             base += planes * row.loaded * column.loaded * interleave
@@ -216,14 +218,14 @@ class _Emitter(Emission):
                 moves = shape.reduce_blocks > 1 or shape.share > 1
                 region = Box(taps, blocks, 1, taps, 0) if moves else box(taps, blocks, 1, taps, 0)
             elif self.weights_by_input:
-                region = Box(1, count, channels.count, shape.out_blocks, 1)
+                region = Box(1, count, channels.count, self.weight_plane, 1)
             else:
                 reduction = shape.reduce_blocks * shape.taps
                 region = box(count * shape.taps, channels.count, 1, reduction, 0)
             size = plan.stored_wgt_tile
             start = (channels.first * shape.reduce_blocks + first) * shape.taps
             if self.weights_by_input:
-                start = first * shape.out_blocks + channels.first
+                start = first * self.weight_plane + channels.first
             word = pack_load(
                 memory=Memory.WGT,
                 sram_base=self.wgt.bases[slot],

@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """Each element times the one of another tensor in its place."""
     SCALE = "scale"
     """Each element times the one of its image and channel: the factor has one pixel."""
+    GATHER = "gather"
+    """Pixels of a tensor in another order, of as many as the result has; which is no part of it."""
     ROWS = "rows"
     """Softmax or layer normalisation of each pixel's channels; which one is no part of it."""
 
@@ -42,6 +44,11 @@ class Kind(StrEnum):
     def pools(self) -> bool:
         """Whether it gathers windows on the vector unit."""
         return self in (Kind.MAXPOOL, Kind.AVGPOOL)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a workload says all of what is computed, so that it can be lowered alone."""
+        return self not in (Kind.GATHER, Kind.ROWS)
 
     @property
     def multiplies(self) -> bool:
@@ -168,7 +175,7 @@ class Workload:
     def _require_plain(self) -> None:
         """Refuse what only convolutions have, and of a product what only windows have."""
         needed: dict[str, int] = {"dilation_h": 1, "dilation_w": 1, "residual": False}
-        if self.kind.multiplies or self.kind is Kind.ROWS:
+        if self.kind.multiplies or not self.kind.alone:
             needed |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1)
         if self.kind is not Kind.MAXPOOL:
             needed |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)

@@ -17,6 +17,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QGather,
     QGraph,
     QLayerNorm,
     QMatmul,
@@ -58,6 +59,11 @@ def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
             tensor = graph.tensors[source]
             assert (tensor.scale, tensor.zero_point) == (output.scale, output.zero_point)
             data[output.name] = data[source].reshape(output.shape)
+            continue
+        if isinstance(operator, QGather):
+            (source,) = operator.inputs
+            moved = data[source].reshape(*data[source].shape[:2], -1)[:, :, operator.pixels]
+            data[output.name] = moved.reshape(output.shape)
             continue
         values = _apply(operator, [real(graph.tensors[n], data[n]) for n in operator.inputs])
         low, high = operator.bounds
@@ -127,11 +133,12 @@ def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
 
 def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     batch, channels, tokens, _ = a.shape
-    heads = operator.heads
-    a = a.reshape(batch, heads, channels // heads, tokens)
-    b = b.reshape(batch, heads, b.shape[1] // heads, b.shape[2])
-    m = b.transpose(2, 3) if operator.b_rows_are_outputs else b
-    return (operator.factor * (m @ a)).reshape(batch, -1, tokens, 1)
+    heads, windows = operator.heads, operator.windows
+    a = a.reshape(batch, heads, channels // heads, windows, -1).movedim(3, 1)
+    b = b.reshape(batch, heads, b.shape[1] // heads, windows, -1).movedim(3, 1)
+    m = b.transpose(3, 4) if operator.b_rows_are_outputs else b
+    products = (operator.factor * (m @ a)).movedim(1, 3)
+    return products.reshape(batch, -1, tokens, 1)
 
 
 def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:

@@ -16,7 +16,7 @@ from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.measurement import Request
 from tilewright.tuner.measure.twin_oracle import TwinOracle
@@ -134,7 +134,7 @@ class ScheduleLookup:
         untuned = default_schedule(self._hw, workload)
         if self._budget == 0:
             return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
-        if workload.kind is Kind.ROWS:  # lowered with what they compute, not alone
+        if not workload.kind.alone:
             return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
         if not workload.kind.weighs:
             return Entry(

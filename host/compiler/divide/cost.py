@@ -94,8 +94,8 @@ class CostModel:
         )
         try:
             layers = layer_graph(alone, hw).layers
-            for layer in layers:
-                default_schedule(hw, layer.workload)
+            for workload in {layer.workload for layer in layers}:  # windows have equal ones
+                default_schedule(hw, workload)
         except TilewrightError as error:
             self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
             return inf

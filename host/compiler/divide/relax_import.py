@@ -184,9 +184,20 @@ def _tile(inputs: Any, _attributes: Any, _opset: int) -> Any:
     return relax.op.tile(inputs[0], repeats.tolist()) if repeats is not None else None
 
 
+def _gather(inputs: Any, attributes: Any, _opset: int) -> Any:
+    """Gather at constant positions along an axis."""
+    positions, axis = _constant_input(inputs, 1), attributes.get("axis", 0)
+    if positions is None or positions.ndim != 1 or not dtype_of(inputs[0]):
+        return None
+    if isinstance(inputs[0], tvm.ir.GenericConst) or positions.min(initial=0) < 0:
+        return None
+    return relax.op.take(inputs[0], inputs[1], axis)
+
+
 _PADS_ARE_INPUTS: Final = 11
 _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "Clip": _clip,
+    "Gather": _gather,
     "Pad": _pad,
     "Tile": _tile,
 }

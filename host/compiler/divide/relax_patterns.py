@@ -145,6 +145,7 @@ def _patterns() -> tuple[UnitPattern, ...]:
     found += [_plain("move", name) for name in ("permute_dims", "squeeze", "expand_dims")]
     found.append(_plain("move", "reshape", wildcard()))
     found.append(_plain("select", "strided_slice", *(wildcard() for _ in range(4))))
+    found.append(_plain("gather", "take", is_const()))
     data = _data()
     found.append(_unit("rescale", data, data, data=data))
     return tuple(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
+from tilewright.host.compiler.divide.placed_units import placed
 from tilewright.host.compiler.divide.relax_calls import constant, is_constant, variables_of
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
 from tilewright.host.compiler.divide.relax_units import (
@@ -23,15 +23,11 @@ from tilewright.host.compiler.divide.relax_units import (
 )
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
-    QConcat,
+    QGather,
     QGraph,
-    QLayerNorm,
-    QMatmul,
     QOperator,
     QReshape,
     QSelect,
-    QSoftmax,
-    QStack,
     QTensor,
 )
 
@@ -66,139 +62,6 @@ class Misfit(Exception):  # noqa: N818  (control flow, not an error)
         self.reason = reason
 
 
-def placed(
-    unit: OffloadUnit, lying: Sequence[TensorLayout]
-) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """The operator, the layouts that it needs of its inputs, and the layout of its output.
-
-    Args:
-        unit: not a move.
-        lying: how its inputs lie.
-
-    Raises:
-        Refusal: they lie in an order that it does not take.
-    """
-    operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
-    if isinstance(operator, QMatmul):
-        return _placed_product(operator, unit, lying)
-    if unit.elementwise:
-        needed = tuple(lying[0] for _ in lying)
-        output = lying[0]
-    elif unit.kind == "multiply":
-        needed = tuple(map(_plain, shapes))
-        output = _plain(unit.output.shape)
-    elif isinstance(operator, QSoftmax | QLayerNorm):
-        return _placed_rows(operator, shapes[0], lying[0])
-    elif unit.kind == "dense" and _has_channels_last(lying[0], shapes[0][-1]):
-        needed = (lying[0],)
-        b, _, h, w = lying[0].shape
-        placed_shape = (b, unit.output.shape[-1], h, w)
-        output = TensorLayout(shape=placed_shape, order=layouts.channels_last(placed_shape))
-    elif isinstance(operator, QConcat) and _joins_tokens(unit, lying):
-        return _stack(operator), tuple(map(_plain, shapes)), _plain(unit.output.shape)
-    elif isinstance(operator, QConcat) and _joins_pixels(unit, lying):
-        return _placed_stack(operator, unit)
-    elif isinstance(operator, QConcat):
-        needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
-        output = _channels_last_or_first(unit.output.shape, unit.axes[0])
-    elif unit.kind == "dense":
-        needed, output = (_tokens(shapes[0]),), _tokens(unit.output.shape)
-    else:
-        needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
-    _require_order(lying, needed)
-    return operator, needed, output
-
-
-def _placed_rows(
-    operator: QSoftmax | QLayerNorm, shape: Sequence[int], lying: TensorLayout
-) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """Rows along the last axis: all channels of a pixel, or those of one head."""
-    needed = _tokens(shape)
-    if _has_channels_last(lying, shape[-1]):
-        needed = lying
-    elif isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
-        needed = layouts.heads(shape)
-        operator = replace(operator, heads=shape[1])
-    _require_order((lying,), (needed,))
-    if isinstance(operator, QSoftmax) and operator.addend is not None:
-        addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
-        operator = replace(operator, addend=addend)
-    return operator, (needed,), needed
-
-
-def _has_channels_last(layout: TensorLayout, channels: int) -> bool:
-    """Whether a tensor's last axis is the channels of its normal form, whatever the others are."""
-    return layout.shape[1] == channels and layout.order == layouts.channels_last(layout.shape)
-
-
-def _plain(shape: Sequence[int]) -> TensorLayout:
-    layout = layouts.natural(shape)
-    assert layout is not None
-    return layout
-
-
-def _tokens(shape: Sequence[int]) -> TensorLayout:
-    """Channels are the last axis, whatever the others are."""
-    layout = layouts.natural(shape, layouts.sequence)
-    assert layout is not None
-    return layout
-
-
-def _channels_last_or_first(shape: Sequence[int], axis: int) -> TensorLayout:
-    if axis != (2 if len(shape) == 3 else 1):
-        raise Refusal("it does not join channels")
-    return _plain(shape)
-
-
-def _joins_tokens(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
-    """Whether sequences (B, T, C) are joined along their tokens."""
-    shapes = [tensor.shape for tensor in unit.inputs]
-    if unit.axes != (1,) or len(unit.output.shape) != MAX_RANK - 1:
-        return False
-    return [have.order for have in lying] == [_plain(shape).order for shape in shapes]
-
-
-def _joins_pixels(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
-    """Whether images without rows and columns, (B, C, P), are joined along their pixels."""
-    shapes = [tensor.shape for tensor in unit.inputs]
-    if unit.axes != (2,) or len(unit.output.shape) != MAX_RANK - 1:
-        return False
-    orders = [have.order for have in lying]
-    tokens = [_tokens(shape).order for shape in shapes]
-    return orders != tokens and orders == [layouts.pixels(shape, 1).order for shape in shapes]
-
-
-def _placed_stack(
-    operator: QConcat, unit: OffloadUnit
-) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    shapes = [tensor.shape for tensor in unit.inputs]
-    width = gcd(*(shape[2] for shape in shapes))
-    needed = tuple(layouts.pixels(shape, width) for shape in shapes)
-    return _stack(operator), needed, layouts.pixels(unit.output.shape, width)
-
-
-def _stack(operator: QConcat) -> QStack:
-    return QStack(
-        name=operator.name, inputs=operator.inputs, output=operator.output, bounds=operator.bounds
-    )
-
-
-def _placed_product(
-    operator: QMatmul, unit: OffloadUnit, lying: Sequence[TensorLayout]
-) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    a, b = (tensor.shape for tensor in unit.inputs)
-    by_rows = lying[1].order == layouts.rows(b).order != layouts.heads(b).order
-    needed = (layouts.heads(a), layouts.rows(b) if by_rows else layouts.heads(b))
-    _require_order(lying, needed)
-    return replace(operator, b_rows_are_outputs=by_rows), needed, layouts.heads(unit.output.shape)
-
-
-def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]) -> None:
-    for have, want in zip(lying, needed, strict=True):
-        if have.order != want.order and layouts.channels_of(have, want) is None:
-            raise Refusal("its data lie in an order that it does not take")
-
-
 Form = Callable[[Sequence[int]], TensorLayout]
 
 
@@ -218,7 +81,7 @@ def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
             found |= dict.fromkeys(tensors, layouts.heads)
         elif step.unit.kind == "dense":
             found = dict.fromkeys(tensors, layouts.sequence) | found
-        elif step.unit.elementwise or step.unit.kind in ("softmax", "layer norm"):
+        elif step.unit.elementwise or step.unit.kind in ("gather", "layer norm", "softmax"):
             linked.append(tensors)
     grown = True
     while grown:
@@ -385,6 +248,7 @@ class _Page:
         self._model_shapes: dict[str, tuple[int, ...]] = {}
         self._constants: dict[str, npt.NDArray[np.int8]] = {}
         self._shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._gathers: dict[tuple[str, tuple[int, ...]], str] = {}
         self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
@@ -441,6 +305,8 @@ class _Page:
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
     ) -> str:
         """The tensor that holds another's elements in another shape or order of channels."""
+        if layout.order != needed.order and layouts.channels_of(layout, needed) is None:
+            return self._gathered(name, layout, needed, model_shape)
         if layout.order != needed.order:
             name = self._shuffled(name, layout, needed, model_shape)
         if layout.shape == needed.shape:
@@ -451,6 +317,22 @@ class _Page:
             self._model_shapes[stem] = model_shape
             self._append(QReshape(name="", inputs=(), output=""), stem, (name,), stem)
         return stem
+
+    def _gathered(
+        self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
+    ) -> str:
+        """The tensor that holds another's pixels in another order."""
+        pixels = layouts.pixels_of(layout, needed)
+        assert pixels is not None
+        known = (name, pixels)
+        if known not in self._gathers:
+            stem = _fresh(f"{name}_moved", self._tensors)
+            self._tensors[stem] = replace(self._tensors[name], name=stem, shape=needed.shape)
+            self._model_shapes[stem] = model_shape
+            operator = QGather(name="", inputs=(), output="", pixels=np.array(pixels))
+            self._append(operator, stem, (name,), stem)
+            self._gathers[known] = stem
+        return self._gathers[known]
 
     def _shuffled(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]

@@ -25,6 +25,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QGather,
     QLayerNorm,
     QMatmul,
     QMultiply,
@@ -66,7 +67,7 @@ class OffloadUnit:
         operator: with the placeholders ``in0``, ``in1``, ... and ``out`` for tensors.
         data: the Relax expressions of the int8 inputs, in the operator's order.
         inputs, output: the tensors.
-        axes: of a permutation or concatenation, in the model's shape.
+        axes: of a permutation, concatenation or gather, in the model's shape.
     """
 
     kind: str
@@ -106,7 +107,7 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     match = _Match(parts=parts, inputs=inputs, output=output)
     operator = _READERS[kind](match)
     bounds = _bounds(parts)
-    if kind == "move" and (
+    if kind in ("move", "gather") and (
         bounds != UNBOUNDED
         or (inputs[0].scale, inputs[0].zero_point) != (output.scale, output.zero_point)
     ):
@@ -388,6 +389,16 @@ def _tokens(channels: int, tokens: int, chosen: range) -> QConv:
     )
 
 
+def _gather(match: _Match) -> QOperator:
+    """Some positions along an axis; which pixels those are depends on how the data lie."""
+    places, axis = constant(match.call.args[1]), match.call.attrs.axis
+    if axis is None or places.ndim != 1:
+        raise Refusal("it gathers along no axis, or with more than one axis of positions")
+    if not 0 <= places.min() <= places.max() < match.inputs[0].shape[int(axis)]:
+        raise Refusal("it gathers at positions that its data do not have")
+    return QGather(**_names(1), pixels=places.astype(np.int64))
+
+
 def _numbers(expr: Expr) -> list[int]:
     """The integers of a tuple of constants."""
     found = []
@@ -450,6 +461,8 @@ def _axes(kind: str, match: _Match) -> tuple[int, ...]:
         return (int(axis if axis is not None else 0) % len(match.output.shape),)
     if kind == "move" and operator_name(match.call) == "relax.permute_dims":
         return _permutation(match.call)
+    if kind == "gather":
+        return (int(match.call.attrs.axis) % len(match.inputs[0].shape),)
     return ()
 
 
@@ -458,6 +471,7 @@ _READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
     "concat": _concat,
     "convolution": _convolution,
     "dense": _dense,
+    "gather": _gather,
     "layer norm": _layer_norm,
     "move": _move,
     "multiply": _multiply,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -78,6 +79,25 @@ def rows(shape: Sequence[int]) -> TensorLayout:
     return TensorLayout(shape=(b, h * k, n, 1), order=_order(shape, range(len(shape))))
 
 
+def tokens(shape: Sequence[int]) -> TensorLayout:
+    """``(..., C)`` as ``(1, C, T, 1)``: whatever is not the channels is pixels, batches too."""
+    *others, c = shape
+    t = prod(others)
+    return TensorLayout(shape=(1, c, t, 1), order=_order((t, c), (1, 0)))
+
+
+def window_heads(shape: Sequence[int]) -> TensorLayout:
+    """``(W, H, T, d)`` as ``(1, H*d, W*T, 1)``: `heads` of windows that follow each other."""
+    w, h, t, d = shape if len(shape) == 4 else (shape[0], 1, *shape[1:])
+    return TensorLayout(shape=(1, h * d, w * t, 1), order=_order((w, h, t, d), (2, 0, 3, 1)))
+
+
+def window_rows(shape: Sequence[int]) -> TensorLayout:
+    """``(W, H, K, N)`` as ``(1, H*K, W*N, 1)``: `rows` of windows that follow each other."""
+    w, h, k, n = shape if len(shape) == 4 else (shape[0], 1, *shape[1:])
+    return TensorLayout(shape=(1, h * k, w * n, 1), order=_order((w, h, k, n), (2, 0, 1, 3)))
+
+
 def natural(
     shape: Sequence[int], of_rank_4: Callable[[Sequence[int]], TensorLayout] = image
 ) -> TensorLayout | None:
@@ -97,6 +117,7 @@ def pixels(shape: Sequence[int], width: int) -> TensorLayout:
     return TensorLayout(shape=(b, c, p // width, width), order=_order(shape, (0, 1, 2)))
 
 
+@lru_cache(maxsize=256)
 def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     """Which channel of one normal form each channel of another one is.
 
@@ -113,6 +134,26 @@ def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | Non
     chosen = moved[0, :, 0] // pixels
     expected = (np.arange(batch)[:, None] * channels + chosen)[..., None] * pixels
     if not np.array_equal(moved, expected + np.arange(pixels)):
+        return None
+    return tuple(chosen.tolist())
+
+
+@lru_cache(maxsize=256)
+def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
+    """Which pixel of one normal form each pixel of another one is, rows one after another.
+
+    Returns:
+        ``None`` if the two differ in more than the order of the pixels of one image.
+    """
+    channels, pixels = have.shape[1], prod(have.shape[2:])
+    if have.shape[0] != 1 or (1, channels, pixels) != (*want.shape[:2], prod(want.shape[2:])):
+        return None
+    source = np.empty(channels * pixels, np.int64)
+    source[_places(want)] = _places(have)
+    chosen = source[:pixels]
+    if not np.array_equal(source.reshape(channels, pixels), np.add.outer(
+        np.arange(channels) * pixels, chosen
+    )):  # fmt: skip
         return None
     return tuple(chosen.tolist())
 

@@ -11,7 +11,8 @@ between them:
 - a convolution reads the blocks in which its channels lie: its weights for others are zero;
 - a concatenation that only depthwise 1x1 convolutions read (batch normalisation in dense blocks)
   leaves its parts the scales that they have: those convolutions take account of them;
-- what works channel by channel (depthwise convolution, pool, rescaling) keeps places and holes.
+- what works channel by channel (depthwise convolution, pool, rescaling, move of pixels) keeps
+  places and holes.
 
 A hole may hold anything, since nothing but zero weights meets it. What takes none of these forms
 reads a copy without holes: by a depthwise identity where the channels follow each other, otherwise
@@ -35,6 +36,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QGather,
     QGraph,
     QMatmul,
     QMultiply,
@@ -136,7 +138,7 @@ class _Storing:
                 self._concat(operator)
             elif isinstance(operator, QConv) and operator.groups == 1:
                 self._convolution(operator)
-            elif isinstance(operator, QPool | QRescale) or _is_depthwise(operator):
+            elif isinstance(operator, QGather | QPool | QRescale) or _is_depthwise(operator):
                 self._by_channel(operator)
             else:
                 self._plain(operator)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
+from tilewright.host.lowering.gathers import Pixels
 from tilewright.host.lowering.row_layers import compute_rows
 from tilewright.host.network.golden import LayerTensors, conv2d_int8
 
@@ -75,21 +76,24 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
             array = values[operand.tensor]
         return np.ascontiguousarray(array[:, operand.channel : operand.channel + channels])
 
-    data = (
-        part(layer.data, workload.channels_in)
-        if isinstance(layer.data, ChannelSlice)
-        else layer.data
-    )
+    if isinstance(layer.data, ChannelSlice):
+        whole, first = part(layer.data, workload.channels_in), layer.data.pixel
+        if layer.pixels is not None:
+            return _taken(whole, layer.pixels, workload.output_shape)
+        pixels = slice(first, first + workload.height * workload.width)
+        data = _taken(whole, pixels, workload.input_shape)
+    else:
+        data = layer.data
     if layer.rows is not None:
         return compute_rows(data, layer.rows)
     weights = layer.weights
     if isinstance(weights, ChannelSlice):  # pixels are output channels, channels are the reduction
         depth, outputs = workload.channels_in, workload.channels_out
         if layer.weight_packing is None:
-            pixels = part(weights, depth).reshape(depth, -1)
+            tokens = part(weights, depth).reshape(depth, -1)[:, weights.pixel :]
         else:
-            pixels = layer.weight_packing.unpacked(values[weights.tensor])
-        weights = np.ascontiguousarray(pixels[:depth, :outputs].T)[:, :, None, None]
+            tokens = layer.weight_packing.unpacked(values[weights.tensor])
+        weights = np.ascontiguousarray(tokens[:depth, :outputs].T)[:, :, None, None]
     if layer.pad_value:  # the golden model pads with 0
         pads = (
             (0, 0),
@@ -117,3 +121,9 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
         factor_zero=layer.factor_zero,
     )
     return conv2d_int8(workload, tensors)
+
+
+def _taken(data: Int8Array, pixels: Pixels | slice, shape: tuple[int, ...]) -> Int8Array:
+    """Some pixels of a tensor, as one of another shape."""
+    flat = data.reshape(*data.shape[:2], -1)
+    return np.ascontiguousarray(flat[:, :, pixels].reshape(shape))

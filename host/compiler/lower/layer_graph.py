@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.lower.channels import Lying
 from tilewright.host.compiler.lower.qgraph import QTensor
+from tilewright.host.lowering.gathers import Pixels
 from tilewright.host.network.layout import Spread, TokenPacking
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.row_functions import RowFunction
@@ -21,10 +22,11 @@ Int8Array = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSlice:
-    """Channels of a tensor, from `channel` on; how many follows from the layer's workload."""
+    """Channels and pixels of a tensor, from some on; how many follows from the layer's workload."""
 
     tensor: str
     channel: int = 0
+    pixel: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +49,7 @@ class Layer:
         spread: the pixels of `output` that it writes, if not all (transposed convolution).
         operators: names of the operators of the model that it computes.
         rows: what it computes of the channels of each pixel, if the workload is of rows.
+        pixels: of `data`, for each pixel of `output`, if the workload moves pixels.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Layer:
     spread: Spread | None = None
     operators: tuple[str, ...] = ()
     rows: RowFunction | None = None
+    pixels: Pixels | None = None
 
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""

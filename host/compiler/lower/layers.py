@@ -39,12 +39,14 @@ from tilewright.host.compiler.lower.epilogue import (
     operator_epilogue,
     rounded_result,
 )
+from tilewright.host.compiler.lower.gathers import gather_layer
 from tilewright.host.compiler.lower.heads import split_heads
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.products import product_layer
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
+    QGather,
     QGraph,
     QLayerNorm,
     QMatmul,
@@ -59,6 +61,7 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.compiler.lower.rows import row_layer
 from tilewright.host.compiler.lower.transposed import phases
+from tilewright.host.compiler.lower.window_products import window_product_layers
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
     is_too_large,
@@ -151,6 +154,11 @@ class _Layers:
                 self._product(operator)
             case QSoftmax() | QLayerNorm():
                 self._rows(operator)
+            case QGather():
+                names = operator.inputs[0], operator.output
+                places = self._part(names[0]), self._part(names[1])
+                tensors = self._tensor(names[0]), self._tensor(names[1])
+                self.layers.append(gather_layer(operator, *tensors, places, self.hw.block_out))
             case _:
                 raise refused(operator, "not an operator of the accelerator")
 
@@ -430,6 +438,7 @@ class _Layers:
     def _matmul(self, operator: QMatmul) -> None:
         a, b = (self._tensor(name) for name in operator.inputs)
         result = self._tensor(operator.output)
-        found = product_layers(self.hw, operator, (a, b), result, self._part)
+        make = window_product_layers if operator.windows > 1 else product_layers
+        found = make(self.hw, operator, (a, b), result, self._part)
         self.tensors |= found.tensors
         self.layers += found.layers

@@ -168,6 +168,17 @@ class QSelect(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QGather(QOperator):
+    """Pixels of one image in another order, or some of them; scale and zero point stay.
+
+    Attributes:
+        pixels: of the input, its rows one after another; one for each pixel of the output.
+    """
+
+    pixels: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QRescale(QOperator):
     """The same values at another scale (with an activation: a ReLU, clip or table of its own)."""
 
@@ -184,8 +195,12 @@ class QMatmul(QOperator):
     With H heads, ``a`` is (B, H*K, T, 1). Head h of the output (B, H*N, T, 1) is
     ``out[n, t] = factor * sum_k a[k, t] * m[n, k]``.
 
+    With W windows, tokens are those of windows that follow each other, and each window of ``a`` is
+    multiplied by its window of ``b``.
+
     Attributes:
         heads: H.
+        windows: W.
         b_rows_are_outputs: ``b`` is (B, H*K, N, 1) and ``m[n, k] = b[k, n]`` (scores: queries
             times keys); otherwise ``b`` is (B, H*N, K, 1) and ``m[n, k] = b[n, k]`` (context:
             scores times values).
@@ -194,6 +209,7 @@ class QMatmul(QOperator):
 
     heads: int
     b_rows_are_outputs: bool
+    windows: int = 1
     factor: float = 1.0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from tilewright.host.compiler.lower.region_program import (
     TensorBuffer,
 )
 from tilewright.host.lowering.emission import OperandPlacement
+from tilewright.host.lowering.gathers import emit_gather
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.program_builder import ProgramBuilder
@@ -107,6 +109,11 @@ class _RegionLowering:
         self.workloads = [
             as_computed(hw, layer, from_host=self._from_host(layer)) for layer in graph.layers
         ]
+        self.first_reader: dict[str, Workload] = {}
+        """By tensor, of the layers that read it to INP; others read what outputs are, to RES."""
+        for layer, workload in zip(graph.layers, self.workloads, strict=True):
+            if workload.kind.weighs and isinstance(layer.data, ChannelSlice):
+                self.first_reader.setdefault(layer.data.tensor, workload)
         self.constants: list[bytes] = []
         self.constant_bytes = 0
         self.uops: list[bytes] = []
@@ -148,9 +155,16 @@ class _RegionLowering:
                 weights_by_input=isinstance(layer.weights, ChannelSlice),
                 factor_zero=layer.factor_zero,
                 spread=layer.spread,
+                input_plane=0 if foldings[index] is not None else self._plane(layer.data),
+                weight_plane=0 if layer.weight_packing else self._plane(layer.weights),
             )
             if layer.rows is not None:
                 emitted = emit_rows(builder, workload.input_shape, layer.rows, placement)
+            elif layer.pixels is not None:
+                source = prod(graph.tensors[_data_tensor(layer)].shape[2:])
+                emitted = emit_gather(
+                    builder, workload.channels_in, layer.pixels, source, placement
+                )
             else:
                 emitted = append_layer(
                     builder,
@@ -201,15 +215,12 @@ class _RegionLowering:
     def _stored(self, tensor: str) -> _Stored:
         """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
         shape = self.graph.tensors[tensor].shape
-        for layer, workload in zip(self.graph.layers, self.workloads, strict=True):
-            if not workload.kind.weighs:  # reads what outputs are, into RES
-                continue
-            if isinstance(layer.data, ChannelSlice) and layer.data.tensor == tensor:
-                block = input_block(self.hw)
-                planes = blocks_of(shape[1], block)
-                if not chains(self.hw):  # one layer, and its input is its own
-                    planes = geometry(self.hw, workload).in_planes
-                return _stored(self.hw, shape, block, planes)
+        if tensor in self.first_reader:
+            block = input_block(self.hw)
+            planes = blocks_of(shape[1], block)
+            if not chains(self.hw):  # one layer, and its input is its own
+                planes = geometry(self.hw, self.first_reader[tensor]).in_planes
+            return _stored(self.hw, shape, block, planes)
         block = output_block(self.hw)
         return _stored(self.hw, shape, block, blocks_of(shape[1], block))
 
@@ -279,6 +290,12 @@ class _RegionLowering:
             offsets["factor"] = self._place(layer.factor, arena)
         return offsets
 
+    def _plane(self, part: ChannelSlice | Int8Array | None) -> int:
+        """Pixels of the tensor that holds a part; 0 of constants."""
+        if not isinstance(part, ChannelSlice):
+            return 0
+        return prod(self.graph.tensors[self.graph.storage(part.tensor)].shape[2:])
+
     def _place(self, part: ChannelSlice, arena: Arena) -> int:
         name = self.graph.storage(part.tensor)
         n, _, height, width = self.graph.tensors[name].shape
@@ -291,7 +308,7 @@ class _RegionLowering:
             )
         plane = height * width * self.hw.batch * block
         start = self.held[name] if name in self.held else arena.offsets[name]
-        return start + part.channel // block * plane
+        return start + part.channel // block * plane + part.pixel * self.hw.batch * block
 
     def _inputs(self, arena: Arena, foldings: list[Folding | None]) -> list[TensorBuffer]:
         graph = self.graph

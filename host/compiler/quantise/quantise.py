@@ -197,6 +197,9 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
         takes = _is_pool(node)
     elif kind == "Slice":
         takes = _takes_some(node)
+    elif kind == "Gather":
+        positions = array_of(input_of(node, 1))
+        takes = positions is not None and positions.ndim == 1
     elif kind == "Clip":
         takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
     else:

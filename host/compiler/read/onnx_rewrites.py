@@ -25,6 +25,7 @@ from tilewright.host.compiler.read.onnx_edit import (
 from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_sequences import widen
+from tilewright.host.compiler.read.onnx_windows import rewrite_windows
 
 IMAGE_RANK: Final = 4
 
@@ -46,6 +47,8 @@ def rewrite(model: ir.Model) -> None:
             _drop_whole_gather(editor, node)
     fold_factors(editor)
     state_attention(editor)
+    rewrite_windows(editor)
+    fold_factors(editor)
     convolve_affine(editor)
     move_by_layers(editor)
     editor.drop_unused()

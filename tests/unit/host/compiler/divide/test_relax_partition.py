@@ -26,6 +26,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QGather,
     QMatmul,
     QPool,
     QRescale,
@@ -365,7 +366,7 @@ def _attention(model: Model, x: str, tokens: int, heads: int, width: int) -> str
     def project() -> str:
         y = model.add("MatMul", x, model.weights(heads * width, heads * width))
         y = model.add("Add", y, model.weights(heads * width))
-        return model.add("Reshape", y, model.constant(np.array([2, tokens, heads, width])))
+        return model.add("Reshape", y, model.constant(np.array([1, tokens, heads, width])))
 
     query = model.add("Transpose", project(), perm=[0, 2, 1, 3])
     key = model.add("Transpose", project(), perm=[0, 2, 3, 1])
@@ -374,14 +375,14 @@ def _attention(model: Model, x: str, tokens: int, heads: int, width: int) -> str
     scores = model.add("MatMul", model.add("Mul", query, root), model.add("Mul", root, key))
     y = model.add("MatMul", model.add("Softmax", scores, axis=-1), value)
     y = model.add("Transpose", y, perm=[0, 2, 1, 3])
-    y = model.add("Reshape", y, model.constant(np.array([2, tokens, heads * width])))
+    y = model.add("Reshape", y, model.constant(np.array([1, tokens, heads * width])))
     return model.add("MatMul", y, model.weights(heads * width, 7))
 
 
 def test_attention_runs_on_the_accelerator_but_for_the_softmax() -> None:
     model = Model(fresh_rng())
     tokens, heads, width = 5, 3, 4
-    y = _attention(model, model.input(2, tokens, heads * width), tokens, heads, width)
+    y = _attention(model, model.input(1, tokens, heads * width), tokens, heads, width)
     parts = accelerated(model.proto(y))
     scores, context = (o for o in operators(parts) if isinstance(o, QMatmul))
     assert (scores.heads, scores.b_rows_are_outputs) == (heads, True)
@@ -391,20 +392,26 @@ def test_attention_runs_on_the_accelerator_but_for_the_softmax() -> None:
     assert len(parts.regions) == 2
 
 
-def test_products_of_batches_of_matrices() -> None:
+def test_products_of_matrices_but_not_of_several_images() -> None:
     model = Model(fresh_rng())
-    a, b = model.input(3, 4, 5, name="a"), model.input(3, 5, 6, name="b")
+    a, b = model.input(1, 4, 5, name="a"), model.input(1, 5, 6, name="b")
     parts = accelerated(model.proto(model.add("MatMul", a, b)))
     (operator,) = operators(parts)
     assert isinstance(operator, QMatmul)
     assert operator.heads == 1
+    model = Model(fresh_rng())
+    a, b = model.input(3, 4, 5, name="a"), model.input(3, 5, 6, name="b")
+    parts = partition(imported(model.proto(model.add("MatMul", a, b))))
+    assert not parts.regions
+    (placement,) = [p for p in parts.placements if p.kind == "MatMul"]
+    assert placement.reason == "its factors are matrices of several images"
 
 
 def test_moves_that_no_form_expresses_run_on_the_cpu_and_the_result_is_right() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
-    y = model.add("Transpose", y, perm=[0, 1, 3, 2])  # rows and columns
-    y = model.add("Conv", y, model.weights(4, 4, 1, 1))
+    y = model.add("Transpose", y, perm=[0, 2, 1, 3])  # channels and rows
+    y = model.add("Conv", y, model.weights(4, 6, 1, 1))
     network = imported(model.proto(y))
     parts = partition(network)
     assert len(parts.regions) == 2
@@ -414,6 +421,16 @@ def test_moves_that_no_form_expresses_run_on_the_cpu_and_the_result_is_right() -
         "its data lie in an order that it does not take",
     )
     _assert_same_outputs(network, parts)
+
+
+def test_rows_and_columns_exchanged_are_a_move_of_pixels() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 4, 6, 5), model.weights(4, 4, 1, 1))
+    y = model.add("Transpose", y, perm=[0, 1, 3, 2])
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 4, 1, 1))))
+    assert len(parts.regions) == 1
+    (move,) = [o for o in operators(parts) if isinstance(o, QGather)]
+    assert move.pixels.tolist() == np.arange(30).reshape(6, 5).T.reshape(-1).tolist()
 
 
 def test_a_move_that_is_read_inside_and_outside_its_region() -> None:

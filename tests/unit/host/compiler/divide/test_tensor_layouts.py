@@ -32,6 +32,12 @@ def positions(order: Order) -> np.ndarray:
         (layouts.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
         (layouts.heads, (2, 5, 4), (0, 2, 1)),
         (layouts.rows, (2, 5, 4), (0, 1, 2)),
+        (layouts.tokens, (2, 5, 3), (2, 0, 1)),
+        (layouts.tokens, (2, 4, 5, 3), (3, 0, 1, 2)),
+        (layouts.window_heads, (2, 3, 5, 4), (1, 3, 0, 2)),
+        (layouts.window_rows, (2, 3, 5, 4), (1, 2, 0, 3)),
+        (layouts.window_heads, (2, 5, 4), (2, 0, 1)),
+        (layouts.window_rows, (2, 5, 4), (1, 0, 2)),
     ],
 )
 def test_forms_lie_as_their_axes_say(form, shape, axes) -> None:
@@ -105,3 +111,22 @@ def test_an_array_lies_as_its_tensor_does() -> None:
     array = np.arange(2 * 3 * 5 * 4).reshape(2, 3, 5, 4)
     found = layouts.in_normal_form(array, layouts.heads(array.shape))
     assert np.array_equal(found, array.transpose(0, 1, 3, 2).reshape(2, 12, 5, 1))
+
+
+def test_pixels_of_windows_are_found_and_moves_of_channels_are_none() -> None:
+    rows, columns, window, channels = 6, 4, 2, 3
+    cut = (1, rows // window, window, columns // window, window, channels)
+    image = layouts.tokens((1, rows, columns, channels))
+    turned = layouts.permuted(image.order, cut, (0, 1, 3, 2, 4, 5))
+    assert turned is not None
+    have = layouts.TensorLayout(shape=image.shape, order=turned)
+    pixels = np.arange(rows * columns).reshape(cut[:-1]).transpose(0, 1, 3, 2, 4).reshape(-1)
+    want = layouts.tokens((1, 6, window * window, channels))
+    assert layouts.pixels_of(have, want) == tuple(pixels.tolist())
+    assert layouts.pixels_of(want, want) == tuple(range(rows * columns))
+    assert layouts.channels_of(have, want) is None
+    heads = layouts.heads((1, 3, 4, 2))
+    mixed = layouts.permuted(heads.order, (1, 3, 4, 2), (0, 2, 1, 3))
+    assert mixed is not None
+    swapped = layouts.TensorLayout(shape=heads.shape, order=mixed)
+    assert layouts.pixels_of(swapped, layouts.heads((1, 4, 3, 2))) is None

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a unit's tensors lie in a region: what it needs of its inputs, and how its result lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import gcd
+
+import numpy as np
+
+from tilewright.host.compiler.divide import tensor_layouts as layouts
+from tilewright.host.compiler.divide.pixel_layouts import (
+    in_windows,
+    is_reached,
+    last_channels,
+    placed_gather,
+    simplest,
+    with_channels_last,
+)
+from tilewright.host.compiler.divide.relax_units import MAX_RANK, OffloadUnit, Refusal
+from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
+from tilewright.host.compiler.lower.qgraph import (
+    QConcat,
+    QGather,
+    QLayerNorm,
+    QMatmul,
+    QOperator,
+    QSoftmax,
+    QStack,
+)
+
+
+def placed(
+    unit: OffloadUnit, lying: Sequence[TensorLayout]
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    """The operator, the layouts that it needs of its inputs, and the layout of its output.
+
+    Args:
+        unit: not a move.
+        lying: how its inputs lie.
+
+    Raises:
+        Refusal: they lie in an order that it does not take.
+    """
+    operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
+    if isinstance(operator, QMatmul):
+        return _placed_product(operator, unit, lying)
+    if isinstance(operator, QGather):
+        return placed_gather(operator, unit, lying[0])
+    if unit.elementwise:
+        output = simplest(lying)
+        needed = tuple(output for _ in lying)
+    elif unit.kind == "multiply":
+        needed = tuple(map(_plain, shapes))
+        output = _plain(unit.output.shape)
+    elif isinstance(operator, QSoftmax | QLayerNorm):
+        return _placed_rows(operator, shapes[0], lying[0])
+    elif (last := last_channels(unit, lying[0])) is not None:
+        needed = (last,)
+        b, _, h, w = last.shape
+        placed_shape = (b, unit.output.shape[-1], h, w)
+        output = TensorLayout(shape=placed_shape, order=layouts.channels_last(placed_shape))
+    elif isinstance(operator, QConcat) and _joins_tokens(unit, lying):
+        return _stack(operator), tuple(map(_plain, shapes)), _plain(unit.output.shape)
+    elif isinstance(operator, QConcat) and _joins_pixels(unit, lying):
+        return _placed_stack(operator, unit)
+    elif isinstance(operator, QConcat):
+        needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
+        output = _channels_last_or_first(unit.output.shape, unit.axes[0])
+    elif unit.kind == "dense":
+        needed, output = (_tokens(shapes[0]),), _tokens(unit.output.shape)
+    else:
+        needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
+    _require_order(lying, needed)
+    return operator, needed, output
+
+
+def _placed_rows(
+    operator: QSoftmax | QLayerNorm, shape: Sequence[int], lying: TensorLayout
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    """Rows along the last axis: all channels of a pixel, or those of one head."""
+    needed = _tokens(shape)
+    last = with_channels_last(lying, shape)
+    if last is not None:
+        needed = last
+    elif isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
+        if shape[0] > 1 and not in_windows(lying, shape):
+            raise Refusal("its rows are of heads of several images")
+        needed = (layouts.window_heads if in_windows(lying, shape) else layouts.heads)(shape)
+        operator = replace(operator, heads=shape[1])
+    _require_order((lying,), (needed,))
+    if isinstance(operator, QSoftmax) and operator.addend is not None:
+        addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
+        operator = replace(operator, addend=addend)
+    return operator, (needed,), needed
+
+
+def _plain(shape: Sequence[int]) -> TensorLayout:
+    layout = layouts.natural(shape)
+    assert layout is not None
+    return layout
+
+
+def _tokens(shape: Sequence[int]) -> TensorLayout:
+    """Channels are the last axis, whatever the others are."""
+    layout = layouts.natural(shape, layouts.sequence)
+    assert layout is not None
+    return layout
+
+
+def _channels_last_or_first(shape: Sequence[int], axis: int) -> TensorLayout:
+    if axis != (2 if len(shape) == 3 else 1):
+        raise Refusal("it does not join channels")
+    return _plain(shape)
+
+
+def _joins_tokens(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
+    """Whether sequences (B, T, C) are joined along their tokens."""
+    shapes = [tensor.shape for tensor in unit.inputs]
+    if unit.axes != (1,) or len(unit.output.shape) != MAX_RANK - 1:
+        return False
+    return [have.order for have in lying] == [_plain(shape).order for shape in shapes]
+
+
+def _joins_pixels(unit: OffloadUnit, lying: Sequence[TensorLayout]) -> bool:
+    """Whether images without rows and columns, (B, C, P), are joined along their pixels."""
+    shapes = [tensor.shape for tensor in unit.inputs]
+    if unit.axes != (2,) or len(unit.output.shape) != MAX_RANK - 1:
+        return False
+    orders = [have.order for have in lying]
+    tokens = [_tokens(shape).order for shape in shapes]
+    return orders != tokens and orders == [layouts.pixels(shape, 1).order for shape in shapes]
+
+
+def _placed_stack(
+    operator: QConcat, unit: OffloadUnit
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    shapes = [tensor.shape for tensor in unit.inputs]
+    width = gcd(*(shape[2] for shape in shapes))
+    needed = tuple(layouts.pixels(shape, width) for shape in shapes)
+    return _stack(operator), needed, layouts.pixels(unit.output.shape, width)
+
+
+def _stack(operator: QConcat) -> QStack:
+    return QStack(
+        name=operator.name, inputs=operator.inputs, output=operator.output, bounds=operator.bounds
+    )
+
+
+def _placed_product(
+    operator: QMatmul, unit: OffloadUnit, lying: Sequence[TensorLayout]
+) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+    a, b = (tensor.shape for tensor in unit.inputs)
+    heads, rows, windows = layouts.heads, layouts.rows, 1
+    if a[0] > 1 and not in_windows(lying[0], a):
+        raise Refusal("its factors are matrices of several images")
+    if in_windows(lying[0], a):
+        heads, rows, windows = layouts.window_heads, layouts.window_rows, a[0]
+    by_rows = lying[1].order == rows(b).order != heads(b).order
+    needed = (heads(a), rows(b) if by_rows else heads(b))
+    _require_order(lying, needed)
+    operator = replace(operator, b_rows_are_outputs=by_rows, windows=windows)
+    return operator, needed, heads(unit.output.shape)
+
+
+def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]) -> None:
+    for have, want in zip(lying, needed, strict=True):
+        if have.order != want.order and not is_reached(have, want):
+            raise Refusal("its data lie in an order that it does not take")

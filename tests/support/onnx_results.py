@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrites an ONNX model and compares what it computes before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+from support.randomness import fresh_rng
+
+from tilewright.host.compiler.read.onnx_rewrites import rewrite
+
+
+def rewritten(proto: onnx.ModelProto, **shapes: tuple[int, ...]) -> list[str]:
+    """The kinds of operators after rewriting; results stay."""
+    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    rewrite(current)
+    changed = ir.to_proto(current)
+    onnx.checker.check_model(changed)
+    rng = fresh_rng()
+    inputs = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    names = [value.name for value in proto.graph.output]
+    assert [value.name for value in changed.graph.output] == names
+    before, after = (
+        onnxruntime.InferenceSession(model.SerializeToString()).run(names, inputs)
+        for model in (proto, changed)
+    )
+    for found, expected in zip(after, before, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    return [node.op_type for node in changed.graph.node]
