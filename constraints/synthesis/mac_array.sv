@@ -22,6 +22,7 @@ module tilewright_top #(
     parameter int unsigned MacLutColumns    = 0,   // output channels that multiply in LUTs
     parameter int unsigned ActivationTable  = 0,
     parameter int unsigned RowUnit          = 0,
+    parameter int unsigned Int4Weights      = 0,
     parameter logic [31:0] ConfigHash       = 32'd0
 ) (
     input  logic                                                  aclk,

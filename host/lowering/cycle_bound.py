@@ -110,14 +110,17 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
         size=workload.width,
     )
     output = math.prod(workload.output_shape)
+    weighs = workload.kind.weighs
+    weights = math.prod(workload.weight_shape)
+    if weighs and geometry(hw, workload).int4:
+        weights = -(-weights // 2)
     read = (
         workload.n * workload.channels_in * rows * columns
-        + math.prod(workload.weight_shape)
+        + weights
         + math.prod(workload.factor_shape)
         + workload.channels_out * PARAM_BYTES_PER_CHANNEL
         + (output if workload.residual else 0)
     )
-    weighs = workload.kind.weighs
     compute = geometry(hw, workload).mac_tiles if weighs else _vector_cycles(hw, workload)
     parts = {
         "mac" if weighs else "vector": float(compute),

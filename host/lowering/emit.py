@@ -232,6 +232,7 @@ class _Emitter(Emission):
                 dram_offset=self.offsets["wgt"] + start * size,
                 diagonal=int(shape.depthwise),
                 phase=channels.first % shape.share,
+                int4=int(shape.int4),
                 **region._asdict(),
             )
             self.bytes_read += region.tiles * size

@@ -20,6 +20,7 @@ class Geometry:
     Attributes:
         folded: kernel columns were unrolled into channels on the host.
         depthwise: reduction stays inside an output block (diagonal weight tiles).
+        int4: DRAM holds weights of 4 bits.
         batches: batch tiles.
         in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.network.layout`).
         out_blocks: output-channel blocks that are computed.
@@ -38,6 +39,7 @@ class Geometry:
 
     folded: bool
     depthwise: bool
+    int4: bool
     batches: int
     in_blocks: int
     out_blocks: int
@@ -135,6 +137,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
     return Geometry(
         folded=folded,
         depthwise=depthwise,
+        int4=bool(workload.weight_bits == 4 and hw.int4_weights),
         batches=blocks_of(workload.n, hw.batch),
         in_blocks=in_blocks,
         out_blocks=out_blocks,

@@ -35,7 +35,7 @@ from tilewright.host.network.layout import (
 )
 from tilewright.host.network.requant import clip_bounds
 from tilewright.host.network.schedule import Schedule
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Workload
 
 Bytes = npt.NDArray[np.uint8]
 AnyPlan = Plan | PoolPlan | ProductPlan
@@ -120,8 +120,10 @@ class LoweredLayer:
         packed = pack_activations(data, batch=hw.batch, block=block, channel_blocks=planes)
         program.write(memory, "inp", packed)
         if weights is not None:
-            depthwise = workload.kind is Kind.DEPTHWISE
-            packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=self.folded)
+            shape = geometry(hw, workload)
+            packed = pack_weights_of(
+                weights, hw, depthwise=shape.depthwise, folded=shape.folded, int4=shape.int4
+            )
             program.write(memory, "wgt", packed)
         if tensors.factor is not None:
             packed = pack_activations(tensors.factor, batch=hw.batch, block=block)

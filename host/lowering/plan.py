@@ -145,11 +145,11 @@ class Plan:
 
     @property
     def stored_wgt_tile(self) -> int:
-        """Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal."""
+        """Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal, half of int4."""
         hw = self.hw
         if self.shape.depthwise:
             return diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
-        return hw.wgt_tile_bytes
+        return hw.wgt_tile_bytes >> self.shape.int4
 
     def gemm(self, batches: int, rows: int, columns: int, ci: int, run: tuple[int, int]) -> Gemm:
         """Loops and kernel of a GEMM.

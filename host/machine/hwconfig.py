@@ -89,6 +89,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
        "1: requantised results can be looked up in a table of 256 entries", pow2=False),
     _p("row_unit", "RowUnit", "flag", 0, 1,
        "1: VECTOR reduces rows, takes operands from ACC, squares, has powers of two", pow2=False),
+    _p("int4_weights", "Int4Weights", "flag", 0, 1,
+       "1: LOAD unpacks weights that DRAM holds with 4 bits", pow2=False),
 )  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -143,7 +145,7 @@ def _two_tiles_rule(field: str, tile: str, tile_text: str) -> Rule:
     )
 
 
-_OPTIONS: Final = ("activation_table", "row_unit")
+_OPTIONS: Final = ("activation_table", "row_unit", "int4_weights")
 """Parameters whose 0 is the hardware as it was without them."""
 
 TIMING_PARAMETERS: Final = (
@@ -204,6 +206,13 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="lower mac_lut_columns",
     ),
     Rule(
+        name="int4_weights_two_beats",
+        expression="int4_weights * axi_data_bits <= 4 * block_in * block_out",
+        field="int4_weights",
+        text="needs weight tiles of at least two beats (block_in x block_out bytes)",
+        remedy="narrow the bus, widen the array or set it to 0",
+    ),
+    Rule(
         name="read_fifo_burst",
         expression="axi_burst_beats * axi_data_bits <= 32768",
         field="axi_burst_beats",
@@ -251,6 +260,7 @@ class HwConfig:
     mac_lut_columns: int = 0
     activation_table: int = 0
     row_unit: int = 0
+    int4_weights: int = 0
 
     def __post_init__(self) -> None:
         """Check types, then every rule in order."""

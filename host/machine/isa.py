@@ -29,6 +29,15 @@ LOAD with ``diagonal`` : the same walk into WGT (elsewhere it is illegal), with 
   tiles have one block, and k is always 0. Padding tiles are filled whole with ``pad_value`` and
   padding rows do not count.
 
+LOAD with ``int4`` : the same walk into WGT (elsewhere, with ``diagonal`` and where no int4 weights
+  are elaborated it is illegal), with T = half the bytes of the tile: DRAM holds 4-bit numbers in
+  two's complement. Byte b of the tile in DRAM has two weights, its lower half the first one::
+
+    wgt[tile].flat[2 * b] = sign-extended byte b[3:0]
+    wgt[tile].flat[2 * b + 1] = sign-extended byte b[7:4]
+
+  Padding tiles are filled with ``pad_value`` as int8.
+
 LOAD into TABLE : a tile is one beat of the bus. Tile r is row r of the table: the first
   `TABLE_ROW_ENTRIES` bytes e of the beat are the entries of ``TABLE_ROW_ENTRIES * r + e``, the rest
   of it is not read. Illegal where no table is elaborated.
@@ -202,6 +211,7 @@ LOAD_FIELDS: Final = (
     _f("pad_bottom", 6, "padding rows after each plane"),
     _f("diagonal", 1, "1: DRAM holds the diagonals of WGT tiles"),
     _f("phase", 4, "block that has the diagonal in the first row (with diagonal)"),
+    _f("int4", 1, "1: DRAM holds WGT tiles of 4-bit numbers"),
 )
 
 STORE_FIELDS: Final = (

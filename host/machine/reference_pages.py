@@ -72,6 +72,10 @@ def instructions_page() -> str:
         "TABLE is there when `activation_table` is 1. A tile of it is one beat of the bus. Tile r",
         f"has the entries of {row} r to {row} r + {row - 1}, the first one in the lowest byte; the",
         "rest of the beat is not read. The entry of a result q is the one of q mod 256.",
+        "",
+        "`int4` is legal when `int4_weights` is 1, without `diagonal`. A WGT tile then takes half",
+        "its bytes in DRAM. Byte b has weights 2 b (bits 3:0) and 2 b + 1 (bits 7:4) of the tile",
+        "in two's complement; LOAD extends their signs. Strides count such tiles.",
     ]
     return _page("Instructions", *lines)
 

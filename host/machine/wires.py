@@ -24,12 +24,13 @@ ERROR: Final = (
 
 SPAD_WRITE: Final = (
     Field(name="tile", bits=18, meaning="the first one"),
-    Field(name="slice", bits=10, meaning="beat within a wide tile, or within a diagonal"),
+    Field(name="slice", bits=10, meaning="beat within what DRAM holds of a wide tile"),
     Field(name="lane", bits=5, meaning="first narrow tile, or diagonal, within the beat"),
     Field(name="count", bits=5, meaning="narrow tiles, at least 1"),
     Field(name="pad", bits=1, meaning="the beat fills the whole tile"),
     Field(name="diagonal", bits=1, meaning="WGT: the data are a diagonal, zeros around it"),
     Field(name="phase", bits=4, meaning="WGT: block that has the diagonal"),
+    Field(name="int4", bits=1, meaning="WGT: the data are 4-bit numbers, for two beats of a tile"),
 )
 
 SETTINGS: Final = (

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.network.layout import require_int4
 from tilewright.host.network.requant import RequantParams, clip_bounds, requantise, snap_scales
 from tilewright.host.network.workload import Kind, Workload
 
@@ -83,6 +84,8 @@ class LayerTensors:
                     value=f"{array.dtype} of shape {array.shape}",
                     remedy="convert and reshape the array, or correct the workload",
                 )
+        if workload.weight_bits == 4 and self.weights is not None:
+            require_int4(self.weights, f"{workload.name}.weights")
         if self.requant.channels != workload.channels_out:
             raise WorkloadError(
                 f"must have {workload.channels_out} channels",
@@ -190,12 +193,12 @@ def random_tensors(
         bias=bias, m1=m1, m2=m2, shift=shift, zero_point=zero_point, clip_min=low, clip_max=high
     )
 
-    def int8(shape: tuple[int, ...]) -> Int8Array:
-        return rng.integers(-128, 128, shape, dtype=np.int8)
+    def int8(shape: tuple[int, ...], bits: int = 8) -> Int8Array:
+        return rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), shape, dtype=np.int8)
 
     return LayerTensors(
         data=int8(workload.input_shape),
-        weights=int8(workload.weight_shape) if workload.kind.weighs else None,
+        weights=int8(workload.weight_shape, workload.weight_bits) if workload.kind.weighs else None,
         requant=requant,
         residual=int8(workload.output_shape) if workload.residual else None,
         factor=int8(workload.factor_shape) if workload.kind.multiplies else None,
@@ -210,7 +213,8 @@ def _accumulator_spread(workload: Workload, factor_zero: int) -> tuple[float, fl
     maximum of n values is the last order statistic of a uniform sample (a Beta(n, 1) variable).
     """
     if workload.kind.weighs:
-        return 0.0, 74.0 * 74.0 * math.sqrt(workload.reduction)
+        weights = 74.0 if workload.weight_bits == 8 else 4.6
+        return 0.0, 74.0 * weights * math.sqrt(workload.reduction)
     if workload.kind.multiplies:
         return 0.0, 74.0 * math.hypot(74.0, factor_zero)
     taps = workload.kernel_h * workload.kernel_w

@@ -77,6 +77,8 @@ class Workload:
             pool, -128.
         relu: clip below at 0.
         residual: an int8 tensor of the output's shape is added before the rounding.
+        weight_bits: 8, or 4 of a convolution: then its weights are from -8 to 7. Arrays with
+            ``int4_weights`` keep them packed in DRAM, the others as int8; results are the same.
         count: occurrences in the network; not part of `key`.
 
     Raises:
@@ -112,6 +114,7 @@ class Workload:
     dilation_w: int = 1
     relu: bool = True
     residual: bool = False
+    weight_bits: int = 8
     count: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +147,13 @@ class Workload:
                 field=f"{self.name}.channels_out",
                 value=self.channels_out,
                 remedy="set both to the same number of channels",
+            )
+        if self.weight_bits not in ((4, 8) if self.kind is Kind.CONV2D else (8,)):
+            raise WorkloadError(
+                "must be 8, or 4 for a conv2d workload",
+                field=f"{self.name}.weight_bits",
+                value=self.weight_bits,
+                remedy="write 8, or leave it out",
             )
         if not self.kind.weighs:
             self._require_plain()
@@ -237,15 +247,17 @@ class Workload:
     @property
     def key(self) -> str:
         """Stable identity of what is computed: a hash of everything but name and count."""
-        data = asdict(self)
+        data = self.to_mapping()
         del data["name"], data["count"]
         text = json.dumps(data, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_mapping(self) -> dict[str, int | str | bool]:
-        """Plain values, for YAML and the store."""
+        """Plain values, for YAML and the store; ``weight_bits`` only where they are not 8."""
         data = asdict(self)
         data["kind"] = str(self.kind)
+        if self.weight_bits == 8:
+            del data["weight_bits"]
         return data
 
     @classmethod

@@ -29,6 +29,7 @@ module tw_core #(
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
+    parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
@@ -118,7 +119,8 @@ module tw_core #(
       .MacPacked       (MacPacked),
       .MacLutColumns   (MacLutColumns),
       .ActivationTable (ActivationTable),
-      .RowUnit         (RowUnit)
+      .RowUnit         (RowUnit),
+      .Int4Weights     (Int4Weights)
   ) u_legal ();
 
   // ---------------------------------------------------------------------------------------
@@ -314,6 +316,7 @@ module tw_core #(
       .ParDepth    (ParDepth),
       .ResDepth    (ResDepth),
       .TableDepth  (TableDepth),
+      .Int4Weights (Int4Weights),
       .AccBankShift(AccBankShift),
       .DiagBytes   (Diagonal),
       .DiagBlocks  (WgtTile / (Diagonal * Diagonal))
@@ -559,6 +562,7 @@ module tw_core #(
       .TotalBytes(WgtBytes),
       .DiagBytes (Diagonal),
       .RowBytes  (ChannelsIn),
+      .Int4      (Int4Weights),
       .DataPath  (DataPath)
   ) u_wgt (
       .clk_i,

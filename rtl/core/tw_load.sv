@@ -19,6 +19,7 @@ module tw_load #(
     parameter int unsigned ParDepth      = 64,    // tiles
     parameter int unsigned ResDepth      = 2048,  // tiles
     parameter int unsigned TableDepth    = 0,     // rows of the activation table; 0: there is none
+    parameter int unsigned Int4Weights   = 0,     // 1: WGT tiles may come as 4-bit numbers
     parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
     parameter int unsigned DiagBytes     = 16,    // bytes of a WGT tile's diagonal
     parameter int unsigned DiagBlocks    = 1      // blocks of a WGT tile that can have it
@@ -78,6 +79,7 @@ module tw_load #(
       par_depth: ParDepth,
       res_depth: ResDepth,
       table_depth: TableDepth,
+      int4_weights: Int4Weights,
       default: '0
   };
   tw_pkg::sizes_t sizes;
@@ -102,6 +104,8 @@ module tw_load #(
       7: 4'(BeatShift),
       default: 4'd0
   };
+  logic has_int4;  // weights of 4 bits can be unpacked
+  assign has_int4 = sizes.int4_weights != '0;
   logic [31:0] bank_shift;
   assign bank_shift = sizes.acc_bank_shift;
   typedef logic [7:0][19:0] depths_t;
@@ -143,6 +147,7 @@ module tw_load #(
     tile_t                plane_jump;
     logic                 diagonal;
     logic [3:0]           phase;
+    logic                 int4;
   } flight_t;
 
   issue_e issue_q, issue_d;
@@ -182,9 +187,11 @@ module tw_load #(
                      (|{head.x_size, head.pad_left, head.pad_right}) &&
                      (|{head.y_size, head.pad_top, head.pad_bottom}) &&
                      !(head_pads && head.memory == tw_pkg::MemParam) &&
-                     !(head.diagonal && head.memory != tw_pkg::MemWgt);
+                     !((head.diagonal || head.int4) && head.memory != tw_pkg::MemWgt) &&
+                     !(head.int4 && (head.diagonal || !has_int4));
   // Bytes, as a power of two, of what a LOAD counts as a tile in DRAM.
-  assign head_shift = head.diagonal ? diag_shift : tile_shift[head.memory];
+  assign head_shift = head.diagonal ? diag_shift :
+                      tile_shift[head.memory] - 4'(head.int4 && has_int4);
   // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
   always_comb begin
     aligned = 1'b1;
@@ -202,7 +209,8 @@ module tw_load #(
 
   assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
   assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
-  assign shift = cur_q.diagonal ? diag_shift : tile_shift[cur_q.memory];
+  assign shift = cur_q.diagonal ? diag_shift :
+                 tile_shift[cur_q.memory] - 4'(cur_q.int4 && has_int4);
   assign y_step = 40'(cur_q.y_stride) << shift;
   assign z_step = 40'(cur_q.z_stride) << shift;
   assign row_bytes = 28'(cur_q.x_size) << shift;
@@ -227,7 +235,8 @@ module tw_load #(
       row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
       plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows,
       diagonal: cur_q.diagonal,
-      phase: cur_q.phase & 4'(DiagBlocks - 1)
+      phase: cur_q.phase & 4'(DiagBlocks - 1),
+      int4: cur_q.int4 && has_int4
   };
 
   tw_bursts #(
@@ -366,7 +375,8 @@ module tw_load #(
       .start_i     (flight_pop),
       .tile_i      (flight_out.sram_base),
       .base_i      (flight_out.base),
-      .shift_i     (flight_out.diagonal ? diag_shift : tile_shift[flight_out.memory]),
+      .shift_i     (flight_out.diagonal ? diag_shift :
+                    tile_shift[flight_out.memory] - 4'(flight_out.int4)),
       .parts_i     (flight_out.diagonal),
       .x_size_i    (flight_out.x_size),
       .y_size_i    (flight_out.y_size),
@@ -454,7 +464,8 @@ module tw_load #(
           count: write_beat ? count : 5'd1,
           pad: !write_beat,
           diagonal: write_beat && act_q.diagonal,
-          phase: phase_q
+          phase: phase_q,
+          int4: write_beat && act_q.int4
       };
       write_data_o <= write_beat ? place_data : {BeatBytes{cur_q.pad_value}};
     end

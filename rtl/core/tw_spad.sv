@@ -8,6 +8,10 @@
 // A diagonal write puts bytes on the diagonal of one block of a tile and zeros around them. A beat
 // that is no longer than the diagonal fills the rows that its bytes lie in, in every block;
 // of a longer beat, the lane says which diagonal fills the tile.
+//
+// A write of 4-bit numbers fills two slices with the int8 of one beat, whose lower half is the
+// first slice: a beat takes a cycle as ever. There is no wider write port: the slices of a row have
+// enables of their own, and even and odd ones have data of their own.
 module tw_spad #(
     parameter int unsigned TileBytes  = 16,     // bytes of a tile as LOAD counts them
     parameter int unsigned ReadBytes  = 16,     // bytes of a read; at least a beat or one tile
@@ -15,6 +19,7 @@ module tw_spad #(
     parameter int unsigned TotalBytes = 32768,  // bytes of the memory
     parameter int unsigned DiagBytes  = 0,      // bytes of a diagonal; 0: no diagonal writes
     parameter int unsigned RowBytes   = 16,     // bytes of a tile's row, of diagonal writes only
+    parameter int unsigned Int4       = 0,      // 1: 4-bit numbers too; needs diagonal writes
     parameter int unsigned DataPath   = 1,      // 0: nothing is kept, every read is 0
     localparam int unsigned ReadDepth = TotalBytes / ReadBytes,
     localparam int unsigned ReadAddrBits = $clog2(ReadDepth)
@@ -51,10 +56,28 @@ module tw_spad #(
     end
   endfunction
 
+  // What a beat brings to even and to odd slices.
+  logic [1:0][BeatBytes*8-1:0] halves;
+  if (Int4 != 0) begin : gen_int4
+    logic [2*BeatBytes-1:0][3:0] numbers;
+    assign numbers = write_data_i;
+    always_comb begin
+      halves = {write_data_i, write_data_i};
+      if (write_at_i.int4) begin
+        for (int unsigned h = 0; h < 2; h++) begin
+          for (int unsigned b = 0; b < BeatBytes; b++)
+            halves[h][b*8+:8] = 8'(signed'(numbers[h*BeatBytes+b]));
+        end
+      end
+    end
+  end else begin : gen_int8
+    assign halves = {write_data_i, write_data_i};
+  end
+
   if (DataPath == 0) begin : gen_none
     assign read_data_o = '0;
     logic unused;
-    assign unused = ^{clk_i, write_i, write_at_i, part, write_data_i, read_i, read_addr_i};
+    assign unused = ^{clk_i, write_i, write_at_i, part, halves, read_i, read_addr_i};
   end else if (TileBytes >= BeatBytes) begin : gen_wide
     localparam int unsigned Slices = ReadBytes / BeatBytes;  // beats in a row
     localparam int unsigned TileShift = $clog2(TileBytes / BeatBytes);
@@ -87,9 +110,10 @@ module tw_spad #(
               // The beat of a diagonal that brings byte 0 of the slice's row.
               if (write_at_i.pad || (write_at_i.diagonal ?
                   10'(s * BeatBytes / RowBytes % Diag / PartBytes) == write_at_i.slice :
+                  Int4 != 0 && write_at_i.int4 ? 10'(s / 2) == write_at_i.slice :
                   slice == SliceShift'(s)))
                 mem[row][s*BeatBytes*8+:BeatBytes*8] <=
-                    write_at_i.diagonal ? diagonal(s * BeatBytes) : write_data_i;
+                    write_at_i.diagonal ? diagonal(s * BeatBytes) : halves[s%2];
             end
           end
         end
@@ -99,7 +123,7 @@ module tw_spad #(
       if (read_i) read_data_o <= mem[read_addr_i];
     end
     logic unused;
-    assign unused = ^{write_at_i, part, beat_index};
+    assign unused = ^{write_at_i, part, halves, beat_index};
   end else begin : gen_narrow
     localparam int unsigned Banks = BeatBytes / TileBytes;
     localparam int unsigned BankBits = $clog2(Banks);
@@ -129,6 +153,6 @@ module tw_spad #(
     end
     assign read_data_o = bank_data[bank_q];
     logic unused;
-    assign unused = ^{write_at_i, part};
+    assign unused = ^{write_at_i, part, halves};
   end
 endmodule

@@ -724,7 +724,8 @@ package tw_pkg;
 
   // LOAD.
   typedef struct packed {
-    logic [45:0] spare;
+    logic [44:0] spare;
+    logic int4;  // 1: DRAM holds WGT tiles of 4-bit numbers
     logic [3:0] phase;  // block that has the diagonal in the first row (with diagonal)
     logic diagonal;  // 1: DRAM holds the diagonals of WGT tiles
     logic [5:0] pad_bottom;  // padding rows after each plane
@@ -845,6 +846,7 @@ package tw_pkg;
     logic [31:0] par_depth;
     logic [31:0] table_depth;
     logic [31:0] row_unit;  // whether VECTOR reduces rows
+    logic [31:0] int4_weights;  // whether LOAD unpacks weights of 4 bits
     logic [31:0] inp_shift;  // log2 of a tile's bytes
     logic [31:0] wgt_shift;
     logic [31:0] acc_shift;
@@ -876,12 +878,13 @@ package tw_pkg;
 
   // Where LOAD puts a beat, or padding, in a scratchpad.
   typedef struct packed {
+    logic int4;  // WGT: the data are 4-bit numbers, for two beats of a tile
     logic [3:0] phase;  // WGT: block that has the diagonal
     logic diagonal;  // WGT: the data are a diagonal, zeros around it
     logic pad;  // the beat fills the whole tile
     logic [4:0] count;  // narrow tiles, at least 1
     logic [4:0] lane;  // first narrow tile, or diagonal, within the beat
-    logic [9:0] slice;  // beat within a wide tile, or within a diagonal
+    logic [9:0] slice;  // beat within what DRAM holds of a wide tile
     logic [17:0] tile;  // the first one
   } spad_write_t;
 

@@ -250,6 +250,17 @@ void DataPath::LoadDiagonal(uint32_t tile, uint32_t slice, uint32_t lane, uint32
   }
 }
 
+void DataPath::LoadInt4(uint32_t tile, uint32_t slice, const uint8_t* beat) {
+  uint8_t weights[2 * kMaxBeat];
+  for (uint32_t i = 0; i < beat_bytes_; ++i) {
+    weights[2 * i] = static_cast<uint8_t>(LowBits(beat[i], 4));
+    weights[2 * i + 1] = static_cast<uint8_t>(LowBits(beat[i] >> 4, 4));
+  }
+  const uint64_t offset = (static_cast<uint64_t>(tile) << geometry_.wgt_shift) +
+                          static_cast<uint64_t>(slice) * 2 * beat_bytes_;
+  WriteWeights(offset, weights, 2 * beat_bytes_);
+}
+
 template <uint32_t kBlockOut>
 void DataPath::GemmOf(uint32_t inp, uint32_t wgt, uint32_t acc, bool fresh) {
   const int8_t* row = &inp_[static_cast<size_t>(inp) << geometry_.inp_shift];

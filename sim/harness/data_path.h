@@ -49,6 +49,9 @@ class DataPath {
   void LoadDiagonal(uint32_t tile, uint32_t slice, uint32_t lane, uint32_t phase,
                     const uint8_t* beat);
 
+  // LOAD of weights of 4 bits: beat `slice` of a tile in DRAM, for two beats of the tile.
+  void LoadInt4(uint32_t tile, uint32_t slice, const uint8_t* beat);
+
   // GEMM: acc = (fresh ? 0 : acc) + inp x wgt.
   void Gemm(uint32_t inp, uint32_t wgt, uint32_t acc, bool fresh) {
     (this->*gemm_)(inp, wgt, acc, fresh);

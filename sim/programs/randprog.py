@@ -133,6 +133,8 @@ class _Generator(ProgramWriter):
         v["pad_value"] = 0 if memory == Memory.UOP else int(rng.integers(-128, 128))
         if memory == Memory.WGT and rng.random() < 0.4:
             v |= {"diagonal": 1, "phase": int(rng.integers(16))}
+        elif memory == Memory.WGT and self._hw.int4_weights and rng.random() < 0.5:
+            v["int4"] = 1
         base = self._place(pad, count)
         self._emit_load(memory, sram_base=base, **self._source(memory, v), **v)
 

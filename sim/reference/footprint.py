@@ -67,9 +67,11 @@ def scratchpads(hw: HwConfig) -> dict[Memory, Scratchpad]:
 def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
     """The scratchpad of a LOAD with legal fields, with the bytes of a tile *in DRAM*.
 
-    That is the size of the tile, or of its diagonal.
+    That is the size of the tile, of its diagonal, or of its numbers with 4 bits.
     """
     pad = scratchpads(hw)[Memory(v["memory"])]
+    if v.get("int4", 0):
+        return Scratchpad(depth=pad.depth, tile_bytes=pad.tile_bytes // 2)
     if not v.get("diagonal", 0):
         return pad
     size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
@@ -339,7 +341,8 @@ def field_fault(hw: HwConfig, opcode: Opcode, v: Values) -> ErrorCode:
         bad |= v["memory"] not in loadable(hw) or v["z_size"] == 0
         padded = any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
         bad |= padded and v["memory"] == Memory.PARAM
-        bad |= bool(v["diagonal"]) and v["memory"] != Memory.WGT
+        bad |= bool(v["diagonal"] or v["int4"]) and v["memory"] != Memory.WGT
+        bad |= bool(v["int4"]) and not (hw.int4_weights and not v["diagonal"])
     elif opcode == Opcode.STORE:
         bad |= 0 in (v["x_size"], v["y_size"], v["z_size"])
     elif opcode == Opcode.GEMM:

@@ -32,7 +32,8 @@ void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
     case kLoad:
       out.memory = static_cast<uint8_t>(get(isa::load::kMemory));
       out.diagonal = get(isa::load::kDiagonal) != 0;
-      out.tile_bytes = out.diagonal ? diagonal_bytes_ : tile_bytes_[out.memory];
+      out.tile_bytes =
+          out.diagonal ? diagonal_bytes_ : tile_bytes_[out.memory] >> get(isa::load::kInt4);
       out.dram_offset = words.Get(isa::load::kDramOffset);
       out.x_size = get(isa::load::kXSize);
       out.y_size = get(isa::load::kYSize);

@@ -60,7 +60,7 @@ DATA_VARIABLE: Final = "TILEWRIGHT_COVERAGE_DIR"
 _TINY: Final = load_hwconfig("tiny-4x4")
 """Also the base of the others, so that buffers stay small and models build fast."""
 _COUNTED: Final = _TINY.with_(
-    name="tiny-deep", axi_burst_beats=32, read_outstanding=8, write_outstanding=16
+    name="tiny-deep", axi_burst_beats=32, read_outstanding=8, write_outstanding=16, int4_weights=1
 )
 """Loads and stores of as many instructions are in flight as the units can follow."""
 
@@ -96,7 +96,7 @@ SCENARIOS: Final = (
         hw=_TINY.with_(
             name="narrow-32", block_in=16, block_out=8, axi_data_bits=32, axi_burst_beats=8,
             vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
-            activation_table=1, row_unit=1,
+            activation_table=1, row_unit=1, int4_weights=1,
         ),
         exact_mac=True,
     ),

@@ -78,11 +78,12 @@ def rare_programs(hw: HwConfig) -> list[list[Step]]:
     """Programs for what random ones meet seldom, each legal after the other.
 
     Padding under and over data of every memory, every loop of every VECTOR operation and operand,
-    and each unit waiting for a token of each other one.
+    what options have, and each unit waiting for a token of each other one.
     """
     lookups = [_lookups(hw)] if hw.activation_table else []
     rows = [_rows(hw)] if hw.row_unit else []
-    return [_padding(hw), _vector_loops(hw), *lookups, *rows, *_token_waits()]
+    packed = [_packed_weights()] if hw.int4_weights else []
+    return [_padding(hw), _vector_loops(hw), *lookups, *rows, *packed, *_token_waits()]
 
 
 def _padding(hw: HwConfig) -> list[Step]:
@@ -138,6 +139,19 @@ def _rows(hw: HwConfig) -> list[Step]:
                     for outer, inner in ((1, 1), (3, 1), (3, 3))
                 ]
     return steps
+
+
+def _packed_weights() -> list[Step]:
+    """Weights of 4 bits: contiguous, strided, with padding, and none but padding."""
+    opcode, values = legal_steps()["wgt"]
+    values = {**values, "push": 0, "int4": 1}
+    changes: tuple[dict[str, int], ...] = (
+        {"x_size": 4},
+        {"y_size": 2, "y_stride": 3},
+        {"pad_left": 1, "pad_bottom": 1},
+        {"x_size": 0, "pad_right": 2},
+    )
+    return [(opcode, {**values, **change}) for change in changes]
 
 
 def _vector_loops(hw: HwConfig) -> list[Step]:
@@ -203,6 +217,8 @@ FAULTS: Final[tuple[tuple[str, Change, ErrorCode], ...]] = (
     ("inp", _set(memory=Memory.OUT), ErrorCode.ILLEGAL_FIELD),
     ("inp", lambda hw: {"memory": 7, "diagonal": hw.activation_table}, ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(diagonal=1), ErrorCode.ILLEGAL_FIELD),
+    ("inp", _set(int4=1), ErrorCode.ILLEGAL_FIELD),
+    ("wgt", _set(int4=1, diagonal=1), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(z_size=0), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(x_size=0), ErrorCode.ILLEGAL_FIELD),
     ("inp", _set(push=1), ErrorCode.ILLEGAL_FIELD),

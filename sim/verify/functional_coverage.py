@@ -123,6 +123,7 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
             ("contiguous", "strided", "padded", "inside a beat", "beats", "one block",
              "blocks below each other", "blocks side by side", "back to the first block"),
         ),
+        *_pairs(("int4",), ("contiguous", "strided", "padded")),
     ),
     "store": ("one tile", "row", "rows", "planes", "strided", "overlapping rows",
               "offset inside a beat"),
@@ -349,6 +350,11 @@ class _State:
                 yield "overlapping rows"
         if v["diagonal"] and v["x_size"] and v["y_size"]:
             yield from (f"diagonal: {name}" for name in self._diagonal(v, strided, bool(sides)))
+
+        if v["int4"] and v["x_size"] and v["y_size"]:
+            yield f"int4: {'strided' if strided else 'contiguous'}"
+            if sides:
+                yield "int4: padded"
 
     def _diagonal(self, v: Mapping[str, int], strided: bool, padded: bool) -> Iterator[str]:
         yield "strided" if strided else "contiguous"

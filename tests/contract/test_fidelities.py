@@ -119,6 +119,10 @@ def test_equal_to_the_rtl_on_the_smallest_array() -> None:
     check(TINY, generator("fidelities tiny"), 3, 20)
 
 
+def test_equal_to_the_rtl_where_weights_of_4_bits_are_unpacked() -> None:
+    check(TINY.with_(int4_weights=1), generator("fidelities int4"), 2, 10)
+
+
 @pytest.mark.parametrize("number", sample(1, 12))
 def test_equal_to_the_rtl_on_any_configuration(number: int) -> None:
     rng = generator(f"fidelities {number}")

@@ -112,6 +112,18 @@ def test_named_configurations_compute_every_kind_of_layer(name, layer):
         check_layer(device, workload, schedule, rng)
 
 
+@pytest.mark.parametrize("layer", ["3x3", "first", "residual", "dense", "pointwise"])
+def test_weights_of_4_bits(layer):
+    rng, hw = generator(f"int4 {layer}"), load_hwconfig("tiny-4x4").with_(int4_weights=1)
+    workload = replace(LAYERS[layer], weight_bits=4)
+    with device_of(hw, IDEAL) as device:
+        check_layer(device, workload, default_schedule(hw, workload), rng)
+    schedule = any_schedule(rng, hw, workload)
+    assert schedule is not None
+    with device_of(hw, STALLING) as device:
+        check_layer(device, workload, schedule, rng)
+
+
 @pytest.mark.parametrize("number", sample(3, 40))
 @pytest.mark.parametrize("name", named_configs())
 def test_random_layers_on_named_configurations(name, number):

@@ -55,6 +55,7 @@ module formal_load #(
       .ParDepth    (32'(Depth[4])),
       .ResDepth    (32'(Depth[5])),
       .TableDepth  (32'(Depth[7])),
+      .Int4Weights (1),
       .AccBankShift(1),
       .DiagBytes   (8),
       .DiagBlocks  (1)
@@ -95,7 +96,7 @@ module formal_load #(
   logic [1:0] in_row;  // the burst on offer lies in it
   logic [19:0] last_tile;
   assign head = tw_pkg::load_t'(insn_i);
-  assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory];
+  assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory] - 4'(cur_q.int4);
   assign row[0] = 41'(cur_q.dram_offset);
   assign row[1] = 41'(cur_q.dram_offset) + (41'(cur_q.y_stride) << shift);
   assign first_beat = {1'b0, req_addr[39:BeatShift]};
@@ -160,6 +161,7 @@ module formal_load #(
       cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
       cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
+      cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
       cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);
       cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);

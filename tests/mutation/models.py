@@ -86,7 +86,9 @@ TABLED: Final = TINY.with_(name="table", activation_table=1)
 """The others have no activation table."""
 ROWED: Final = HALVES.with_(name="rows", batch=2, row_unit=1)
 """The others have no row unit."""
-CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED, ROWED)}
+PACKED: Final = TINY.with_(name="int4", int4_weights=1)
+"""The others do not unpack weights."""
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED, ROWED, PACKED)}
 
 FIXED_SEEDS: Final = {
     "tiny-4x4": range(6),
@@ -95,6 +97,7 @@ FIXED_SEEDS: Final = {
     "halves": range(3),
     "table": range(3),
     "rows": range(3),
+    "int4": range(3),
 }
 COUNTED: Final = (
     "macs_tiles",

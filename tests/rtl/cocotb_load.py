@@ -82,6 +82,11 @@ class World:
             assert memory == Memory.WGT
             assert not at["pad"]
             self._write_diagonal(pad[first], data, at)
+        elif at["int4"]:
+            assert memory == Memory.WGT
+            assert not at["pad"]
+            start = at["slice"] * 2 * width
+            pad[first, start : start + 2 * width] = signed_nibbles(data)
         elif tile >= width and at["pad"]:
             pad[first] = np.tile(data, tile // width)
         elif tile >= width:
@@ -110,12 +115,20 @@ class World:
             rows[first + offset, column + first + offset] = value
 
 
+def signed_nibbles(data: np.ndarray) -> np.ndarray:
+    """The int8 numbers, as bytes, of 4-bit numbers two in a byte, the lower half first."""
+    nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)
+    return (((nibbles ^ 8) - 8) & 0xFF).astype(np.uint8)
+
+
 def random_load(rng: np.random.Generator, world: World) -> Instruction:
     """A legal instruction; padding where the memory allows it."""
     while True:
         memory = int(rng.choice([m for m in _MEMORIES if world.depth[m]]))
         diagonal = int(memory == Memory.WGT and rng.random() < 0.6)
-        tile = world.p["DiagBytes"] if diagonal else world.tile[memory]
+        plain_wgt = memory == Memory.WGT and not diagonal
+        int4 = int(plain_wgt and world.p["Int4Weights"] and rng.random() < 0.6)
+        tile = world.p["DiagBytes"] if diagonal else world.tile[memory] >> int4
         depth = world.depth[memory]
         align = min(tile, world.p["BeatBytes"])
         x, y, z = (int(n) for n in rng.integers((0, 0, 1), (9, 4, 3)))
@@ -153,6 +166,7 @@ def random_load(rng: np.random.Generator, world: World) -> Instruction:
                 "acc_banks": banks,
                 "diagonal": diagonal,
                 "phase": int(rng.integers(16)),
+                "int4": int4,
                 **random_tokens(rng, 0),
             },
         )
@@ -162,7 +176,7 @@ def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]
     """Fill tile by tile."""
     v = instruction.values
     memory, size, blocks = Memory(v["memory"]), world.p["DiagBytes"], world.p["DiagBlocks"]
-    tile = size if v["diagonal"] else world.tile[memory]
+    tile = size if v["diagonal"] else world.tile[memory] >> v["int4"]
     at = v["sram_base"]
     for z in range(v["z_size"]):
         for row in range(v["pad_top"] + v["y_size"] + v["pad_bottom"]):
@@ -176,6 +190,8 @@ def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]
                         square = np.zeros((size, blocks * size), dtype=np.uint8)
                         square[:, block * size : (block + 1) * size] = np.diag(data)
                         data = square.reshape(-1)
+                    elif v["int4"]:
+                        data = signed_nibbles(data)
                     pads[memory][at] = data
                 else:
                     pads[memory][at] = v["pad_value"] & 0xFF
@@ -259,6 +275,9 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
         ({"z_size": 0}, ErrorCode.ILLEGAL_FIELD),
         ({"memory": 4, "pad_left": 1}, ErrorCode.ILLEGAL_FIELD),
         *(({"memory": m, "diagonal": 1}, ErrorCode.ILLEGAL_FIELD) for m in (0, 2, 3, 4, 5, 7)),
+        *(({"memory": m, "int4": 1}, ErrorCode.ILLEGAL_FIELD) for m in (0, 2, 3, 4, 5, 7)),
+        ({"memory": 1, "int4": 1, "diagonal": 1}, ErrorCode.ILLEGAL_FIELD),
+        ({"memory": 1, "int4": 1, "sram_base": 2**18 - 1}, ErrorCode.SRAM_RANGE),
         ({"pop": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"push": 1}, ErrorCode.ILLEGAL_FIELD),
         ({"x_size": 1, "y_size": 1, "dram_offset": 1, "memory": 1}, ErrorCode.DRAM_ALIGNMENT),
@@ -280,9 +299,11 @@ async def a_bad_field_is_reported_with_its_instruction(
     world = World(dut, rng, Knob("none", rng))
     if change.get("memory") == Memory.TABLE and not world.depth[Memory.TABLE]:
         code = ErrorCode.ILLEGAL_FIELD
+    if change.get("int4") and not world.p["Int4Weights"]:
+        code = ErrorCode.ILLEGAL_FIELD
     program = [random_load(rng, world) for _ in range(4)]
     plain = {"memory": 0, "dram_offset": 0, "sram_base": 0, "x_size": 2, "y_size": 1, "z_size": 1}
-    plain |= {"diagonal": 0, "phase": 0}
+    plain |= {"diagonal": 0, "phase": 0, "int4": 0}
     plain |= {f"pad_{side}": 0 for side in ("left", "right", "top", "bottom")}
     program[2] = Instruction(Opcode.LOAD, {**program[2].values, **plain, **change})
     around = Surroundings(dut, 0, program, rng, Knob("none", rng))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tw_spad against an array of bytes: beats, runs of narrow tiles, padding tiles, reads."""
+"""tw_spad against an array of bytes: beats, runs of narrow tiles, 4-bit numbers, padding, reads."""
 
 from __future__ import annotations
 
@@ -66,6 +66,12 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
                     seen[at::size] = True
                     square[phase * below + at, phase * beside + at] = value
                 chosen = square.reshape(-1)
+            elif p["Int4"] and rng.random() < 0.4:
+                first, slice_ = int(rng.integers(near)), int(rng.integers(tile // (2 * width)))
+                where |= {"int4": 1, "slice": slice_}
+                start, count = first * tile + slice_ * 2 * width, 2 * width
+                nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)
+                chosen = ((nibbles ^ 8) - 8) & 0xFF
             elif tile >= width:
                 pad = bool(rng.random() < 0.2) and tile == read_bytes
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // width))

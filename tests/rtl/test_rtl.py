@@ -118,7 +118,7 @@ def test_store(parameters: dict[str, int]) -> None:
 
 
 def _load(
-    beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int, *, table: bool = True
+    beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int, *, options: bool = True
 ) -> dict[str, int]:
     return {
         "BeatBytes": beat,
@@ -134,7 +134,8 @@ def _load(
         "UopDepth": 128,
         "ParDepth": 8,
         "ResDepth": 128,
-        "TableDepth": TABLE_ROWS if table else 0,
+        "TableDepth": TABLE_ROWS if options else 0,
+        "Int4Weights": int(options and wgt >= 2 * beat),
         "AccBankShift": 4,
         "DiagBytes": diagonal,
         "DiagBlocks": wgt // diagonal**2,
@@ -146,7 +147,7 @@ def _load(
     grid(
         _load(8, 16, 4, 16, 4, 4),
         _load(16, 4, 16, 64, 4, 4),
-        _load(8, 16, 16, 256, 16, 16, table=False),
+        _load(8, 16, 16, 256, 16, 16, options=False),
         slow=(
             _load(4, 1, 4, 16, 8, 4),
             _load(8, 64, 8, 64, 16, 8),
@@ -235,7 +236,7 @@ def test_fetch(parameters: dict[str, int]) -> None:
 
 
 def _spad(
-    tile: int, read: int, beat: int, total: int, diagonal: int = 0, row: int = 16
+    tile: int, read: int, beat: int, total: int, diagonal: int = 0, row: int = 16, int4: int = 0
 ) -> dict[str, int]:
     return {
         "TileBytes": tile,
@@ -244,6 +245,7 @@ def _spad(
         "TotalBytes": total,
         "DiagBytes": diagonal,
         "RowBytes": row,
+        "Int4": int4,
     }
 
 
@@ -252,11 +254,12 @@ def _spad(
     grid(
         _spad(16, 16, 8, 1024),
         _spad(4, 4, 16, 1024),
-        _spad(64, 64, 4, 4096, 8, 8),
+        _spad(64, 64, 4, 4096, 8, 8, int4=1),
         _spad(16, 16, 64, 4096, 4, 4),
         _spad(128, 128, 16, 8192, 8, 16),
+        _spad(32, 32, 16, 4096, 4, 4, int4=1),
         slow=(
-            _spad(256, 256, 8, 16384, 16, 16),
+            _spad(256, 256, 8, 16384, 16, 16, int4=1),
             _spad(128, 128, 8, 8192, 8, 8),
             _spad(256, 256, 4, 16384, 4, 64),
             _spad(16, 16, 16, 4096, 4, 4),
@@ -389,6 +392,7 @@ _ODD = HwConfig(
     mac_lut_columns=1,
     activation_table=1,
     row_unit=1,
+    int4_weights=1,
 )
 _TOPS = (
     pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),

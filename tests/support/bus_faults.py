@@ -9,7 +9,7 @@ from typing import Final
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.machine.program import Program
-from tilewright.sim.reference.footprint import scratchpads
+from tilewright.sim.reference.footprint import loaded_pad, scratchpads
 
 _BYTES: Final = 32
 """Of an instruction."""
@@ -28,9 +28,8 @@ def beats_of(instruction: Instruction, hw: HwConfig) -> Iterator[int]:
     v = instruction.values
     if not v["x_size"]:
         return  # padding alone; its offset may be anything
-    tile = scratchpads(hw)[Memory(v.get("memory", Memory.OUT))].tile_bytes
-    if v.get("diagonal"):
-        tile = min(hw.block_in, hw.block_out)
+    load = instruction.opcode == Opcode.LOAD
+    tile = (loaded_pad(hw, v) if load else scratchpads(hw)[Memory.OUT]).tile_bytes
     for plane in range(v["z_size"]):
         for row in range(v["y_size"]):
             first = v["dram_offset"] + tile * (plane * v["z_stride"] + row * v["y_stride"])

@@ -58,6 +58,7 @@ def any_workload(rng, hw: HwConfig) -> Workload:
                 },
             }
         )
+        narrow = hw.int4_weights and kind is Kind.CONV2D and rng.random() < 0.5
         try:
             workload = Workload(
                 name="random",
@@ -67,6 +68,7 @@ def any_workload(rng, hw: HwConfig) -> Workload:
                 channels_out=channels_in if kind is Kind.DEPTHWISE else channels(hw.block_out),
                 relu=bool(rng.integers(2)),
                 residual=bool(rng.integers(2)),
+                weight_bits=4 if narrow else 8,
                 **sides,
                 **window,
             )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The optimum of a network over configurations and schedules, certified by enumeration.
 
-Cycles depend on a configuration's timing class alone (`hwconfig.TIMING_PARAMETERS`); scratchpad
+Cycles depend on a configuration's timing class alone (`shortlist.timing_class`); scratchpad
 depths only decide which schedules are legal. So one enumeration on the twin serves all depths of a
 class: the schedules that are legal with the largest depths are measured once, and for each choice
 of depths that fits the board and is not dominated by another, the best legal schedule of every

@@ -76,7 +76,8 @@ def energy_pj(hw: HwConfig, counters: Mapping[str, int]) -> float:
 
 def least_energy_pj(task: Workload) -> float:
     """No run of a task on any configuration takes less: its MACs, its weights and output once."""
-    moved = math.prod(task.weight_shape) + math.prod(task.output_shape)
+    weights = math.prod(task.weight_shape) * task.weight_bits / 8
+    moved = weights + math.prod(task.output_shape)
     return MAC_PJ * task.macs + DRAM_BYTE_PJ * moved
 
 

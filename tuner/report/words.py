@@ -94,4 +94,6 @@ def layer_words(task: Mapping[str, Any]) -> str:
         text += " (the r of its name)" if str(task["name"]).endswith("r") else ""
     if task.get("relu"):
         text += "; ReLU"
+    if task.get("weight_bits") == 4:
+        text += "; weights of 4 bits"
     return text

@@ -44,7 +44,7 @@ from tilewright.host.network.layout import (
     pack_weights_of,
 )
 from tilewright.host.network.schedule import Schedule
-from tilewright.host.network.workload import Kind, Workload
+from tilewright.host.network.workload import Workload
 
 Bytes = npt.NDArray[np.uint8]
 Int8Array = npt.NDArray[np.int8]
@@ -361,8 +361,10 @@ class _RegionLowering:
             missing = workload.channels_in - layer.workload.channels_in
             if missing:
                 weights = np.pad(weights, ((0, 0), (0, missing), (0, 0), (0, 0)))
-            depthwise, folded = workload.kind is Kind.DEPTHWISE, folds(hw, workload)
-            packed = pack_weights_of(weights, hw, depthwise=depthwise, folded=folded)
+            shape = geometry(hw, workload)
+            packed = pack_weights_of(
+                weights, hw, depthwise=shape.depthwise, folded=shape.folded, int4=shape.int4
+            )
             offsets["wgt"] = self._constant(packed)
         if isinstance(layer.data, np.ndarray):
             offsets["inp"] = self._constant(

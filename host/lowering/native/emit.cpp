@@ -296,6 +296,7 @@ void Emitter::PlaceWeights(Ready& ready, const Item& item, const ChannelTile& ch
     fields_.Set(load, isa::load::kDiagonal, 1);
     fields_.Set(load, isa::load::kPhase, channels.first % layer.share);
   }
+  fields_.Set(load, isa::load::kInt4, layer.int4);
   SetLoadBox(load, box);
   lowered_->bytes_read += box.Tiles() * wgt_bytes_;
 }

@@ -35,6 +35,7 @@ HARDWARE: Final = (
 
 LAYER: Final = (
     "depthwise",
+    "int4",
     "residual",
     "batches",
     "in_blocks",

@@ -104,6 +104,7 @@ inline constexpr BitField kPadTop{193, 6, false};
 inline constexpr BitField kPadBottom{199, 6, false};
 inline constexpr BitField kDiagonal{205, 1, false};
 inline constexpr BitField kPhase{206, 4, false};
+inline constexpr BitField kInt4{210, 1, false};
 }  // namespace load
 
 // GEMM.

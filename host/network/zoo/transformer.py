@@ -11,6 +11,7 @@ them like any dense layer, once a head, with one scale for all its channels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tilewright.host.network.network_table import NetworkTable, collect
@@ -44,6 +45,31 @@ def _layers(
         dense("output", TOKENS, width, width, count=layers),
         dense("inner", TOKENS, width, 4 * width, relu=relu, count=layers),
         dense("outer", TOKENS, 4 * width, width, count=layers),
+    )
+
+
+def decoder_block(*, width: int, context: int, weight_bits: int = 8) -> tuple[Workload, ...]:
+    """One block of a GPT that computes one token: products of a matrix and a vector.
+
+    Each weight is used once, so that reading them is what takes time. The keys and values of
+    earlier tokens are int8: they take the place of weights in ``scores`` and ``context``.
+
+    Args:
+        width: channels, a multiple of 64.
+        context: tokens that attention looks at.
+        weight_bits: 8 or 4, of the constant weights.
+    """
+    heads = width // _HEAD
+    weighted = (
+        dense("query_key_value", 1, width, 3 * width),
+        dense("output", 1, width, width),
+        dense("inner", 1, width, 4 * width),
+        dense("outer", 1, 4 * width, width),
+    )
+    return (
+        *(replace(layer, weight_bits=weight_bits) for layer in weighted),
+        dense("scores", 1, _HEAD, context, count=heads),
+        dense("context", 1, context, _HEAD, count=heads),
     )
 
 

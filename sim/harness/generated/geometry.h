@@ -20,6 +20,8 @@ struct Geometry {
   uint32_t table_depth;
   // whether VECTOR reduces rows
   uint32_t row_unit;
+  // whether LOAD unpacks weights of 4 bits
+  uint32_t int4_weights;
   // log2 of a tile's bytes
   uint32_t inp_shift;
   uint32_t wgt_shift;
@@ -49,7 +51,7 @@ struct Geometry {
   uint32_t block_out;
 };
 
-inline constexpr uint32_t kControlSizes = 23;
-static_assert(sizeof(Geometry) == 26 * sizeof(uint32_t));
+inline constexpr uint32_t kControlSizes = 24;
+static_assert(sizeof(Geometry) == 27 * sizeof(uint32_t));
 
 }  // namespace tilewright

@@ -24,6 +24,7 @@ struct Hardware {
 // Geometry of host/lowering/geometry.py: the workload in blocks, after folding.
 struct Layer {
   int32_t depthwise;
+  int32_t int4;
   int32_t residual;
   int32_t batches;
   int32_t in_blocks;

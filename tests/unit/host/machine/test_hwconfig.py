@@ -29,6 +29,13 @@ ILLEGAL = {
     "vector_lanes_within_tile": {"vector_lanes": 32},
     "vector_lanes_share": {"batch": 8, "block_out": 64, "block_in": 8, "vector_lanes": 4},
     "mac_lut_columns_within_tile": {"mac_lut_columns": 17},
+    "int4_weights_two_beats": {
+        "int4_weights": 1,
+        "batch": 2,
+        "block_in": 4,
+        "block_out": 8,
+        "axi_data_bits": 256,
+    },
     "read_fifo_burst": None,
 }
 for _p in PARAMETERS:
@@ -111,6 +118,7 @@ def test_construction_succeeds_exactly_when_a_separate_statement_of_the_rules_ho
         and out_tile / 64 <= v["vector_lanes"] <= out_tile
         and v["axi_burst_beats"] * v["axi_data_bits"] // 8 <= 4096
         and v["mac_lut_columns"] <= v["block_out"]
+        and (not v["int4_weights"] or v["block_in"] * v["block_out"] >= v["axi_data_bits"] // 4)
     )
     try:
         HwConfig(**v)
@@ -168,6 +176,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "write_outstanding": 3, "inp_bytes": 1 << 16, "wgt_bytes": 1 << 16, "acc_bytes": 1 << 16,
         "out_bytes": 1 << 16, "uop_bytes": 1 << 16, "res_bytes": 1 << 16, "param_bytes": 1 << 16,
         "mac_lut_columns": 3, "activation_table": 1, "row_unit": 1,
+        "int4_weights": 1,
     }  # fmt: skip
     assert set(changed) == {p.name for p in PARAMETERS}
     hashes = set()

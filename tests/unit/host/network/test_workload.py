@@ -46,6 +46,7 @@ def workloads(draw):
             channels_out=draw(st.integers(1, 8)) if kind is Kind.CONV2D else channels,
             relu=draw(st.booleans()),
             residual=not plain and draw(st.booleans()),
+            weight_bits=draw(st.sampled_from([8, 4])) if kind is Kind.CONV2D else 8,
             count=draw(SMALL),
             **values,
         )
@@ -111,6 +112,21 @@ def test_sizes_are_positive_integers(field, value):
         base(**{field: value})
     assert caught.value.field == f"w.{field}"
     assert base(**{field: 1})
+
+
+@pytest.mark.parametrize("bits", [0, 3, 5, 16, "8"])
+def test_weights_have_8_bits_or_4_of_a_convolution(bits):
+    with pytest.raises(WorkloadError, match="must be 8, or 4 for a conv2d") as caught:
+        base(weight_bits=bits)
+    assert caught.value.field == "w.weight_bits"
+    with pytest.raises(WorkloadError, match="must be 8, or 4 for a conv2d"):
+        base(kind=Kind.DEPTHWISE, weight_bits=4)
+
+
+def test_what_has_8_bits_is_written_down_as_it_was_before_there_were_4():
+    assert "weight_bits" not in base().to_mapping()
+    assert base(weight_bits=4).to_mapping()["weight_bits"] == 4
+    assert base().key == "d03fcb2e2762887e"
 
 
 @pytest.mark.parametrize("field", ["pad_top", "pad_bottom", "pad_left", "pad_right"])

@@ -51,14 +51,16 @@ def any_config(draw: st.DrawFn) -> HwConfig:
         f"{name}_bytes": max(1024, 2 * nbytes) << draw(st.sampled_from([0, 0, 0, 2, 5]))
         for name, nbytes in tile.items()
     }
+    bus = min(draw(powers(5, 9)), 32 * elements)
     return HwConfig(
         batch=batch,
         block_in=block_in,
         block_out=block_out,
-        axi_data_bits=min(draw(powers(5, 9)), 32 * elements),
+        axi_data_bits=bus,
         vector_lanes=min(max(draw(powers(0, 9)), -(-elements // 64)), elements),
         activation_table=draw(st.sampled_from([0, 1])),
         row_unit=draw(st.sampled_from([0, 1])),
+        int4_weights=int(draw(st.booleans()) and 4 * block_in * block_out >= bus),
         **buffers,
     )
 
@@ -109,7 +111,7 @@ def test_image_holds_the_program_and_every_region_fits() -> None:
 
 
 def test_a_few_programs_together_use_every_feature() -> None:
-    hw = TINY.with_(activation_table=1, row_unit=1)
+    hw = TINY.with_(activation_table=1, row_unit=1, int4_weights=1)
     stream = [
         instruction
         for seed in range(40)
@@ -129,7 +131,11 @@ def test_a_few_programs_together_use_every_feature() -> None:
     assert any(v["y_size"] > 1 and v["y_stride"] > v["x_size"] for v in diagonals)
     assert any(v["z_size"] > 1 for v in diagonals)
     assert any(v["dram_offset"] % TINY.axi_bytes for v in diagonals)
-    assert any(v["memory"] == Memory.WGT and not v["diagonal"] for v in loads)
+    packed = [v for v in loads if v["int4"]]
+    assert {(v["memory"], v["diagonal"]) for v in packed} == {(Memory.WGT, 0)}
+    assert any(v["pad_left"] or v["pad_top"] for v in packed)
+    assert any(v["y_size"] > 1 and v["y_stride"] > v["x_size"] for v in packed)
+    assert any(v["memory"] == Memory.WGT and not (v["diagonal"] or v["int4"]) for v in loads)
     assert any(v["x_size"] == 0 for v in loads)
     assert any(v["y_size"] == 0 for v in loads)
     for transfers in (loads, stores):

@@ -97,7 +97,7 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
     def load(v: dict[str, int]) -> None:
         kind, tile = Memory(v["memory"]), v["sram_base"]
         small, large = sorted((hw.block_in, hw.block_out))
-        unit = small if v["diagonal"] else size[kind]
+        unit = small if v["diagonal"] else size[kind] // (2 if v["int4"] else 1)
         for z in range(v["z_size"]):
             for y in range(-v["pad_top"], v["y_size"] + v["pad_bottom"]):
                 for x in range(-v["pad_left"], v["x_size"] + v["pad_right"]):
@@ -109,6 +109,9 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                         if v["diagonal"]:
                             row = v["phase"] + z * v["y_size"] + y
                             raw = spread(raw, row % (large // small))
+                        elif v["int4"]:
+                            numbers = [signed(half, 4) for b in raw for half in (b & 15, b >> 4)]
+                            raw = bytes(number % 256 for number in numbers)
                     sram[kind][tile] = decode(kind, raw)
                     tile += 1
 
@@ -238,6 +241,8 @@ def small_configs(draw: st.DrawFn) -> HwConfig:
     values["vector_lanes"] = draw(st.sampled_from([1, 2, 4]))
     values["activation_table"] = draw(st.sampled_from([0, 1]))
     values["row_unit"] = draw(st.sampled_from([0, 1]))
+    fits = values["axi_data_bits"] <= 4 * values["block_in"] * values["block_out"]
+    values["int4_weights"] = int(draw(st.booleans()) and fits)
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
         values[f"{name}_bytes"] = draw(st.sampled_from([1024, 4096]))
     return HwConfig(**values)

@@ -297,6 +297,23 @@ def test_a_look_up_needs_a_table_and_a_requantised_result(op, table):
     assert (Memory.TABLE in loadable(hw)) == bool(table)
 
 
+@pytest.mark.parametrize("option", [0, 1])
+@pytest.mark.parametrize("diagonal", [0, 1])
+@pytest.mark.parametrize("memory", sorted(set(Memory) - {Memory.OUT, Memory.TABLE}))
+def test_4_bits_are_for_weights_of_an_array_that_unpacks_them(memory, diagonal, option):
+    hw = TINY.with_(int4_weights=option)
+    v = {"pop": 0, "push": 0, "memory": memory, "z_size": 1, "diagonal": diagonal, "int4": 1}
+    v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 0)
+    legal = memory == Memory.WGT and option and not diagonal
+    assert (field_fault(hw, Opcode.LOAD, v) == ErrorCode.NONE) == legal
+
+
+def test_a_tile_of_4_bit_numbers_takes_half_the_bytes():
+    hw = TINY.with_(int4_weights=1)
+    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 1}).tile_bytes == 8
+    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 0}).tile_bytes == 16
+
+
 @pytest.mark.parametrize("unit", [0, 1])
 @given(
     op=st.integers(0, 15),

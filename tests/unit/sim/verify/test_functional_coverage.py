@@ -62,6 +62,9 @@ def test_misses_shrink_by_what_is_hit():
         (changed("wgt", diagonal=1), ("load", "diagonal: inside a beat")),
         (changed("wgt", diagonal=1, y_size=2, y_stride=2), ("load", "diagonal: strided")),
         (changed("wgt", diagonal=1, pad_top=1), ("load", "diagonal: padded")),
+        (changed("wgt", int4=1), ("load", "int4: contiguous")),
+        (changed("wgt", int4=1, y_size=2, y_stride=2), ("load", "int4: strided")),
+        (changed("wgt", int4=1, pad_left=1), ("load", "int4: padded")),
         (changed("store", x_size=2), ("store", "row")),
         (changed("alu", iter_inner=2), ("vector", "ADD: once, inner")),
         (
@@ -176,7 +179,8 @@ def test_a_limit_that_is_no_power_of_two_is_not_read_from_one_bit():
 
 
 def test_random_programs_hit_most_static_bins():
-    coverage, hw = FunctionalCoverage(), TINY.with_(row_unit=1)
+    hw = TINY.with_(activation_table=1, row_unit=1, int4_weights=1)
+    coverage = FunctionalCoverage()
     for seed in range(12):
         coverage.program(hw, *random_program(hw, np.random.default_rng(seed)))
     for group in ("load", "store", "gemm", "vector", "token"):
@@ -215,7 +219,7 @@ def test_every_unit_and_code_that_faults_name_is_a_bin():
 def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
     coverage, hw = (
         FunctionalCoverage(),
-        load_hwconfig("tiny-4x4").with_(activation_table=1, row_unit=1),
+        load_hwconfig("tiny-4x4").with_(activation_table=1, row_unit=1, int4_weights=1),
     )
     for steps in rare_programs(hw):
         program, memory = directed(hw, steps)
@@ -232,6 +236,7 @@ def test_the_rare_programs_are_legal_and_hit_what_random_ones_may_miss():
         *(f"vector: {op.name}: {operand.name}" for op in VectorOp for operand in Operand),
         *(f"vector: reduce: {kind.name}: {what}" for kind in Reduce if kind
           for what in ("one tile", "tiles", "some channels", "operand in ACC")),
+        *(f"load: int4: {what}" for what in ("contiguous", "strided", "padded")),
         *(f"token: {user.name}: pop {other.name}" for user in Unit for other in Unit
           if user != other),
     }  # fmt: skip

@@ -72,6 +72,11 @@ def test_the_short_list_is_ordered_by_prediction_and_fits(predict) -> None:
     assert timing_class(found[1]) == timing_class(load_hwconfig("pynq-16x32"))
 
 
+def test_arrays_that_read_weights_with_4_bits_are_a_class_of_their_own() -> None:
+    assert timing_class(BASE.with_(int4_weights=1)) != timing_class(BASE)
+    assert timing_class(BASE.with_(wgt_bytes=2 * BASE.wgt_bytes)) == timing_class(BASE)
+
+
 def test_depths_of_a_class_are_predicted_together_as_one_by_one(predict) -> None:
     start = load_hwconfig("pynq-16x32")
     choices = {
