@@ -60,8 +60,13 @@ FORMS = {
     "symmetric": QuantiseOptions(),
     "asymmetric-plain": replace(PLAIN, asymmetric=True),
     "asymmetric": QuantiseOptions(asymmetric=True),
+    "int4-dense": QuantiseOptions(int4_weights="dense"),
+    "int4-all": QuantiseOptions(int4_weights="all"),
 }
-"""How a network is quantised: by ONNX Runtime alone, with one technique each, and with all."""
+"""How a network is quantised: by ONNX Runtime alone, with one technique each, and with all.
+
+The last two give weights 4 bits; they need a configuration with ``int4_weights: 1``.
+"""
 PACKAGES = (
     "apache-tvm", "facenet-pytorch", "magika", "nudenet", "onnxruntime", "pillow",
     "rapidocr-onnxruntime", "scikit-image", "scikit-learn", "torch",

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.host.common.errors import ToolError
+from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.extras import EXTRAS, install_line
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.divide.placement import (
@@ -197,6 +197,7 @@ def compile_model(
             "calibration_method": options.quantise.method,
             "equalisation": options.quantise.equalisation,
             "bias_correction": options.quantise.bias_correction,
+            "int4_weights": options.quantise.int4_weights,
             "keep_rounding": keep_rounding,
         },
         progress=progress,
@@ -207,8 +208,19 @@ def compile_model(
 
 
 def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
-    """Options with which a float model is quantised for all that a configuration computes."""
+    """Options with which a float model is quantised for all that a configuration computes.
+
+    Raises:
+        WorkloadError: weights of 4 bits on a configuration that stores them with 8.
+    """
     quantise = options.quantise
+    if quantise.int4_weights != "none" and not hw.int4_weights:
+        raise WorkloadError(
+            f"{hw.name} keeps weights with 8 bits: 4 bits would cost accuracy and save nothing",
+            field="int4_weights",
+            value=quantise.int4_weights,
+            remedy="use a configuration with int4_weights: 1, or none",
+        )
     if hw.activation_table:
         quantise = replace(quantise, activation_tables=True)
     if hw.row_unit:

@@ -67,6 +67,7 @@ from tilewright.host.compiler.lower.workloads import (
     is_too_large,
     merge_groups,
     refused,
+    weight_bits_of,
     window_of,
     workload_on,
 )
@@ -240,6 +241,7 @@ class _Layers:
             dilation_w=operator.dilation[1],
             relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
             residual=residual is not None,
+            weight_bits=8 if depthwise else weight_bits_of(self.hw, weights),
         )
         groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
         if not depthwise:

@@ -32,6 +32,11 @@ def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
     return Workload(name=label_of(operator.name), **{**plain, **values})
 
 
+def weight_bits_of(hw: HwConfig, weights: Int8Array) -> int:
+    """Bits of the weights of a convolution: 4 where all fit and the accelerator unpacks them."""
+    return 4 if hw.int4_weights and -8 <= weights.min() <= weights.max() <= 7 else 8
+
+
 def is_too_large(hw: HwConfig, average: Workload) -> bool:
     """Whether GEMM does not take an average over windows, and the vector unit does.
 

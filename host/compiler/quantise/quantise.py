@@ -3,7 +3,8 @@
 
 Which operators, and that a unit of the accelerator is rounded only once, is decided here. Channels
 are equalised (`equalisation`), ranges calibrated (`activation_ranges`), ONNX Runtime quantises
-(`static_quantisation`), and biases are corrected (`bias_correction`).
+(`static_quantisation`), weights may be made narrower (`int4_weights`), and biases are corrected
+(`bias_correction`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.activation_ranges import find_ranges
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.equalisation import equalise
+from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
 from tilewright.host.compiler.read.import_options import QuantiseOptions
@@ -101,6 +103,7 @@ def quantise(
     _round_for_all_readers(editor, set(selection.nodes))
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
     editor.drop_unused()
+    to_int4(quantised, model, options.int4_weights)
     if options.bias_correction:
         correct_biases(quantised, model, known)
     return quantised

@@ -14,6 +14,7 @@ from tilewright.host.common.errors import WorkloadError
 
 Array = npt.NDArray[Any]
 Method = Literal["minmax", "mse", "percentile"]
+Int4Layers = Literal["none", "dense", "all"]
 
 _LEAST_PERCENTILE: Final = 50.0
 
@@ -32,6 +33,8 @@ class QuantiseOptions:
         equalisation: channels of activations are scaled to similar ranges, and weights
             inversely (see `equalisation`).
         bias_correction: biases take the mean errors of layers (see `bias_correction`).
+        int4_weights: layers whose weights have 4 bits (see `int4_weights`): ``none``, those of
+            ``dense`` layers, or ``all`` but convolutions in groups.
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
         row_functions: the same of softmax and layer normalisation.
@@ -44,20 +47,24 @@ class QuantiseOptions:
     percentile: float = 99.99
     equalisation: bool = True
     bias_correction: bool = True
+    int4_weights: Int4Layers = "none"
     activation_tables: bool = False
     row_functions: bool = False
     int8_ends: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""
-        methods = get_args(Method)
-        if self.method not in methods:
-            raise WorkloadError(
-                f"must be one of {', '.join(methods)}",
-                field="method",
-                value=self.method,
-                remedy="mse suits most networks",
-            )
+        for name, kinds, remedy in (
+            ("method", Method, "mse suits most networks"),
+            ("int4_weights", Int4Layers, "dense halves the weights that cost most to read"),
+        ):
+            if getattr(self, name) not in get_args(kinds):
+                raise WorkloadError(
+                    f"must be one of {', '.join(get_args(kinds))}",
+                    field=name,
+                    value=getattr(self, name),
+                    remedy=remedy,
+                )
         if not _LEAST_PERCENTILE < self.percentile <= 100:
             raise WorkloadError(
                 f"must be more than {_LEAST_PERCENTILE:g} and at most 100",

@@ -47,6 +47,14 @@ class CalibrationMethod(StrEnum):
     PERCENTILE = "percentile"
 
 
+class Int4Weights(StrEnum):
+    """Layers whose weights have 4 bits (`QuantiseOptions.int4_weights`)."""
+
+    NONE = "none"
+    DENSE = "dense"
+    ALL = "all"
+
+
 @app.command("compile", rich_help_panel=NETWORKS)
 def compile_command(
     model: Annotated[
@@ -103,6 +111,12 @@ def compile_command(
     bias_correction: Annotated[
         bool, typer.Option(help="Correct biases by the mean error of each layer.")
     ] = True,
+    int4_weights: Annotated[
+        Int4Weights,
+        typer.Option(
+            help="Layers whose weights have 4 bits; needs a configuration with int4_weights: 1."
+        ),
+    ] = Int4Weights.NONE,
     shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -201,7 +215,15 @@ def compile_command(
         book = stack.enter_context(
             ScheduleLookup(config, target.memory, budget=search, store=trials)
         )
-        stack.enter_context(fields_named({"percentile": "--percentile", **data_fields(source)}))
+        stack.enter_context(
+            fields_named(
+                {
+                    "percentile": "--percentile",
+                    "int4_weights": "--int4-weights",
+                    **data_fields(source),
+                }
+            )
+        )
         if calibration is not None and random_calibration:
             raise UsageError(
                 "leaves no use for random inputs", field="--calibration", remedy="give one of them"
@@ -227,6 +249,7 @@ def compile_command(
                     equalisation=equalisation,
                     bias_correction=bias_correction,
                     int8_ends=int8_ends,
+                    int4_weights=int4_weights.value,
                 ),
                 input_shapes=shapes,
                 trust_model=trust_model,

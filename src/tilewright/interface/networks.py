@@ -16,7 +16,12 @@ from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import ImportOptions, Method, QuantiseOptions
+from tilewright.host.compiler.read.import_options import (
+    ImportOptions,
+    Int4Layers,
+    Method,
+    QuantiseOptions,
+)
 from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.runtime import differing_elements, run_network
 from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_board, load_memory
@@ -51,6 +56,7 @@ def compile(
     equalisation: bool = True,
     bias_correction: bool = True,
     int8_ends: bool = False,
+    int4_weights: Int4Layers = "none",
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     store: str | Path = "",
     search: int = SEARCH_BUDGET,
@@ -81,6 +87,8 @@ def compile(
         bias_correction: correct biases by the mean error of each layer.
         int8_ends: the network takes and gives int8 where one scale holds; ``inputs`` and
             ``outputs`` have scale and zero point.
+        int4_weights: layers whose weights have 4 bits: ``none``, those of ``dense`` layers, or
+            ``all``; it needs a configuration with ``int4_weights: 1``.
         input_shapes: sizes of inputs that the model leaves open, by name.
         store: SQLite file or URL of studies whose schedules are used; empty: none.
         search: measurements on the twin for a layer that the store does not know.
@@ -128,6 +136,7 @@ def compile(
                     equalisation=equalisation,
                     bias_correction=bias_correction,
                     int8_ends=int8_ends,
+                    int4_weights=int4_weights,
                 ),
                 input_shapes=dict(input_shapes or {}),
                 name=name,
