@@ -101,7 +101,8 @@ class _RowEmitter(Emission):
             for first in range(0, plan.pixels, plan.rows)
         ]
         self._load(0, *pieces[0])
-        self.load_params(0, plan.blocks, 0, plan.blocks)
+        if plan.held == plan.blocks:
+            self.load_params(0, plan.held, 0, plan.held)
         softmax = isinstance(self.function, Softmax)
         for index, value in enumerate(self._values()):
             self._constant(self.constants + index, value)
@@ -304,14 +305,24 @@ class _RowEmitter(Emission):
         )
 
     def _requantise(self, number: int) -> None:
+        """All blocks of a piece; where PARAM does not hold their parameters, part by part."""
+        plan = self.plan
+        for first in range(0, plan.blocks, plan.held):
+            count = min(plan.held, plan.blocks - first)
+            if plan.held < plan.blocks:
+                self.load_params(0, plan.held, first, count)
+            self._requantise_blocks(number, first, first + count)
+
+    def _requantise_blocks(self, number: int, start: int, end: int) -> None:
         plan, slot = self.plan, number % self.plan.slots
         width = plan.interleave
-        for first in range(0, plan.blocks, width if width > 1 else plan.blocks):
-            count = min(width, plan.blocks - first) if width > 1 else plan.blocks
+        step = width if width > 1 else end - start
+        for first in range(start, end, step):
+            count = min(step, end - first)
             word = pack_vector(
                 acc_banks=self.banks,
                 param_step=1,
-                param_base=first,
+                param_base=first - start,
                 iter_outer=count,
                 iter_inner=self.rows,
                 src_base=first * self.rows,

@@ -52,6 +52,12 @@ class RowPlan:
         return blocks_of(self.blocks, self.interleave)
 
     @property
+    def held(self) -> int:
+        """Tiles of a row whose parameters PARAM holds at a time: whole stored blocks, or all."""
+        whole = self.hw.param_depth // self.interleave * self.interleave
+        return min(self.blocks, whole)
+
+    @property
     def piece(self) -> int:
         """Tiles of a piece, with those that fill the last stored block up."""
         return self.planes * self.interleave * self.rows
@@ -90,9 +96,9 @@ def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1) -> RowPlan:
     rows = min(rows, shared // slots if slots else 0)
     # What is loaded before the first piece and stored after the last has nothing beside it.
     rows = min(rows, max(_FEW_ROWS, blocks_of(shape[2] * shape[3], _PIECES)))
-    if rows < 1 or blocks > hw.param_depth:
+    if rows < 1 or hw.param_depth < interleave:
         raise WorkloadError(
-            "a row and its parameters must fit ACC, RES, OUT and PARAM",
+            "a row must fit ACC, RES and OUT, the parameters of a stored block PARAM",
             field=f"rows on {hw.name}",
             value=f"{shape[1]} channels",
             remedy="enlarge the scratchpads, or leave the operator to the CPU",

@@ -47,6 +47,22 @@ def test_programs_compute_what_is_specified(
     assert (lowered.output(result.memory) == compute_rows(data, function)).all()
 
 
+@pytest.mark.parametrize("kind", ["softmax", "layer norm"])
+@pytest.mark.parametrize("block_in", [4, 16])
+def test_rows_of_more_blocks_than_the_parameters_that_fit(kind: str, block_in: int) -> None:
+    hw = ROWED.with_(block_in=block_in, param_bytes=1024, acc_bytes=16384)
+    rng = np.random.default_rng(8)
+    shape = (1, 150, 3, 7)
+    assert plan_rows(hw, shape).held < plan_rows(hw, shape).blocks
+    function = some_function(kind, shape[1], rng)
+    data = rng.integers(-128, 128, shape).astype(np.int8)
+    lowered = lower_rows(hw, shape, function)
+    memory = lowered.image(data)
+    check_hazards(hw, lowered.program, memory)
+    result = ReferenceDevice(hw).run(lowered.program, memory)
+    assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+
+
 def test_long_images_are_cut_so_that_transfers_run_beside_the_vector_unit() -> None:
     hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
     assert plan_rows(hw, (1, 128, 1, 128)).rows == 22
