@@ -6,6 +6,7 @@
 - Queries, keys and values that one dense layer computes are slices of its channels, before they are
   cut into heads.
 - One token of a sequence, taken by its number, is a slice of the tokens and a change of shape.
+- Tokens that are images of one token each, (T, 1, C), are one sequence for a dense layer.
 - A constant that is added to a sequence, such as positions, has the sequence's shape.
 
 No rewrite changes a result, but that a masked score counts as minus infinity, whose softmax is 0.
@@ -30,6 +31,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     only_user,
     shape_of,
 )
+from tilewright.host.compiler.read.onnx_parts import features_taken
 
 _SEQUENCE_RANK: Final = 3
 
@@ -49,6 +51,8 @@ def state_attention(editor: Editor) -> None:
             _slice_features(editor, node)
         elif is_kind(node, "Add"):
             _widen_constant(editor, node)
+        elif is_kind(node, "MatMul"):
+            _gather_tokens(editor, node)
 
 
 def added_constant(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
@@ -126,6 +130,12 @@ def _slice_features(editor: Editor, node: ir.Node) -> None:
 
     Permutations of the axes may lie before and behind the choice of the position.
     """
+    taken = features_taken(node.outputs[0])
+    if taken is not None:
+        part = _sliced(editor, node, taken[0], 2, taken[1])
+        shape = shape_of(node.outputs[0]) or ()
+        _take_place(editor, node, _reshaped(editor, node, part, shape))
+        return
     picked = _picked(node)
     if picked is None:
         return
@@ -237,3 +247,33 @@ def _widen_constant(editor: Editor, node: ir.Node) -> None:
     index = 1 if node.inputs[0] is step[0] else 0
     whole = np.ascontiguousarray(np.broadcast_to(array, shape))
     node.replace_input_with(index, editor.constant(f"{node.name}_whole", whole))
+
+
+def _gather_tokens(editor: Editor, node: ir.Node) -> None:
+    """A dense layer, with its bias, of (1, T, C) for one of (T, 1, C)."""
+    data, shape = node.inputs[0], shape_of(node.inputs[0])
+    weights = array_of(input_of(node, 1))
+    if data is None or shape is None or weights is None or weights.ndim != 2:
+        return
+    if len(shape) != _SEQUENCE_RANK or shape[1] != 1 or shape[0] == 1:
+        return
+    last, user = node, only_user(node.outputs[0])
+    added = added_constant(user)
+    if user is not None and added is not None and added[1].size == weights.shape[1]:
+        last = user
+    node.replace_input_with(0, _reshaped(editor, node, data, (1, shape[0], shape[2])))
+    apart, together = (shape[0], 1, weights.shape[1]), (1, shape[0], weights.shape[1])
+    result = last.outputs[0]
+    users = list(result.uses())
+    for each in (node, last):
+        each.outputs[0].shape = ir.Shape(together)
+    sizes = editor.constant(f"{result.name}_sizes", np.array(apart, np.int64))
+    stem = result.name or "tokens"
+    back = editor.after(last, "Reshape", [result, sizes], stem=f"{stem}_apart", like=result)
+    back.shape = ir.Shape(apart)
+    for reader, index in users:
+        reader.replace_input_with(index, back)
+    if result.is_graph_output():
+        outputs = editor.graph.outputs
+        outputs[list(outputs).index(result)] = back
+        result.name, back.name = editor.name(f"{stem}_together"), stem

@@ -44,22 +44,23 @@ def move_by_layers(editor: Editor) -> None:
 
 
 def _slice_parts(editor: Editor, node: ir.Node) -> None:
-    """A slice for each part of a split of channels."""
+    """A slice for each part of a split of channels, of an image or of a sequence."""
     data, shape = node.inputs[0], shape_of(node.inputs[0])
     shapes = [shape_of(output) for output in node.outputs]
-    if shape is None or len(shape) != _IMAGE_RANK or None in shapes:
+    if shape is None or len(shape) not in (_IMAGE_RANK - 1, _IMAGE_RANK) or None in shapes:
         return
-    if integer(node, "axis", 0) % _IMAGE_RANK != _CHANNELS:
+    channels = _CHANNELS if len(shape) == _IMAGE_RANK else len(shape) - 1
+    if integer(node, "axis", 0) % len(shape) != channels:
         return
-    sizes = [each[_CHANNELS] for each in shapes if each is not None]
-    if sum(sizes) != shape[_CHANNELS]:
+    sizes = [each[channels] for each in shapes if each is not None]
+    if sum(sizes) != shape[channels]:
         return
     start = 0
     for output, size in zip(node.outputs, sizes, strict=True):
         stem = output.name or "part"
         bounds = [
             editor.constant(f"{stem}_{name}", np.array([value], np.int64))
-            for name, value in (("start", start), ("end", start + size), ("axis", _CHANNELS))
+            for name, value in (("start", start), ("end", start + size), ("axis", channels))
         ]
         part = editor.before(node, "Slice", [data, *bounds], stem=stem, like=output)
         _take_place(output, part)
