@@ -178,10 +178,14 @@ class Registry(Mapping[str, Entry], Generic[T]):
         return kind
 
     @contextlib.contextmanager
-    def running(self, part: type[Any]) -> Iterator[None]:
+    def running(self, part: type[Any], name: str = "") -> Iterator[None]:
         """Code of a part runs: what fails in a user's own is told in one line, with its place.
 
         What fails in ours is our defect and passes as it is.
+
+        Args:
+            part: whose code runs.
+            name: of its entry point, if it has one.
 
         Raises:
             TilewrightError: the part's own, or of the registry's class for any other exception.
@@ -195,7 +199,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 raise
             raise self._error(
                 f"failed with {_in_one_line(error)}{_place(error, part)}",
-                field=f"{self.noun} {part.__module__}:{part.__qualname__}",
+                field=f"{self.noun} {name or f'{part.__module__}:{part.__qualname__}'}",
                 remedy="mend the class",
             ) from error
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.extras import EXTRAS, install_line
 from tilewright.host.common.names import counted
+from tilewright.host.common.tvm_loading import load_tvm
 from tilewright.host.compiler.divide.placement import (
     Choose,
     OperatorPlacement,
@@ -81,6 +82,7 @@ class ImportedNetwork:
         inputs, outputs: in order.
         was_quantised: the model came quantised.
         seconds: what the stages of the import took.
+        own_operators: the user's operators in it, and who brings them.
     """
 
     name: str
@@ -90,6 +92,7 @@ class ImportedNetwork:
     outputs: tuple[Argument, ...]
     was_quantised: bool
     seconds: Mapping[str, float]
+    own_operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,6 +202,7 @@ def compile_model(
             "bias_correction": options.quantise.bias_correction,
             "int4_weights": options.quantise.int4_weights,
             "keep_rounding": keep_rounding,
+            "operators": list(imported.own_operators),
         },
         progress=progress,
     )
@@ -262,13 +266,15 @@ def import_network(
     if file is None:
         prepared = prepare.prepare_object(model, name, calibration, options)
     else:
-        prepared = prepare_process.prepare_file(file, calibration, options, meanwhile=_load_tvm)
+        prepared = prepare_process.prepare_file(file, calibration, options, meanwhile=load_tvm)
     before_tvm = time.perf_counter()
+    load_tvm()
     from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.read.own_operators import OwnOperators  # noqa: PLC0415  (heavy)
 
     loaded = time.perf_counter()
     progress(f"importing {counted(len(prepared.model.graph.node), 'node')} into TVM")
-    relax = to_relax(prepared.model)
+    relax = to_relax(prepared.model, OwnOperators(options.operators))
     finished = time.perf_counter()
     inputs, outputs = prepare.arguments_of(prepared.model)
     return ImportedNetwork(
@@ -284,6 +290,7 @@ def import_network(
             "import into Relax": finished - loaded,
             "total": finished - started,
         },
+        own_operators=tuple(sorted({each.operator.described() for each in relax.own.values()})),
     )
 
 
@@ -399,10 +406,6 @@ def compile_network(
         imported=imported,
         seconds=time.perf_counter() - started,
     )
-
-
-def _load_tvm() -> None:
-    import tvm  # noqa: F401, PLC0415  (heavy)
 
 
 def _require_packages() -> None:

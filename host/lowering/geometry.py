@@ -393,6 +393,18 @@ def aligned_parts(first: int, count: int, size: int) -> tuple[tuple[int, int], .
 
 
 @lru_cache(maxsize=4096)
+def stored_parts(blocks: int, interleave: int) -> list[tuple[int, int]]:
+    """(first, count) of the output blocks of a tile that lie together: all, or stored blocks.
+
+    Args:
+        blocks: of the tile.
+        interleave: blocks of a stored block.
+    """
+    if interleave == 1:
+        return [(0, blocks)]
+    return [(first, min(interleave, blocks - first)) for first in range(0, blocks, interleave)]
+
+
 def even_tiles(total: int, tile: int) -> tuple[tuple[int, int], ...]:
     """(first, count) of the tiles of an axis without halo; only the last can be smaller."""
     return tuple((first, min(tile, total - first)) for first in range(0, total, tile))

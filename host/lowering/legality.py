@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES
+from tilewright.host.network.layout import blocks_of
 
 MEMORY_MAX = 1 << 40
 """Bytes that an instruction's DRAM offset can address."""
@@ -75,6 +76,24 @@ def check_extents(tiles: Iterable[tuple[str, int, int]], reduction: str) -> Lega
                 why = reduction
             return refuse(f"{name}_extent", f"{name}: {why}", tile, extent)
     return None
+
+
+def check_stored_blocks(tile: int, blocks: int, unit: int, layer: str) -> Legality | None:
+    """A channel tile of whole stored blocks.
+
+    Args:
+        tile: output blocks of it.
+        blocks: of the workload.
+        unit: interleaved in a stored block.
+        layer: what the tile belongs to, in words.
+    """
+    if tile % unit == 0 or tile >= blocks:
+        return None
+    detail = (
+        f"tile_co: {unit} blocks are interleaved in DRAM, so a {layer}'s tile is a multiple of "
+        f"{unit}, or all blocks"
+    )
+    return refuse("tile_co_interleave", detail, min(blocks_of(tile, unit) * unit, blocks), tile)
 
 
 def check_sides(sides: Iterable[tuple[str, int, int, int]], moved: str) -> Legality | None:

@@ -25,6 +25,7 @@ from tilewright.host.lowering.legality import (
     Legality,
     check_extents,
     check_sides,
+    check_stored_blocks,
     first_over,
     refuse,
     refuse_long,
@@ -178,17 +179,8 @@ def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legali
         ),
         "a pool has no reduction over channels",
     )
-    if refusal is not None:
-        return refusal
     unit = output_block(hw) // hw.block_out
-    if schedule.tile_co % unit and schedule.tile_co < out_blocks:
-        detail = (
-            f"tile_co: {unit} blocks are interleaved in DRAM, so a pool's tile is a multiple of "
-            f"{unit}, or all blocks"
-        )
-        whole = min(blocks_of(schedule.tile_co, unit) * unit, out_blocks)
-        return refuse("tile_co_interleave", detail, whole, schedule.tile_co)
-    return None
+    return refusal or check_stored_blocks(schedule.tile_co, out_blocks, unit, "pool")
 
 
 def _check_choices(schedule: Schedule) -> Legality | None:

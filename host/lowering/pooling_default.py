@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from tilewright.host.common.errors import ScheduleError
+from tilewright.host.lowering.fewest_cycles import fewest_cycles
 from tilewright.host.lowering.geometry import halved
-from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_gather import gather
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
@@ -30,23 +29,7 @@ def default_pool_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
-    best: tuple[float, Schedule] | None = None
-    lacks = ""
-    for schedule in _candidates(hw, workload):
-        found = make_pool_plan(hw, workload, schedule)
-        if isinstance(found, Legality):
-            lacks = found.detail
-            continue
-        cycles = _cycles(found)
-        if best is None or cycles < best[0]:
-            best = cycles, schedule
-    if best is None:
-        raise ScheduleError(
-            f"no default schedule is legal; the smallest tile: {lacks}",
-            field=f"{workload.name} on {hw.name}",
-            remedy="enlarge the buffers or run this operator on the CPU",
-        )
-    return best[1]
+    return fewest_cycles(hw, workload, _candidates(hw, workload), make_pool_plan, _cycles)
 
 
 def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:

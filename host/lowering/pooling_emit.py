@@ -12,7 +12,7 @@ from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
 from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacement
-from tilewright.host.lowering.geometry import Span
+from tilewright.host.lowering.geometry import Span, stored_parts
 from tilewright.host.lowering.pooling import PoolPlan
 from tilewright.host.lowering.pooling_gather import gather
 from tilewright.host.lowering.pooling_rows import Piece
@@ -199,7 +199,7 @@ class _PoolEmitter(Emission):
         """One pass over the tile, or one a stored block where OUT interleaves blocks."""
         plan, pixels = self.plan, tile.pixels
         param = tile.channel % plan.param_slots * plan.schedule.tile_co
-        for first, count in self._stored_parts(tile):
+        for first, count in stored_parts(tile.blocks[1], self.plan.interleave):
             block_step, pixel_step = (1, count) if plan.interleave > 1 else (pixels, 1)
             word = pack_vector(
                 acc_banks=plan.hw.acc_bank_mask(first * pixels, count * pixels),
@@ -220,13 +220,6 @@ class _PoolEmitter(Emission):
 
     # -- OUT --------------------------------------------------------------------------------
 
-    def _stored_parts(self, tile: _Tile) -> list[tuple[int, int]]:
-        """(first, count) of the output blocks of a tile that lie together in OUT."""
-        count, interleave = tile.blocks[1], self.plan.interleave
-        if interleave == 1:
-            return [(0, count)]
-        return [(first, min(interleave, count - first)) for first in range(0, count, interleave)]
-
     def _out_base(self, tile: _Tile) -> int:
         slots = self.plan.out_slots
         return tile.number % slots * (self.plan.hw.out_depth // slots)
@@ -236,7 +229,7 @@ class _PoolEmitter(Emission):
 
     def _store(self, tile: _Tile) -> None:
         size = self.plan.hw.out_tile_bytes
-        for first, count in self._stored_parts(tile):
+        for first, count in stored_parts(tile.blocks[1], self.plan.interleave):
             for offset, at, region in self._out_boxes(tile, first, count):
                 word = pack_store(
                     sram_base=self._out_base(tile) + first * tile.pixels + at,

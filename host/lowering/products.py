@@ -22,6 +22,7 @@ from tilewright.host.lowering.legality import (
     MEMORY_MAX,
     Legality,
     check_extents,
+    check_stored_blocks,
     first_over,
     refuse,
     refuse_long,
@@ -138,17 +139,8 @@ def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legali
         ),
         "a product has no reduction over channels",
     )
-    if refusal is not None:
-        return refusal
     unit = output_block(hw) // hw.block_out
-    if schedule.tile_co % unit and schedule.tile_co < out_blocks:
-        detail = (
-            f"tile_co: {unit} blocks are interleaved in DRAM, so a product's tile is a multiple of "
-            f"{unit}, or all blocks"
-        )
-        whole = min(blocks_of(schedule.tile_co, unit) * unit, out_blocks)
-        return refuse("tile_co_interleave", detail, whole, schedule.tile_co)
-    return None
+    return refusal or check_stored_blocks(schedule.tile_co, out_blocks, unit, "product")
 
 
 def _check_choices(workload: Workload, schedule: Schedule) -> Legality | None:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from tilewright.host.common.errors import ScheduleError
+from tilewright.host.lowering.fewest_cycles import fewest_cycles
 from tilewright.host.lowering.geometry import halved
-from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.products import ProductPlan, make_product_plan
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.network.layout import blocks_of, output_block
@@ -28,34 +28,23 @@ def default_product_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
+    return fewest_cycles(hw, workload, _candidates(hw, workload), make_product_plan, _cycles)
+
+
+def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
+    """The one that needs least of every buffer comes last."""
     unit = output_block(hw) // hw.block_out
     blocks = blocks_of(workload.channels_out, hw.block_out)
-    best: tuple[float, Schedule] | None = None
-    lacks = ""
     for tile_h, stored, threads in product(
         halved(workload.height), halved(blocks_of(blocks, unit)), (2, 1)
     ):
-        schedule = Schedule(
+        yield Schedule(
             tile_h=tile_h,
             tile_w=workload.width,
             tile_ci=1,
             tile_co=min(stored * unit, blocks),
             h_threading=threads,
         )
-        found = make_product_plan(hw, workload, schedule)
-        if isinstance(found, Legality):
-            lacks = found.detail
-            continue
-        cycles = _cycles(found)
-        if best is None or cycles < best[0]:
-            best = cycles, schedule
-    if best is None:
-        raise ScheduleError(
-            f"no default schedule is legal; the smallest tile: {lacks}",
-            field=f"{workload.name} on {hw.name}",
-            remedy="enlarge the buffers or run this operator on the CPU",
-        )
-    return best[1]
 
 
 def _cycles(plan: ProductPlan) -> float:

@@ -8,6 +8,7 @@ from itertools import product, zip_longest
 from typing import Final, NamedTuple
 
 from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacement
+from tilewright.host.lowering.geometry import stored_parts
 from tilewright.host.lowering.products import ProductPlan
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
@@ -31,20 +32,6 @@ class _Tile(NamedTuple):
     blocks: tuple[int, int]
     batch: int
     rows: tuple[int, int]
-
-
-class _Group(NamedTuple):
-    """Output blocks of a tile that one instruction covers.
-
-    Attributes:
-        first: block.
-        blocks: how many.
-        stored: tiles of a pixel in RES and ACC: 1, or all blocks of their stored block.
-    """
-
-    first: int
-    blocks: int
-    stored: int
 
 
 def emit_product(
@@ -119,15 +106,6 @@ class _ProductEmitter(Emission):
         """First ACC tile of the products; the moved factor of one pixel is before them."""
         plan = self.plan
         return plan.factor_tiles(tile.blocks[1], tile.rows[1]) if plan.by_channel else 0
-
-    def _groups(self, tile: _Tile) -> list[_Group]:
-        count, interleave = tile.blocks[1], self.plan.interleave
-        if interleave == 1:
-            return [_Group(0, count, 1)]
-        return [
-            _Group(first, min(interleave, count - first), interleave)
-            for first in range(0, count, interleave)
-        ]
 
     # -- LOAD -------------------------------------------------------------------------------
 
@@ -205,7 +183,8 @@ class _ProductEmitter(Emission):
     def _requantise(self, tile: _Tile) -> None:
         plan, pixels, slot = self.plan, self._pixels(tile), self._slot(tile)
         param_slot = tile.channel % plan.param_slots
-        for first, count, stored in self._groups(tile):
+        stored = plan.interleave
+        for first, count in stored_parts(tile.blocks[1], stored):
             block, pixel = (pixels, 1) if stored == 1 else (1, stored)
             source = self._products(tile) + first * pixels
             factor = self._factor(tile) + first * (1 if plan.by_channel else pixels)

@@ -16,6 +16,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from tilewright.host.common.errors import WorkloadError
 
+DEFAULT_DOMAINS: Final = ("", "ai.onnx")
+"""Of the operators of standard ONNX."""
+
 MAX_FILE_BYTES: Final = 2**31 - 1
 """Protobuf refuses larger messages."""
 

@@ -271,7 +271,7 @@ class _Graph:
                 f"the shape of {short(tensor)!r} must be static",
                 node,
                 text,
-                "fix the input sizes when exporting the model",
+                "fix the input sizes at export, or take its compiled graph (--compiled)",
             )
         return tuple(d or 0 for d in shape)
 

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.host.common.errors import TilewrightError
+    from tilewright.host.compiler.lower.own_call import OperatorCall
+    from tilewright.host.compiler.read.own_operator import Operator
     from tilewright.host.compiler.tasks import load_network
     from tilewright.host.machine.board import Board, load_board
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -55,6 +57,8 @@ __all__ = [
     "Goal",
     "HwConfig",
     "Knob",
+    "Operator",
+    "OperatorCall",
     "Result",
     "Schedule",
     "SimulatedLayer",
@@ -93,6 +97,8 @@ _HOMES = {
     "Goal": "tuner.study.goals",
     "HwConfig": "host.machine.hwconfig",
     "Knob": "tuner.search.space",
+    "Operator": "host.compiler.read.own_operator",
+    "OperatorCall": "host.compiler.lower.own_call",
     "Result": "tuner.search.tuner",
     "Schedule": "host.network.schedule",
     "SimulatedLayer": "interface.simulate",

@@ -8,7 +8,7 @@ import sys
 import pytest
 from support.tutorials import TUTORIALS, blocks, run_tutorial
 
-SLOW = {"change-rtl", "own-model", "own-tuner"}
+SLOW = {"change-rtl", "own-model", "own-operator", "own-tuner"}
 """Tutorials that take longer than a test of `make test` may."""
 
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.md") if path.stem != "index")

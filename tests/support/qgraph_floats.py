@@ -17,6 +17,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QEnlarge,
     QGather,
     QGraph,
     QLayerNorm,
@@ -24,6 +25,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QMultiply,
     QOperator,
     QPool,
+    QPrelu,
     QRescale,
     QReshape,
     QSelect,
@@ -93,8 +95,16 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
     if isinstance(operator, QMatmul | QSoftmax | QLayerNorm):
         return _attend(operator, inputs)
-    assert isinstance(operator, QRescale), operator
-    return inputs[0]
+    assert isinstance(operator, QEnlarge | QPrelu | QRescale), operator
+    return _by_pixel(operator, inputs[0])
+
+
+def _by_pixel(operator: QOperator, x: torch.Tensor) -> torch.Tensor:
+    if isinstance(operator, QEnlarge):
+        factors = [float(factor) for factor in operator.factors]
+        return functional.interpolate(x, scale_factor=factors, mode="bilinear")
+    slopes = operator.slopes if isinstance(operator, QPrelu) else np.ones(1)
+    return functional.prelu(x, torch.from_numpy(slopes))
 
 
 def _convolve(operator: QConv, x: torch.Tensor) -> torch.Tensor:

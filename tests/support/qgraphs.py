@@ -12,10 +12,12 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConcat,
     QConv,
+    QEnlarge,
     QGraph,
     QMatmul,
     QMultiply,
     QPool,
+    QPrelu,
     QRescale,
     QReshape,
     QSelect,
@@ -163,6 +165,18 @@ class GraphMaker:
     def rescale(self, source, bounds):
         name, output = self._names("rescale")
         return self._append(QRescale(name=name, inputs=(source,), output=output, bounds=bounds))
+
+    def enlarge(self, source, factors, bounds=UNBOUNDED):
+        name, output = self._names("enlarge")
+        return self._append(
+            QEnlarge(name=name, inputs=(source,), output=output, bounds=bounds, factors=factors)
+        )
+
+    def prelu(self, source, slopes, bounds=UNBOUNDED):
+        name, output = self._names("prelu")
+        return self._append(
+            QPrelu(name=name, inputs=(source,), output=output, bounds=bounds, slopes=slopes)
+        )
 
     def flatten(self, source):
         name, output = self._names("flatten")
@@ -364,10 +378,25 @@ def _apply(operator, real):
         case QConcat() | QSelect() | QStack():
             joined = np.concatenate(real, axis=2 if isinstance(operator, QStack) else 1)
             return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
-        case QMatmul():
-            return _matmul(operator, *real)
+        case QMatmul() | QEnlarge():
+            return (_matmul if isinstance(operator, QMatmul) else _enlarge)(operator, *real)
         case _:
-            return real[0]
+            slopes = getattr(operator, "slopes", np.ones(1))[:, None, None]
+            return np.where(real[0] > 0, 1, slopes) * real[0]
+
+
+def _enlarge(op, x):
+    rows, columns = op.factors
+    return _more_rows(_more_rows(x, rows).swapaxes(2, 3), columns).swapaxes(2, 3)
+
+
+def _more_rows(x, factor):
+    """Rows of an image between those of a smaller one."""
+    at = (np.arange(x.shape[2] * factor) + 0.5) / factor - 0.5
+    low = np.floor(at).astype(int)
+    share = (at - low)[:, None]
+    first, second = (x[:, :, np.clip(i, 0, x.shape[2] - 1)] for i in (low, low + 1))
+    return (1 - share) * first + share * second
 
 
 def _conv(op, x):

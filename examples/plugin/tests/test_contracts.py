@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our tuner and our allocator keep Tilewright's contracts."""
+"""Our tuner, our allocator and our operator keep Tilewright's contracts."""
 
-from tilewright.testing import AllocatorContract, TunerContract
+from tilewright.testing import AllocatorContract, OperatorContract, TunerContract
 
 
 class TestBestNeighbour(TunerContract):
@@ -10,3 +10,7 @@ class TestBestNeighbour(TunerContract):
 
 class TestCostliest(AllocatorContract):
     name = "tilewright_example.costliest:Costliest"
+
+
+class TestSquareplus(OperatorContract):
+    name = "com.example.Squareplus"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tvm import relax
 
@@ -13,12 +13,18 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.relax_calls import is_constant, operator_name, variables_of
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
+from tilewright.host.compiler.divide.relax_match import Refusal
+from tilewright.host.compiler.divide.relax_own import OwnNode, match_own
 from tilewright.host.compiler.divide.relax_patterns import match_unit
 from tilewright.host.compiler.divide.relax_tables import match_table
-from tilewright.host.compiler.divide.relax_units import OffloadUnit, Refusal, read_unit
+from tilewright.host.compiler.divide.relax_units import OffloadUnit, read_unit
 
 Var = Any
 Expr = Any
+
+
+_PERHAPS_TABLES: Final = ("multiply", "prelu")
+"""Units that are one look-up where they are functions of one tensor: x * sigmoid(x)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,15 +84,16 @@ def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -
     bindings = list(_bindings(function))
     values = relax.analysis.get_var2val(function)
     users = _users(bindings, function.body.body)
-    refusals: dict[int, str] = {}
+    own = _own_nodes(bindings, model)
+    refusals = {} if tables else _without_table(model)
     units: dict[Var, tuple[OffloadUnit, tuple[tuple[Var, Expr], ...]]] = {}
     inside: set[Var] = set()
     for var, value in bindings:
         if operator_name(value) != "relax.quantize":
             continue
-        matched = match_unit(value, values, rows=rows)
-        if tables and (matched is None or matched[0] == "multiply"):
-            matched = match_table(value, values) or matched  # x * sigmoid(x) is one look-up
+        matched = match_own(value, values, own) or match_unit(value, values, rows=rows)
+        if tables and (matched is None or matched[0] in _PERHAPS_TABLES):
+            matched = match_table(value, values, own) or matched
         if matched is None:
             continue
         kind, parts = matched
@@ -132,6 +139,25 @@ def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -
         result=function.body.body,
         refusals=refusals,
     )
+
+
+def _own_nodes(bindings: list[tuple[Var, Expr]], model: RelaxModel) -> dict[Var, OwnNode]:
+    """Users' operators by the variables of their results."""
+    found = {}
+    for var, _ in bindings:
+        index = operator_index(var.name)
+        if index is not None and index in model.own:
+            found[var] = model.own[index]
+    return found
+
+
+def _without_table(model: RelaxModel) -> dict[int, str]:
+    """Why the CPU runs users' operators that a table would compute."""
+    return {
+        index: "it is a table, and the configuration has none (activation_table: 1)"
+        for index, node in model.own.items()
+        if node.operator.pointwise
+    }
 
 
 def _bindings(function: Any) -> Iterator[tuple[Var, Expr]]:

@@ -7,23 +7,28 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import tvm
+from onnx import helper, inliner, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_calls import BUILDING, dtype_of
-from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
-from tilewright.host.network.onnx_file import short
+from tilewright.host.compiler.divide.relax_own import OwnNode
+from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
 
 _MARK: Final = "model_"
 """Relax variables of this prefix and a number are results of that node of the model."""
+
+_INSIDE: Final = "inside_"
+"""The same of nodes in the meaning of a user's operator."""
 
 UNLIMITED: Final = float(np.finfo(np.float32).max)
 """A bound of a clip that bounds nothing: infinity cannot be saved as JSON."""
@@ -34,7 +39,7 @@ class ModelOperator:
     """An operator of the model.
 
     Attributes:
-        name, kind: of the ONNX node.
+        name, kind: of the ONNX node; the kind of a user's operator begins with its domain.
         output: name of its first result.
     """
 
@@ -52,12 +57,14 @@ class RelaxModel:
         operators: the model's operators; variable ``model_<i>`` (see `operator_index`) holds the
             result of the i-th.
         inputs, outputs: names in the model, in the order of parameters and results.
+        own: users' operators, by their number among the model's.
     """
 
     module: tvm.IRModule
     operators: tuple[ModelOperator, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    own: Mapping[int, OwnNode] = field(default_factory=dict)
 
 
 def operator_index(variable: str) -> int | None:
@@ -66,8 +73,12 @@ def operator_index(variable: str) -> int | None:
     return int(number) if number != variable and number.isdecimal() else None
 
 
-def to_relax(model: onnx.ModelProto) -> RelaxModel:
+def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxModel:
     """Import a model with static shapes.
+
+    Args:
+        model: with the meanings of users' operators as functions.
+        own: operators that it may have besides those of ONNX; None: those of entry points.
 
     Raises:
         WorkloadError: TVM does not know an operator, or not in this form.
@@ -75,22 +86,18 @@ def to_relax(model: onnx.ModelProto) -> RelaxModel:
     operators = tuple(
         ModelOperator(
             name=short(node.name) or f"{short(node.op_type)}_{index}",
-            kind=short(node.op_type),
+            kind=short(node.op_type if _is_standard(node) else f"{node.domain}.{node.op_type}"),
             output=short(node.output[0]) if node.output else "",
         )
         for index, node in enumerate(model.graph.node)
     )
     opset = next(e.version for e in model.opset_import if e.domain in DEFAULT_DOMAINS)
-    named = onnx.ModelProto()
-    named.CopyFrom(model)
-    for index, node in enumerate(named.graph.node):
-        node.name = f"{_MARK}{index}"
     importer = _Importer({}, "float32", sanitize=True)
     chatter = io.StringIO()
     try:
         with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = importer.from_onnx(named.graph, opset)
+            module = importer.from_onnx(_marked(model).graph, opset)
     except Exception as error:  # TVM and its converters raise kinds of their own
         raise importer.refusal(operators, error) from error
     return RelaxModel(
@@ -98,7 +105,52 @@ def to_relax(model: onnx.ModelProto) -> RelaxModel:
         operators=operators,
         inputs=tuple(_model_inputs(model.graph)),
         outputs=tuple(value.name for value in model.graph.output),
+        own=_own_nodes(model, own or OwnOperators(), importer) if model.functions else {},
     )
+
+
+def _marked(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model whose nodes are named by their numbers, with meanings for users' operators.
+
+    Of a meaning the node that gives its result bears the number.
+    """
+    numbers = {name: i for i, node in enumerate(model.graph.node) for name in node.output if name}
+    if model.functions:
+        named = inliner.inline_local_functions(model)
+    else:
+        named = onnx.ModelProto()
+        named.CopyFrom(model)
+    for index, node in enumerate(named.graph.node):
+        number = next((numbers[name] for name in node.output if name in numbers), None)
+        node.name = f"{_INSIDE}{index}" if number is None else f"{_MARK}{number}"
+        if node.op_type == "Constant" and node.attribute[0].name != "value":
+            _state_value(node)
+    return named
+
+
+def _state_value(node: onnx.NodeProto) -> None:
+    """A constant as a tensor, the one form that TVM takes."""
+    dtype = np.float32 if "float" in node.attribute[0].name else np.int64
+    number = np.asarray(helper.get_attribute_value(node.attribute[0]), dtype)
+    del node.attribute[:]
+    node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(number)))
+
+
+def _own_nodes(
+    model: onnx.ModelProto, own: OwnOperators, importer: _Importer
+) -> dict[int, OwnNode]:
+    found = {}
+    for index, node in enumerate(model.graph.node):
+        operator = own.find(node.domain, node.op_type)
+        if operator is not None:
+            inputs = tuple(importer.value(name) if name else None for name in node.input)
+            attributes = operator.attributes_of(node)
+            found[index] = OwnNode(operator=operator, attributes=attributes, inputs=inputs)
+    return found
+
+
+def _is_standard(node: onnx.NodeProto) -> bool:
+    return node.domain in DEFAULT_DOMAINS
 
 
 def _model_inputs(graph: Any) -> list[str]:
@@ -112,6 +164,10 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._current = ""
+
+    def value(self, name: str) -> Any:
+        """What a tensor of the model became."""
+        return self._nodes[name]
 
     def refusal(self, operators: tuple[ModelOperator, ...], error: Exception) -> WorkloadError:
         """The error for a model at whose current node TVM gave up."""

@@ -45,8 +45,8 @@ Var = Any
 
 TAKEN_KINDS: Final = frozenset(
     {"Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Flatten", "Gemm",
-     "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool", "ReduceMax", "ReduceMean", "Relu",
-     "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+     "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool", "PRelu", "ReduceMax", "ReduceMean",
+     "Relu", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )  # fmt: skip
 """Operators of ONNX that the accelerator takes between int8 tensors."""
 

@@ -32,7 +32,7 @@ class UnitPattern:
         parts: by name, what a match tells: ``operator``; ``data`` (``data0``, ``data1``, ...) the
             dequantize calls of activations; ``weights`` the dequantize call of a constant,
             transposed by ``turned``; and, where the match has them, ``bias``, ``factor``,
-            ``divisor``, ``addend``, ``gamma``, ``beta``, ``relu``, ``clip``.
+            ``divisor``, ``addend``, ``gamma``, ``beta``, ``slopes``, ``relu``, ``clip``.
     """
 
     kind: str
@@ -146,6 +146,11 @@ def _patterns() -> tuple[UnitPattern, ...]:
     found.append(_plain("move", "reshape", wildcard()))
     found.append(_plain("select", "strided_slice", *(wildcard() for _ in range(4))))
     found.append(_plain("gather", "take", is_const()))
+    found.append(_plain("enlarge", "image.resize2d", wildcard()))
+    data, slopes = _data(), is_const()
+    shaped = is_op("relax.reshape")(slopes, wildcard())
+    operator = is_op("relax.nn.prelu")(data, shaped | slopes)
+    found.append(_unit("prelu", operator, operator, data=data, slopes=slopes))
     data = _data()
     found.append(_unit("rescale", data, data, data=data))
     return tuple(found)

@@ -15,13 +15,10 @@ from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.placed_units import placed
 from tilewright.host.compiler.divide.relax_calls import constant, is_constant, variables_of
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
-from tilewright.host.compiler.divide.relax_units import (
-    MAX_RANK,
-    OffloadUnit,
-    QuantisedTensor,
-    Refusal,
-)
+from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
+from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
+from tilewright.host.compiler.lower.own_call import QuantisedTensor
 from tilewright.host.compiler.lower.qgraph import (
     QGather,
     QGraph,

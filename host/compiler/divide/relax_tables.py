@@ -24,6 +24,7 @@ from tilewright.host.compiler.divide.relax_calls import (
     operator_name,
     shape_of,
 )
+from tilewright.host.compiler.divide.relax_own import OwnNode
 
 Expr = Any
 Float64 = npt.NDArray[np.float64]
@@ -33,9 +34,12 @@ _erf: Final = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
     "abs": np.abs,
     "add": np.add,
+    "ceil": np.ceil,
+    "cos": np.cos,
     "divide": np.divide,
     "erf": _erf,
     "exp": np.exp,
+    "floor": np.floor,
     "log": np.log,
     "maximum": np.maximum,
     "minimum": np.minimum,
@@ -47,6 +51,8 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
     "nn.relu": lambda x: np.maximum(x, 0),
     "nn.silu": lambda x: x / (1 + np.exp(-x)),
     "power": np.power,
+    "sign": np.sign,
+    "sin": np.sin,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sqrt": np.sqrt,
     "subtract": np.subtract,
@@ -63,24 +69,28 @@ class Curve:
         result: a float expression.
         data: the int8 variable that it is a function of.
         values: the bound value of every variable.
+        own: users' operators by the variables of their results.
     """
 
     result: Expr
     data: Expr
     values: Any
+    own: Mapping[Expr, OwnNode]
 
     def entries(self, output_scale: float, output_zero_point: int) -> npt.NDArray[np.int8] | None:
         """The table for an output of this scale; None where the function has no value."""
         steps = np.arange(-128, 128, dtype=np.float64)
         with np.errstate(all="ignore"):
-            real = _Evaluation(self.data, steps, self.values).of(self.result)
+            real = _Evaluation(self.data, steps, self.values, self.own).of(self.result)
             rounded = _rounded(real, output_scale, output_zero_point)
         if np.isnan(rounded).any():
             return None
         return rounded.astype(np.int8)
 
 
-def match_table(root: Expr, values: Any) -> tuple[str, dict[str, Any]] | None:
+def match_table(
+    root: Expr, values: Any, own: Mapping[Expr, OwnNode]
+) -> tuple[str, dict[str, Any]] | None:
     """The kind and the parts of a table that ends in a quantize call, or ``None``.
 
     Parts are ``data``, a dequantize call of its input, and ``curve``.
@@ -88,34 +98,38 @@ def match_table(root: Expr, values: Any) -> tuple[str, dict[str, Any]] | None:
     Args:
         root: a quantize call.
         values: the bound value of every variable (`relax.analysis.get_var2val`).
+        own: users' operators by the variables of their results.
     """
     if any(not is_constant(argument) for argument in root.args[1:3]):
         return None
-    ends = _leaves(root.args[0], values, {})
+    ends = _leaves(root.args[0], values, own, {})
     if ends is None:
         return None
     for data, call in ends.items():
-        others = _leaves(root.args[0], values, {data: call})
+        others = _leaves(root.args[0], values, own, {data: call})
         same_shape = shape_of(data) == shape_of(root) is not None
         if others is not None and set(others) == {data} and same_shape:
-            curve = Curve(result=root.args[0], data=data, values=values)
+            curve = Curve(result=root.args[0], data=data, values=values, own=own)
             return "table", {"data": call, "curve": curve}
     return None
 
 
-def _leaves(expr: Expr, values: Any, known: Mapping[Expr, Expr]) -> dict[Expr, Expr] | None:
+def _leaves(
+    expr: Expr, values: Any, own: Mapping[Expr, OwnNode], known: Mapping[Expr, Expr]
+) -> dict[Expr, Expr] | None:
     """Dequantize calls that a pointwise expression comes from, by variable; None: it is not one.
 
     Args:
         expr: of floats.
         values: the bound value of every variable.
+        own: users' operators by the variables of their results.
         known: where to end; other roundings on the way are looked through. Empty: at any.
     """
     found: dict[Expr, Expr] = {}
     waiting, seen = [expr], set()
     while waiting:
         expr = waiting.pop()
-        while isinstance(expr, relax.Var) and expr in values:
+        while isinstance(expr, relax.Var) and expr in values and expr not in own:
             expr = values[expr]
         if expr in seen or (is_constant(expr) and constant(expr).size == 1):
             continue
@@ -132,22 +146,34 @@ def _leaves(expr: Expr, values: Any, known: Mapping[Expr, Expr]) -> dict[Expr, E
                 waiting.append(inner.args[0])
             else:
                 return None
-        elif name in ("clip", "nn.leakyrelu") or (name == "reshape" and is_constant(expr.args[0])):
-            waiting.append(expr.args[0])
-        elif name in _FUNCTIONS:
-            waiting.extend(expr.args)
         else:
-            return None
+            arguments = _arguments(expr, own)
+            if arguments is None:
+                return None
+            waiting += arguments
     return found
+
+
+def _arguments(expr: Expr, own: Mapping[Expr, OwnNode]) -> list[Expr] | None:
+    """What a float expression is a pointwise function of; None: it is none that is known."""
+    name = operator_name(expr).removeprefix("relax.")
+    if expr in own:
+        return list(own[expr].inputs) if own[expr].operator.pointwise else None
+    if name in ("clip", "nn.leakyrelu") or (name == "reshape" and is_constant(expr.args[0])):
+        return [expr.args[0]]
+    return list(expr.args) if name in _FUNCTIONS else None
 
 
 class _Evaluation:
     """Evaluates a pointwise expression in float64, for every step of an int8 tensor."""
 
-    def __init__(self, data: Expr, steps: Float64, values: Any) -> None:
+    def __init__(
+        self, data: Expr, steps: Float64, values: Any, own: Mapping[Expr, OwnNode]
+    ) -> None:
         self._data = data
         self._steps = steps
         self._values = values
+        self._own = own
         self._known: dict[Expr, Float64] = {}
 
     def of(self, expr: Expr) -> Float64:
@@ -155,10 +181,15 @@ class _Evaluation:
         if is_constant(expr):
             return np.full(self._steps.shape, float(constant(expr).reshape(())))
         if expr not in self._known:
-            self._known[expr] = (
-                self.of(self._values[expr]) if isinstance(expr, relax.Var) else self._call(expr)
-            )
+            variable = isinstance(expr, relax.Var)
+            self._known[expr] = self._variable(expr) if variable else self._call(expr)
         return self._known[expr]
+
+    def _variable(self, variable: Expr) -> Float64:
+        node = self._own.get(variable)
+        if node is None:
+            return self.of(self._values[variable])
+        return node.operator.values(self.of(node.inputs[0]), node.attributes)
 
     def _call(self, call: Expr) -> Float64:
         name = operator_name(call).removeprefix("relax.")

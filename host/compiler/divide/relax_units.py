@@ -16,8 +16,12 @@ from tilewright.host.compiler.divide.relax_calls import (
     operator_name,
     shape_of,
 )
+from tilewright.host.compiler.divide.relax_image_units import enlarge, prelu
 from tilewright.host.compiler.divide.relax_import import UNLIMITED
-from tilewright.host.compiler.lower.channels import COPY_WEIGHT
+from tilewright.host.compiler.divide.relax_match import MAX_RANK, Match, Parts, Refusal
+from tilewright.host.compiler.divide.relax_own import OWN
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT
+from tilewright.host.compiler.lower.own_call import QuantisedTensor, placeholders
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     Bounds,
@@ -38,24 +42,9 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 
 Expr = Any
-Parts = Mapping[str, Expr]
 
-MAX_RANK: Final = 4
 RANKS: Final = (2, 3, MAX_RANK)
 """Of tensors that have a normal form."""
-
-
-class Refusal(Exception):  # noqa: N818  (control flow, not an error)
-    """Something stays on the CPU; the text says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuantisedTensor:
-    """An int8 tensor of the model: real value = scale * (element - zero_point)."""
-
-    shape: tuple[int, ...]
-    scale: float
-    zero_point: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +93,9 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     wrong = [t.shape for t in (*inputs, output) if len(t.shape) not in RANKS]
     if kind != "move" and wrong:
         raise Refusal(f"a tensor of it has {len(wrong[0])} axes {wrong[0]}, not two, three or four")
-    match = _Match(parts=parts, inputs=inputs, output=output)
+    match = Match(parts=parts, inputs=inputs, output=output)
+    if kind == OWN:
+        return _own_unit(match, tuple(call.args[0] for call in calls))
     operator = _READERS[kind](match)
     bounds = _bounds(parts)
     if kind in ("move", "gather") and (
@@ -119,6 +110,16 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
         inputs=inputs,
         output=output,
         axes=_axes(kind, match),
+    )
+
+
+def _own_unit(match: Match, data: tuple[Expr, ...]) -> OffloadUnit:
+    found = match.parts["own"].layer(match.inputs, match.output)
+    if found is None:
+        raise Refusal("its plug-in leaves it to the CPU")
+    kind, operator = found
+    return OffloadUnit(
+        kind=kind, operator=operator, data=data, inputs=match.inputs, output=match.output
     )
 
 
@@ -155,28 +156,7 @@ def _bounds(parts: Parts) -> Bounds:
     return UNBOUNDED
 
 
-def _names(count: int) -> dict[str, Any]:
-    return {
-        "name": "unit",
-        "inputs": tuple(f"in{index}" for index in range(count)),
-        "output": "out",
-    }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Match:
-    """A match of a pattern with its int8 tensors."""
-
-    parts: Parts
-    inputs: tuple[QuantisedTensor, ...]
-    output: QuantisedTensor
-
-    @property
-    def call(self) -> Expr:
-        return self.parts["operator"]
-
-
-def _convolution(match: _Match) -> QOperator:
+def _convolution(match: Match) -> QOperator:
     call, parts = match.call, match.parts
     attrs = call.attrs
     transposed = operator_name(call) == "relax.nn.conv2d_transpose"
@@ -187,7 +167,7 @@ def _convolution(match: _Match) -> QOperator:
     axis = 1 if transposed else 0
     weights, scales = _weights(parts["weights"], axis, channels, groups if transposed else 1)
     return QConv(
-        **_names(1),
+        **placeholders(1),
         weights=weights,
         weight_scales=scales,
         bias=_bias(parts, channels, 1),
@@ -242,7 +222,7 @@ def _bias(parts: Parts, channels: int, axis: int) -> Array:
     return np.array(np.broadcast_to(values.reshape(-1), channels), np.float64)
 
 
-def _dense(match: _Match) -> QOperator:
+def _dense(match: Match) -> QOperator:
     parts = match.parts
     matrix = parts["weights"]
     if len(constant(matrix.args[0]).shape) != 2:
@@ -252,20 +232,20 @@ def _dense(match: _Match) -> QOperator:
     weights, scales = _weights(matrix, 0 if turned else 1, channels, 1)
     rows = weights if turned else weights.T
     return QConv(
-        **_names(1),
+        **placeholders(1),
         weights=np.ascontiguousarray(rows)[:, :, None, None],
         weight_scales=scales,
         bias=_bias(parts, channels, -1),
     )
 
 
-def _product(match: _Match) -> QOperator:
+def _product(match: Match) -> QOperator:
     a, b = match.inputs
     if len(a.shape) not in (3, 4) or a.shape[:-2] != b.shape[:-2]:
         raise Refusal("its factors are not batches of as many matrices")
     heads = a.shape[1] if len(a.shape) == MAX_RANK else 1
     factor = _factor(match.parts)
-    return QMatmul(**_names(2), heads=heads, b_rows_are_outputs=False, factor=factor)
+    return QMatmul(**placeholders(2), heads=heads, b_rows_are_outputs=False, factor=factor)
 
 
 def _factor(parts: Parts) -> float:
@@ -283,7 +263,7 @@ def _factor(parts: Parts) -> float:
     return value
 
 
-def _pool(match: _Match) -> QOperator:
+def _pool(match: Match) -> QOperator:
     call, data, output = match.call, match.inputs[0], match.output
     name = operator_name(call)
     if name in ("relax.mean", "relax.max"):
@@ -308,7 +288,7 @@ def _pool(match: _Match) -> QOperator:
             raise Refusal("its last windows are averages of fewer elements")
         bottom, right = max(bottom, needed[0]), max(right, needed[1])
     return QPool(
-        **_names(1),
+        **placeholders(1),
         maximum=maximum,
         kernel=kernel,
         stride=stride,
@@ -326,34 +306,34 @@ def _global_pool(call: Expr, data: QuantisedTensor, *, maximum: bool) -> QPool:
         kernel = (data.shape[1], 1)
     else:
         raise Refusal("it reduces other axes than those of an image or the tokens of a sequence")
-    return QPool(**_names(1), maximum=maximum, kernel=kernel, stride=kernel)
+    return QPool(**placeholders(1), maximum=maximum, kernel=kernel, stride=kernel)
 
 
-def _add(match: _Match) -> QOperator:
+def _add(match: Match) -> QOperator:
     if len({tensor.shape for tensor in (*match.inputs, match.output)}) != 1:
         raise Refusal("its tensors differ in shape")
-    return QAdd(**_names(2))
+    return QAdd(**placeholders(2))
 
 
-def _multiply(match: _Match) -> QOperator:
+def _multiply(match: Match) -> QOperator:
     """A factor may have one pixel: ``(B, C, 1, 1)``, or ``(B, 1, C)`` of a sequence."""
     a, b = (tensor.shape for tensor in match.inputs)
     channels = 1 if len(a) == MAX_RANK else len(a) - 1
     small = [tuple(n if i in (0, channels) else 1 for i, n in enumerate(s)) for s in (a, b)]
     if a != b and (len(a) != len(b) or (a != small[1] and b != small[0])):
         raise Refusal("its factors are neither of one shape nor is one of them a number a channel")
-    return QMultiply(**_names(2))
+    return QMultiply(**placeholders(2))
 
 
-def _concat(match: _Match) -> QOperator:
-    return QConcat(**_names(len(match.inputs)))
+def _concat(match: Match) -> QOperator:
+    return QConcat(**placeholders(len(match.inputs)))
 
 
-def _move(_match: _Match) -> QOperator:
-    return QReshape(**_names(1))
+def _move(_match: Match) -> QOperator:
+    return QReshape(**placeholders(1))
 
 
-def _select(match: _Match) -> QOperator:
+def _select(match: Match) -> QOperator:
     """A slice of channels of an image, or of features or tokens of a sequence."""
     call, shape = match.call, match.inputs[0].shape
     bounds = [_numbers(call.args[index]) for index in range(1, 5)]
@@ -363,7 +343,7 @@ def _select(match: _Match) -> QOperator:
     cut = [axis for axis, size in enumerate(shape) if len(chosen[axis]) != size]
     channels = 1 if len(shape) == MAX_RANK else len(shape) - 1
     if cut in ([], [channels]):
-        return QSelect(**_names(1), channels=tuple(chosen[channels]))
+        return QSelect(**placeholders(1), channels=tuple(chosen[channels]))
     if len(shape) != MAX_RANK - 1 or cut != [1]:
         raise Refusal("it leaves out more than channels of an image or tokens of a sequence")
     return _tokens(shape[2], shape[1], chosen[1])
@@ -380,7 +360,7 @@ def _tokens(channels: int, tokens: int, chosen: range) -> QConv:
     weights = np.zeros((channels, 1, window, 1), np.int8)
     weights[:, :, first] = COPY_WEIGHT
     return QConv(
-        **_names(1),
+        **placeholders(1),
         weights=weights,
         weight_scales=np.full(channels, 1 / COPY_WEIGHT),
         bias=np.zeros(channels),
@@ -389,14 +369,14 @@ def _tokens(channels: int, tokens: int, chosen: range) -> QConv:
     )
 
 
-def _gather(match: _Match) -> QOperator:
+def _gather(match: Match) -> QOperator:
     """Some positions along an axis; which pixels those are depends on how the data lie."""
     places, axis = constant(match.call.args[1]), match.call.attrs.axis
     if axis is None or places.ndim != 1:
         raise Refusal("it gathers along no axis, or with more than one axis of positions")
     if not 0 <= places.min() <= places.max() < match.inputs[0].shape[int(axis)]:
         raise Refusal("it gathers at positions that its data do not have")
-    return QGather(**_names(1), pixels=places.astype(np.int64))
+    return QGather(**placeholders(1), pixels=places.astype(np.int64))
 
 
 def _numbers(expr: Expr) -> list[int]:
@@ -411,27 +391,27 @@ def _numbers(expr: Expr) -> list[int]:
     return found
 
 
-def _rescale(_match: _Match) -> QOperator:
-    return QRescale(**_names(1))
+def _rescale(_match: Match) -> QOperator:
+    return QRescale(**placeholders(1))
 
 
-def _table(match: _Match) -> QOperator:
+def _table(match: Match) -> QOperator:
     data, output = match.inputs[0], match.output
     entries = match.parts["curve"].entries(output.scale, output.zero_point)
     if entries is None:
         raise Refusal("its function has no value for some inputs")
     lookup = Lookup(scale=data.scale, zero_point=data.zero_point, entries=entries)
-    return QRescale(**_names(1), lookup=lookup)
+    return QRescale(**placeholders(1), lookup=lookup)
 
 
-def _softmax(match: _Match) -> QOperator:
+def _softmax(match: Match) -> QOperator:
     rank = len(match.output.shape)
     if int(match.call.attrs.axis) % rank != rank - 1:
         raise Refusal("it is not over the last axis")
-    return QSoftmax(**_names(1), addend=_addend(match))
+    return QSoftmax(**placeholders(1), addend=_addend(match))
 
 
-def _addend(match: _Match) -> Array | None:
+def _addend(match: Match) -> Array | None:
     """What is added to the data of a softmax, of their shape."""
     if "addend" not in match.parts:
         return None
@@ -444,7 +424,7 @@ def _addend(match: _Match) -> Array | None:
         raise Refusal("what is added to it changes its shape") from error
 
 
-def _layer_norm(match: _Match) -> QOperator:
+def _layer_norm(match: Match) -> QOperator:
     rank = len(match.output.shape)
     if [int(axis) % rank for axis in match.call.attrs.axes] != [rank - 1]:
         raise Refusal("it is not over the last axis alone")
@@ -452,10 +432,11 @@ def _layer_norm(match: _Match) -> QOperator:
     channels = match.output.shape[-1]
     if any(v.shape != (channels,) or not np.isfinite(v).all() for v in (gamma, beta)):
         raise Refusal("its parameters are not a finite number for each channel")
-    return QLayerNorm(**_names(1), gamma=gamma.astype(np.float64), beta=beta.astype(np.float64))
+    gamma, beta = gamma.astype(np.float64), beta.astype(np.float64)
+    return QLayerNorm(**placeholders(1), gamma=gamma, beta=beta)
 
 
-def _axes(kind: str, match: _Match) -> tuple[int, ...]:
+def _axes(kind: str, match: Match) -> tuple[int, ...]:
     if kind == "concat":
         axis = match.call.attrs.axis
         return (int(axis if axis is not None else 0) % len(match.output.shape),)
@@ -466,16 +447,18 @@ def _axes(kind: str, match: _Match) -> tuple[int, ...]:
     return ()
 
 
-_READERS: Final[Mapping[str, Callable[[_Match], QOperator]]] = {
+_READERS: Final[Mapping[str, Callable[[Match], QOperator]]] = {
     "add": _add,
     "concat": _concat,
     "convolution": _convolution,
     "dense": _dense,
+    "enlarge": enlarge,
     "gather": _gather,
     "layer norm": _layer_norm,
     "move": _move,
     "multiply": _multiply,
     "pool": _pool,
+    "prelu": prelu,
     "product": _product,
     "rescale": _rescale,
     "select": _select,

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.host.compiler.lower.channels import COPY_WEIGHT
-from tilewright.host.compiler.lower.epilogue import epilogue, operator_epilogue
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QMatmul, QTensor, Shape
 from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on

@@ -11,8 +11,8 @@ between them:
 - a convolution reads the blocks in which its channels lie: its weights for others are zero;
 - a concatenation that only depthwise 1x1 convolutions read (batch normalisation in dense blocks)
   leaves its parts the scales that they have: those convolutions take account of them;
-- what works channel by channel (depthwise convolution, pool, rescaling, move of pixels) keeps
-  places and holes.
+- what works channel by channel (depthwise convolution, pool, rescaling, enlargement, move of
+  pixels) keeps places and holes.
 
 A hole may hold anything, since nothing but zero weights meets it. What takes none of these forms
 reads a copy without holes: by a depthwise identity where the channels follow each other, otherwise
@@ -31,11 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, copied_entries
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     QAdd,
     QConcat,
     QConv,
+    QEnlarge,
     QGather,
     QGraph,
     QMatmul,
@@ -50,11 +52,12 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.network.layout import blocks_of
 
-COPY_WEIGHT: Final = 64
-"""Weight of the identity convolutions that add, rescale and copy: a fine accumulator unit."""
-
-_IN_PLACE: Final = (QConv, QPool, QAdd, QMatmul, QMultiply, QRescale, QSoftmax)
+_IN_PLACE: Final = (QConv, QPool, QAdd, QMatmul, QMultiply, QRescale, QEnlarge, QSoftmax)
 """Operators that can write into a concatenation."""
+
+
+_BY_CHANNEL: Final = (QEnlarge, QGather, QPool, QRescale)
+"""Operators whose result lies as their data do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +141,7 @@ class _Storing:
                 self._concat(operator)
             elif isinstance(operator, QConv) and operator.groups == 1:
                 self._convolution(operator)
-            elif isinstance(operator, QGather | QPool | QRescale) or _is_depthwise(operator):
+            elif isinstance(operator, _BY_CHANNEL) or _is_depthwise(operator):
                 self._by_channel(operator)
             else:
                 self._plain(operator)
@@ -352,9 +355,7 @@ class _Storing:
         for name, first in stored:
             self._parts[name] = (whole, first)
             if not loose:
-                self._tensors[name] = replace(
-                    self._tensors[name], scale=result.scale, zero_point=result.zero_point
-                )
+                self._take_scale(name, result)
         n, _, rows, columns = result.shape
         self._tensors[whole] = replace(result, name=whole, shape=(n, end, rows, columns))
         self._joined.add(whole)
@@ -362,6 +363,17 @@ class _Storing:
             self._lies[concat.output] = Lying(
                 tensor=whole, channels=tuple(channels), scales=tuple(scales) if loose else ()
             )
+
+    def _take_scale(self, name: str, result: QTensor) -> None:
+        """Let a part of a concatenation be computed at its scale; a table holds what it copied."""
+        own, number = self._tensors[name], self._writer.get(name)
+        self._tensors[name] = replace(own, scale=result.scale, zero_point=result.zero_point)
+        writer = None if number is None else self._operators[number]
+        if number is None or writer is None or writer.lookup is None:
+            return
+        entries = copied_entries(writer.lookup.entries, own, self._tensors[name])
+        lookup = replace(writer.lookup, entries=entries)
+        self._operators[number] = replace(writer, lookup=lookup)
 
     def _leaves_scales(self, concat: QConcat) -> bool:
         """Whether the parts of a concatenation keep their scales, as all of its readers can."""
@@ -408,7 +420,7 @@ class _Storing:
         alone = len(readers) == 1 and concat.inputs.count(name) == 1
         if not isinstance(writer, _IN_PLACE):
             return False
-        free = not (isinstance(writer, QRescale) or writer.lookup)
+        free = writer.lookup is not None or not isinstance(writer, QRescale)
         return same or (alone and free)
 
 

@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.qgraph import Bounds, QOperator, QTensor
+from tilewright.host.compiler.lower.qgraph import UNBOUNDED, Bounds, QOperator, QTensor
 from tilewright.host.machine.isa import RESIDUAL_SHIFT
-from tilewright.host.network.requant import RequantParams, snap_scales
+from tilewright.host.network.requant import RequantParams, requantise, snap_scales
+
+COPY_WEIGHT: Final = 64
+"""Weight of the identity convolutions that add, rescale and copy: a fine accumulator unit."""
 
 _INT32_MAX: Final = 2**31 - 1
 
@@ -106,6 +109,32 @@ def epilogue(
         clip_min=low,
         clip_max=high,
     )
+
+
+def copied_entries(
+    entries: npt.NDArray[np.int8], source: QTensor, target: QTensor
+) -> npt.NDArray[np.int8]:
+    """What a copy at another scale makes of a table's entries; themselves at the same scale.
+
+    Args:
+        entries: int8, (256,).
+        source: the scale and zero point that they are for.
+        target: those of the copy.
+
+    Raises:
+        WorkloadError: see `epilogue`.
+    """
+    if (source.scale, source.zero_point) == (target.scale, target.zero_point):
+        return entries
+    requant = epilogue(
+        units=np.full(1, source.scale / COPY_WEIGHT),
+        bias=np.full(1, -source.zero_point * COPY_WEIGHT, float),
+        output=target,
+        bounds=UNBOUNDED,
+        where=target.name,
+    )
+    acc = entries.astype(np.int32).reshape(1, 1, -1, 1) * COPY_WEIGHT
+    return requantise(acc, requant).reshape(-1)
 
 
 def clip_of(bounds: Bounds, tensor: QTensor) -> tuple[int, int]:

@@ -29,23 +29,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.compiler.lower.attention import product_layers
-from tilewright.host.compiler.lower.channels import (
-    COPY_WEIGHT,
-    Lying,
-    StoredGraph,
-    store_channels,
-)
+from tilewright.host.compiler.lower.channels import Lying, StoredGraph, store_channels
+from tilewright.host.compiler.lower.enlarge import enlarging_layers
 from tilewright.host.compiler.lower.epilogue import (
+    COPY_WEIGHT,
     operator_epilogue,
     rounded_result,
 )
 from tilewright.host.compiler.lower.gathers import gather_layer
 from tilewright.host.compiler.lower.heads import split_heads
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.prelu import expand_prelus
 from tilewright.host.compiler.lower.products import product_layer
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
+    QEnlarge,
     QGather,
     QGraph,
     QLayerNorm,
@@ -96,8 +95,10 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
         if isinstance(operator, QSoftmax | QLayerNorm) and not hw.row_unit:
             raise refused(operator, "it needs a row unit (row_unit: 1)")
-    graph, origins = split_heads(graph)
-    return _Layers(store_channels(graph, output_block(hw)), hw, origins).build()
+    graph, of_heads = split_heads(graph)
+    graph, of_prelus = expand_prelus(graph)
+    stored = store_channels(graph, output_block(hw))
+    return _Layers(stored, hw, {**of_heads, **of_prelus}).build()
 
 
 class _Layers:
@@ -155,11 +156,8 @@ class _Layers:
                 self._product(operator)
             case QSoftmax() | QLayerNorm():
                 self._rows(operator)
-            case QGather():
-                names = operator.inputs[0], operator.output
-                places = self._part(names[0]), self._part(names[1])
-                tensors = self._tensor(names[0]), self._tensor(names[1])
-                self.layers.append(gather_layer(operator, *tensors, places, self.hw.block_out))
+            case QEnlarge() | QGather():
+                self._place_pixels(operator)
             case _:
                 raise refused(operator, "not an operator of the accelerator")
 
@@ -373,6 +371,15 @@ class _Layers:
         first, second = (self._tensor(name) for name in operator.inputs)
         target = self._part(operator.output), self._tensor(operator.output)
         self.layers.append(product_layer(operator, first, second, target, self._part))
+
+    def _place_pixels(self, operator: QEnlarge | QGather) -> None:
+        names = operator.inputs[0], operator.output
+        data, target = (self._tensor(name) for name in names)
+        places = self._part(names[0]), self._part(names[1])
+        if isinstance(operator, QEnlarge):
+            self.layers += enlarging_layers(operator, data, (places[1], target), self._part)
+        else:
+            self.layers.append(gather_layer(operator, data, target, places, self.hw.block_out))
 
     def _stack(self, operator: QStack) -> None:
         """Each input fills rows of the result."""

@@ -184,6 +184,31 @@ class QRescale(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QPrelu(QOperator):
+    """A ReLU that multiplies negative values.
+
+    Attributes:
+        slopes: (C,) real factors of the negative values, one per channel.
+    """
+
+    slopes: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QEnlarge(QOperator):
+    """An image enlarged by whole factors, bilinearly.
+
+    The centres of pixels lie at halves (``half_pixel``): output row o is at input row
+    ``(o + 1/2) / factor - 1/2``, between the two nearest; the border goes on outside.
+
+    Attributes:
+        factors: of rows and columns.
+    """
+
+    factors: Pair
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QReshape(QOperator):
     """The same elements in the same NCHW order with another shape; scale and zero point stay."""
 

@@ -9,20 +9,26 @@ from typing import Final
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.onnx_edit import is_kind, scalar_of
+from tilewright.host.compiler.read.own_operators import OwnOperators
 
 _KINDS: Final = (
-    "Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish",
-    "LeakyRelu", "Log", "Mish", "Mul", "Neg", "PRelu", "Pow", "Relu", "Selu", "Sigmoid", "Softplus",
-    "Softsign", "Sqrt", "Sub", "Tanh",
+    "Abs", "Add", "Ceil", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu",
+    "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mul", "Neg", "PRelu", "Pow", "Relu",
+    "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tanh",
 )  # fmt: skip
 """Operators that work element by element; of several inputs all but one may be numbers."""
 
 
 class PointwiseResults:
-    """Follows a graph in order; values that come from one rounded value by numbers alone."""
+    """Follows a graph in order; values that come from one rounded value by numbers alone.
 
-    def __init__(self) -> None:
+    Args:
+        own: operators of the graph besides those of ONNX.
+    """
+
+    def __init__(self, own: OwnOperators) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
+        self._own = own
 
     def continues(self, node: ir.Node) -> bool:
         """Whether a node works on a result that a table computes."""
@@ -30,7 +36,8 @@ class PointwiseResults:
 
     def takes(self, node: ir.Node, rounded: Collection[ir.Value]) -> bool:
         """Whether a table computes a node's result, from one of the rounded values."""
-        if not is_kind(node, *_KINDS):
+        own = self._own.find(node.domain, node.op_type)
+        if not is_kind(node, *_KINDS) and (own is None or not own.pointwise):
             return False
         found = set()
         for value in node.inputs:

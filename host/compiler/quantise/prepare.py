@@ -21,11 +21,12 @@ from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import scales_of, to_int8_ends
 from tilewright.host.compiler.read.model_file import inferred, normalised
-from tilewright.host.compiler.read.onnx_edit import DEFAULT_DOMAINS
 from tilewright.host.compiler.read.onnx_loops import unroll_loops
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
-from tilewright.host.network.onnx_file import malformed, short
+from tilewright.host.compiler.read.own_models import put_back, set_aside
+from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +49,7 @@ def prepare(
     origin: Path,
     calibration: Calibration | None,
     options: QuantiseOptions,
+    own: OwnOperators | None = None,
 ) -> Prepared:
     """Bring a model into canonical QDQ form.
 
@@ -56,6 +58,7 @@ def prepare(
         origin: for messages.
         calibration: data for a float model; not used if the model is quantised.
         options: of the quantisation.
+        own: operators that it may have besides those of ONNX; None: those of entry points.
 
     Raises:
         WorkloadError: the model is malformed, has operators that are not known, or is float and
@@ -63,7 +66,7 @@ def prepare(
         ToolError: a package is missing.
     """
     try:
-        return _prepared(model, origin, calibration, options)
+        return _prepared(model, origin, calibration, options, own or OwnOperators())
     except (MemoryError, TilewrightError):
         raise
     except Exception as error:  # libraries raise kinds of their own
@@ -97,8 +100,9 @@ def prepare_object(
             examples = [array[:1] for array in calibration.arrays.values()]
         model = export_module(source, examples)
         exported["export"] = time.perf_counter() - started
-    model = normalised(model, origin, options.input_shapes)
-    prepared = prepare(model, origin, calibration, options.quantise)
+    own = OwnOperators(options.operators)
+    model = normalised(model, origin, options.input_shapes, own)
+    prepared = prepare(model, origin, calibration, options.quantise, own)
     return replace(prepared, seconds=exported | prepared.seconds)
 
 
@@ -107,6 +111,7 @@ def _prepared(
     origin: Path,
     calibration: Calibration | None,
     options: QuantiseOptions,
+    own: OwnOperators,
 ) -> Prepared:
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -131,7 +136,7 @@ def _prepared(
     seconds["clean up"] = time.perf_counter() - started
     if calibration is not None and not was_quantised:
         started = time.perf_counter()
-        current = quantise(current, calibration.batches(arguments_of(model)[0]), options)
+        current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
     qdq.canonical(current)
@@ -195,11 +200,18 @@ def _argument(value: onnx.ValueInfoProto, scale: tuple[float, int] | None) -> Ar
 
 
 def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
-    """Constants and batch normalisation folded, by ONNX Runtime's basic optimisations."""
+    """Constants and batch normalisation folded, by ONNX Runtime's basic optimisations.
+
+    They would replace users' operators by their meanings.
+    """
+    rest, aside = set_aside(model) if model.functions else (model, [])
+    if not rest.graph.output:
+        return model
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         target = Path(folder) / "optimised.onnx"
-        _open_session(model, origin, target)
-        return onnx.load(target)
+        _open_session(rest, origin, target)
+        optimised = onnx.load(target)
+    return put_back(optimised, aside, model) if aside else optimised
 
 
 def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
@@ -233,8 +245,9 @@ def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) 
 
 
 def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
+    own = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
-        if node.domain not in DEFAULT_DOMAINS:
+        if node.domain not in DEFAULT_DOMAINS and (node.domain, node.op_type) not in own:
             raise WorkloadError(
                 "must be an operator of standard ONNX",
                 field=f"{origin}: {short(node.op_type)} {short(node.name)}",
@@ -244,7 +257,8 @@ def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
 
 
 def _keep_used_domains(model: onnx.ModelProto) -> None:
-    kept = [entry for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS]
+    used = {*DEFAULT_DOMAINS, *(function.domain for function in model.functions)}
+    kept = [entry for entry in model.opset_import if entry.domain in used]
     del model.opset_import[:]
     model.opset_import.extend(kept)
 

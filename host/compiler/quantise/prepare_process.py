@@ -31,6 +31,7 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.model_file import normalised, read_model
+from tilewright.host.compiler.read.own_operators import OwnOperators
 
 _REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
 _READ: Final = "read"
@@ -66,6 +67,7 @@ def prepare_file(
             "options": asdict(options.quantise),
             "memory_bytes": options.limits.memory_bytes,
             "trust_model": options.trust_model,
+            "operators": list(options.operators),
         }
         _write_request(folder, request, calibration)
         with (folder / "messages").open("wb+") as messages:
@@ -196,18 +198,19 @@ def _limit_memory(limit: int) -> None:
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path, origin = Path(request["path"]), Path(request["named"])
     shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
-    calibration = _calibration(request, folder)
+    calibration, own = _calibration(request, folder), OwnOperators(request["operators"])
     if is_torch_file(path):
         if zipfile.is_zipfile(path):
             (folder / _READ).touch()
         from tilewright.host.compiler.read.torch_export import export_file  # noqa: PLC0415  (heavy)
 
         exported = export_file(path, named=origin, trusted=request["trust_model"])
-        model = normalised(exported, origin, shapes)
+        model = normalised(exported, origin, shapes, own)
     else:
-        model = read_model(path, shapes)
+        model = read_model(path, shapes, own)
         (folder / _READ).touch()
-    prepared = prepare(model, origin, calibration, QuantiseOptions(**request["options"]))
+    options = QuantiseOptions(**request["options"])
+    prepared = prepare(model, origin, calibration, options, own)
     onnx.save(prepared.model, folder / _RESULT)
     return {"was_quantised": prepared.was_quantised, "seconds": prepared.seconds}
 

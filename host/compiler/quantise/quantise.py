@@ -26,7 +26,6 @@ from tilewright.host.compiler.quantise.static_quantisation import quantise_stati
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_attention import added_constant
 from tilewright.host.compiler.read.onnx_edit import (
-    DEFAULT_DOMAINS,
     Array,
     Editor,
     array_of,
@@ -37,8 +36,11 @@ from tilewright.host.compiler.read.onnx_edit import (
     only_user,
     scalar_of,
     shape_of,
+    text_of,
 )
 from tilewright.host.compiler.read.onnx_rewrites import IMAGE_RANK
+from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 _LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -57,6 +59,7 @@ class _Selection:
         nodes: names.
         kinds: their operators.
         floats: constants that stay float, by node name and input: biases and factors.
+        constants: the same of operators whose inputs are rounded: slopes, constants of users' own.
         one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
             transposed convolutions in groups.
     """
@@ -64,11 +67,15 @@ class _Selection:
     nodes: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     floats: list[tuple[str, int, Array]] = field(default_factory=list)
+    constants: list[tuple[str, int, Array]] = field(default_factory=list)
     one_scale: list[str] = field(default_factory=list)
 
 
 def quantise(
-    model: ir.Model, batches: Iterable[Mapping[str, Array]], options: QuantiseOptions
+    model: ir.Model,
+    batches: Iterable[Mapping[str, Array]],
+    options: QuantiseOptions,
+    own: OwnOperators | None = None,
 ) -> ir.Model:
     """Quantise a float model.
 
@@ -77,11 +84,13 @@ def quantise(
             is changed, but not what it computes.
         batches: inputs by name, as the model takes them; at least one batch.
         options: how.
+        own: operators that it may have besides those of ONNX; None: those of entry points.
 
     Raises:
         WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
     """
-    selection = _select(model.graph, options)
+    own = own or OwnOperators()
+    selection = _select(model.graph, options, own)
     if not selection.nodes:
         raise WorkloadError(
             "must have an operator that the accelerator takes (Conv, Gemm, MatMul, ...)",
@@ -92,7 +101,7 @@ def quantise(
     known = list(batches)
     if options.equalisation:
         equalise(model, _activations(model.graph, selection)[0], selection.nodes, known)
-        selection = _select(model.graph, options)
+        selection = _select(model.graph, options, own)
     rounded, inner = _activations(model.graph, selection)
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
     quantised = quantise_static(
@@ -112,15 +121,20 @@ def quantise(
 # -- selection -----------------------------------------------------------------------------------
 
 
-def _select(graph: ir.Graph, options: QuantiseOptions) -> _Selection:
+def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Selection:
     """The operators that the accelerator takes; where data are int8 anyway, also cheap ones.
 
     What a table or a row unit computes is rounded where an operator that is taken reads it.
     """
-    selection, pointwise = _Selection(), PointwiseResults()
+    selection, pointwise = _Selection(), PointwiseResults(own)
     int8: set[ir.Value] = set()
     for node in graph:
         if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
+            int8.add(node.outputs[0])
+            continue
+        if _is_own_layer(node, int8, selection, own):
+            selection.nodes.append(node.name or "")
+            selection.kinds.add(node.op_type)
             int8.add(node.outputs[0])
             continue
         if options.row_functions and _is_addend_of_softmax(node):
@@ -203,11 +217,31 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
     elif kind == "Gather":
         positions = array_of(input_of(node, 1))
         takes = positions is not None and positions.ndim == 1
+    elif kind == "Resize":
+        takes = _enlarges(node)
+    elif kind == "PRelu":
+        takes = data in int8 and _has_slopes(node, selection)
     elif kind == "Clip":
         takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
     else:
         takes = kind in (*_MOVES, *_POOLS, "Relu") or _averages_tokens(node)
     return takes and data in int8
+
+
+def _is_own_layer(
+    node: ir.Node, int8: Collection[ir.Value], selection: _Selection, own: OwnOperators
+) -> bool:
+    """An operator of a user that one layer computes; its constants stay as they are."""
+    operator = own.find(node.domain, node.op_type)
+    if operator is None or not operator.lowered:
+        return False
+    arrays = [(index, array_of(value)) for index, value in enumerate(node.inputs)]
+    constants = [(index, array) for index, array in arrays if array is not None]
+    data = [v for v in node.inputs if v is not None and array_of(v) is None]
+    if not data or any(value not in int8 for value in data):
+        return False
+    selection.constants += [(node.name or "", index, array) for index, array in constants]
+    return True
 
 
 def _is_layer(node: ir.Node) -> bool:
@@ -336,6 +370,33 @@ def _is_pool(node: ir.Node) -> bool:
     return True
 
 
+def _enlarges(node: ir.Node) -> bool:
+    """Whether a resizing is bilinear between pixel centres, by whole factors."""
+    shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if shape is None or result is None or len(shape) != IMAGE_RANK or shape[:2] != result[:2]:
+        return False
+    if any(large % small for small, large in zip(shape[2:], result[2:], strict=True)):
+        return False
+    scales = array_of(input_of(node, 2))
+    stated = [large // small for small, large in zip(shape, result, strict=True)]
+    plain = scales is None or not scales.size or np.array_equal(scales, stated)
+    mode = text_of(node, "coordinate_transformation_mode", "half_pixel")
+    centred = mode in ("half_pixel", "pytorch_half_pixel") and not integer(node, "antialias", 0)
+    return plain and centred and text_of(node, "mode", "nearest") == "linear"
+
+
+def _has_slopes(node: ir.Node, selection: _Selection) -> bool:
+    """Whether a PReLU has a slope for each channel; those with one number are tables."""
+    shape, slopes = shape_of(node.inputs[0]), array_of(node.inputs[1])
+    if shape is None or slopes is None or slopes.dtype != np.float32 or len(shape) not in (2, 4):
+        return False
+    ones = (1,) * (len(shape) - slopes.ndim)
+    if slopes.size == 1 or (*ones, *slopes.shape) != (1, shape[1], *(1,) * (len(shape) - 2)):
+        return False
+    selection.constants.append((node.name or "", 1, slopes))
+    return True
+
+
 def _averages_tokens(node: ir.Node) -> bool:
     shape = shape_of(node.inputs[0])
     axes = array_of(input_of(node, 1))
@@ -355,7 +416,7 @@ def _averages_tokens(node: ir.Node) -> bool:
 def _restore_floats(editor: Editor, selection: _Selection) -> None:
     """Biases and factors as they were: they are exact in a unit."""
     nodes = {node.name: node for node in editor.graph}
-    for name, index, array in selection.floats:
+    for name, index, array in (*selection.floats, *selection.constants):
         if name in nodes:
             nodes[name].replace_input_with(index, editor.constant(f"{name}_constant", array))
 

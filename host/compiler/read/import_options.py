@@ -99,6 +99,8 @@ class ImportOptions:
         name: of the network; without it the file's or class's.
         limits: of the process that reads a file.
         trust_model: let PyTorch read a ``.pt2`` file of any layout, which may run code from it.
+        operators: a user's own (`own_operator.Operator`), as ``package.module:Class``; those of
+            entry points are found without it.
     """
 
     quantise: QuantiseOptions = field(default_factory=QuantiseOptions)
@@ -107,6 +109,7 @@ class ImportOptions:
     name: str = ""
     limits: ImportLimits = field(default_factory=ImportLimits)
     trust_model: bool = False
+    operators: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""

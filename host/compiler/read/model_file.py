@@ -13,6 +13,12 @@ from onnx import external_data_helper, inliner, shape_inference, version_convert
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.half_precision import widen_floats
+from tilewright.host.compiler.read.own_models import (
+    OLDEST_OPSET,
+    attach_meanings,
+    drop_meanings,
+)
+from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.read.remedies import GIVE_SHAPES
 from tilewright.host.network.onnx_file import (
     MAX_TENSOR_ELEMENTS,
@@ -26,35 +32,40 @@ from tilewright.host.network.onnx_file import (
 )
 
 MAX_NODES: Final = 10_000
-OLDEST_OPSET: Final = 13
-"""Since then weights can have a scale for each channel; older models are converted to
-`CONVERTED_OPSET`."""
-
 CONVERTED_OPSET: Final = 17
+"""Of models that are older than `OLDEST_OPSET`."""
 
 _OLDEST_IR: Final = 8
 """Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
 
 
-def read_model(path: Path, input_shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+def read_model(
+    path: Path, input_shapes: Mapping[str, tuple[int, ...]], own: OwnOperators | None = None
+) -> onnx.ModelProto:
     """Read, check and normalise a model.
 
-    The result has its weights inside, no model-local functions, an operator set of at least
-    `OLDEST_OPSET`, and inputs of fixed shapes. A dynamic first dimension is 1.
+    The result has its weights inside, no model-local functions but those of users' operators, an
+    operator set of at least `OLDEST_OPSET`, and inputs of fixed shapes. A dynamic first dimension
+    is 1.
 
     Args:
         path: of the file.
         input_shapes: shapes of inputs by name, where the model leaves them open or others are
             wanted.
+        own: operators that it may have besides those of ONNX; None: those of entry points.
 
     Raises:
-        WorkloadError: the file cannot be read or is malformed, too large, or of dynamic shape.
+        WorkloadError: the file cannot be read or is malformed, too large, or of dynamic shape; or
+            an operator of a user cannot be used.
     """
-    return normalised(parse_model(path), path, input_shapes)
+    return normalised(parse_model(path), path, input_shapes, own)
 
 
 def normalised(
-    model: onnx.ModelProto, path: Path, input_shapes: Mapping[str, tuple[int, ...]]
+    model: onnx.ModelProto,
+    path: Path,
+    input_shapes: Mapping[str, tuple[int, ...]],
+    own: OwnOperators | None = None,
 ) -> onnx.ModelProto:
     """`read_model` for a model in memory; ``path`` is for messages and external data.
 
@@ -62,7 +73,7 @@ def normalised(
         WorkloadError: as `read_model`.
     """
     try:
-        return _normalised(model, path, input_shapes)
+        return _normalised(model, path, input_shapes, own or OwnOperators())
     except WorkloadError:
         raise
     except Exception as error:  # the C++ library raises kinds of its own
@@ -70,13 +81,18 @@ def normalised(
 
 
 def _normalised(
-    model: onnx.ModelProto, path: Path, input_shapes: Mapping[str, tuple[int, ...]]
+    model: onnx.ModelProto,
+    path: Path,
+    input_shapes: Mapping[str, tuple[int, ...]],
+    own: OwnOperators,
 ) -> onnx.ModelProto:
-    _check_structure(model, path)
+    _check_structure(model, path, own)
     _load_external_data(model, path)
     if model.functions:
+        drop_meanings(model, own)
         model = inliner.inline_local_functions(model)
-        _check_structure(model, path)
+        _check_structure(model, path, own)
+    model = attach_meanings(model, own)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = shape_inference.infer_shapes(model)  # the checker wants them
     onnx.checker.check_model(model)
@@ -118,7 +134,7 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     return model
 
 
-def _check_structure(model: onnx.ModelProto, path: Path) -> None:
+def _check_structure(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
     """What the ONNX checker leaves out."""
     graph = model.graph
     require_nodes(model, path)
@@ -144,7 +160,7 @@ def _check_structure(model: onnx.ModelProto, path: Path) -> None:
             field=str(path),
             remedy="export the model with dense weights",
         )
-    _check_nodes(model, path)
+    _check_nodes(model, path, own)
     for tensor in graph.initializer:
         if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > MAX_TENSOR_ELEMENTS:
             raise WorkloadError(
@@ -155,8 +171,8 @@ def _check_structure(model: onnx.ModelProto, path: Path) -> None:
             )
 
 
-def _check_nodes(model: onnx.ModelProto, path: Path) -> None:
-    own = {(function.domain, function.name) for function in model.functions}
+def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
+    functions = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
         if not names_are_text(node):
             raise WorkloadError(
@@ -168,13 +184,14 @@ def _check_nodes(model: onnx.ModelProto, path: Path) -> None:
         if (
             not standard
             and node.domain != "com.microsoft"
-            and (node.domain, node.op_type) not in own
+            and (node.domain, node.op_type) not in functions
+            and own.find(node.domain, node.op_type) is None
         ):
             raise WorkloadError(
                 "must be an operator of standard ONNX",
                 field=f"{path}: {short(node.name)}",
                 value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
-                remedy="replace it in the model",
+                remedy="replace it in the model, or register it (docs/how-to/plug-ins.md)",
             )
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise WorkloadError(

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-Array = npt.NDArray[Any]
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
-DEFAULT_DOMAINS: Final = ("", "ai.onnx")
+Array = npt.NDArray[Any]
 
 
 class Editor:
@@ -159,6 +159,12 @@ def integer(node: ir.Node, name: str, default: int) -> int:
     """An attribute that is an integer."""
     attribute = node.attributes.get(name)
     return default if attribute is None else int(attribute.as_int())
+
+
+def text_of(node: ir.Node, name: str, default: str) -> str:
+    """An attribute that is text."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.as_string()
 
 
 def only_user(value: ir.Value) -> ir.Node | None:

@@ -23,6 +23,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     is_kind,
     shape_of,
+    text_of,
 )
 
 _IMAGE_RANK: Final = 4
@@ -74,7 +75,7 @@ def _enlarge(editor: Editor, node: ir.Node) -> None:
     shape, target = shape_of(data), shape_of(result)
     if shape is None or target is None or len(shape) != _IMAGE_RANK or shape[:2] != target[:2]:
         return
-    if _text(node, "mode", "nearest") != "nearest":
+    if text_of(node, "mode", "nearest") != "nearest":
         return
     factors = [after // before for before, after in zip(shape[2:], target[2:], strict=True)]
     stated = array_of(input_of(node, 2))
@@ -91,8 +92,8 @@ def _enlarge(editor: Editor, node: ir.Node) -> None:
 
 def _sources(node: ir.Node, before: int, after: int) -> list[int]:
     """Which element nearest resizing along one axis takes for each of its results."""
-    mode = _text(node, "coordinate_transformation_mode", "half_pixel")
-    rounding = _text(node, "nearest_mode", "round_prefer_floor")
+    mode = text_of(node, "coordinate_transformation_mode", "half_pixel")
+    rounding = text_of(node, "nearest_mode", "round_prefer_floor")
     scale = after / before
     found = []
     for place in range(after):
@@ -122,7 +123,7 @@ def _shuffle_pixels(editor: Editor, node: ir.Node) -> None:
     wide, narrow = (shape, target) if to_space else (target, shape)
     if wide[_CHANNELS] > MAX_SHUFFLED:
         return
-    columns_first = to_space and _text(node, "mode", "DCR") == "CRD"
+    columns_first = to_space and text_of(node, "mode", "DCR") == "CRD"
     weights = np.zeros((wide[_CHANNELS], narrow[_CHANNELS], side, side), np.float32)
     for row in range(side):
         for column in range(side):
@@ -164,8 +165,3 @@ def _take_place(old: ir.Value, new: ir.Value) -> None:
     name = old.name
     ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
     new.name, old.name = name, None
-
-
-def _text(node: ir.Node, name: str, default: str) -> str:
-    attribute = node.attributes.get(name)
-    return default if attribute is None else attribute.as_string()

@@ -17,12 +17,12 @@ import onnx_ir as ir
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.float_model import QUANTISED_KINDS
 from tilewright.host.compiler.read.onnx_edit import (
-    DEFAULT_DOMAINS,
     Editor,
     array_of,
     input_of,
     is_kind,
 )
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 Parameters = tuple[ir.Value | None, ir.Value | None]
 """Scale and zero point of a quantised tensor."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.error_values import error_to_values
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.tvm_loading import load_tvm
 from tilewright.host.compiler.run.host_channel import ChannelError, receive, send
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
@@ -66,6 +67,7 @@ def _allow_seconds(seconds: float) -> None:
 
 
 def _serve(header: dict[str, Any], requests: BinaryIO, answers: BinaryIO) -> None:
+    load_tvm()
     from tilewright.host.compiler.run.relax_host import HostModule, HostProgram  # noqa: PLC0415 (heavy)
 
     seconds = header["seconds"]

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numpy.lib.format import write_array
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.tvm_loading import load_tvm
 from tilewright.host.common.whole_file import write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess
@@ -123,6 +124,7 @@ def _key(name: str) -> str:
 
 
 def _in_this_process(module: str) -> CpuPart:
+    load_tvm()
     from tilewright.host.compiler.run.relax_host import HostModule, HostProgram  # noqa: PLC0415 (heavy)
 
     return HostProgram(module=HostModule.from_json(module))

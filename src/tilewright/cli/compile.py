@@ -177,6 +177,13 @@ def compile_command(
             help="Write the quantised model with where each operator runs, for Netron.",
         ),
     ] = None,
+    operator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="Operator of your own in the model; those of entry points need no option.",
+        ),
+    ] = None,
     trust_model: TrustModelOption = False,
     json: JsonOption = None,
 ) -> None:
@@ -253,6 +260,7 @@ def compile_command(
                 ),
                 input_shapes=shapes,
                 trust_model=trust_model,
+                operators=tuple(operator or ()),
             ),
             schedule_of=book,
             keep_rounding=keep_rounding,
@@ -270,6 +278,8 @@ def compile_command(
     console = open_console()
     seconds = compilation.imported.seconds
     stages = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    for name in compilation.imported.own_operators:
+        console.say(f"operator of a plug-in: {name}")
     console.say(f"import: {stages}")
     console.say(f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s")
     console.say(f"saved {path} ({path.stat().st_size:,} bytes)")

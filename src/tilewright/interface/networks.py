@@ -22,6 +22,8 @@ from tilewright.host.compiler.read.import_options import (
     Method,
     QuantiseOptions,
 )
+from tilewright.host.compiler.read.own_operator import Operator
+from tilewright.host.compiler.read.own_operators import operator_names
 from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.runtime import differing_elements, run_network
 from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_board, load_memory
@@ -62,6 +64,7 @@ def compile(
     search: int = SEARCH_BUDGET,
     keep_rounding: bool = False,
     offload_all: bool = False,
+    operators: Sequence[str | type[Operator]] = (),
     trust_model: bool = False,
     output: str | Path | None = None,
     name: str = "",
@@ -94,6 +97,8 @@ def compile(
         search: measurements on the twin for a layer that the store does not know.
         keep_rounding: keep every quantisation of the model: one rounding more per fusion.
         offload_all: offload whatever the accelerator can compute, at any cost.
+        operators: your own that the model has, as classes or ``package.module:Class``; those of
+            entry points are found without it.
         trust_model: read a ``.pt2`` file of any layout, which may run code from it.
         output: the ``.tw`` file to write, which `run` and `tilewright run` take.
         name: of the network; empty: the file's or class's.
@@ -141,6 +146,7 @@ def compile(
                 input_shapes=dict(input_shapes or {}),
                 name=name,
                 trust_model=trust_model,
+                operators=operator_names(operators),
             ),
             schedule_of=book,
             keep_rounding=keep_rounding,

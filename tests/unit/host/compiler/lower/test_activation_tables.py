@@ -14,7 +14,15 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import Lookup, QAdd, QConv, QGraph, QRescale, QTensor
+from tilewright.host.compiler.lower.qgraph import (
+    Lookup,
+    QAdd,
+    QConcat,
+    QConv,
+    QGraph,
+    QRescale,
+    QTensor,
+)
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
@@ -94,6 +102,29 @@ def test_a_result_that_others_need_keeps_its_own_layer(why):
     data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
     found = outputs(graph, data)
     assert np.array_equal(found["t"], ENTRIES[found["c"].astype(int) + 128])
+
+
+def test_a_table_is_computed_in_its_place_of_a_concatenation_with_the_copys_integers():
+    known = tensors("x", "c", "t")
+    known["y"] = QTensor(name="y", shape=(1, 8, 5, 5), scale=0.031, zero_point=-7)
+    graph = QGraph(
+        name="g",
+        tensors=known,
+        operators=(
+            convolution("conv", "x", "c"),
+            table("c", "t", known),
+            QConcat(name="concat", inputs=("x", "t"), output="y"),
+        ),
+        inputs=("x",),
+        outputs=("y",),
+    )
+    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
+    joined = layer_graph(fuse(graph), TABLED)
+    assert len(joined.layers) == 2, "the convolution, and a copy of x alone"
+    copied = layer_graph(fuse(replace(graph, outputs=("y", "t"))), TABLED)
+    assert len(copied.layers) == 3
+    found, expected = (evaluate(each, {"x": data})["y"] for each in (joined, copied))
+    assert np.array_equal(found, expected)
 
 
 def test_hardware_without_a_table_refuses_the_operator():
