@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
-from tilewright.host.compiler.divide.relax_units import MAX_RANK, OffloadUnit, Refusal
+from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
+from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import QGather, QOperator, QSelect
 

@@ -18,7 +18,8 @@ from tilewright.host.compiler.divide.pixel_layouts import (
     simplest,
     with_channels_last,
 )
-from tilewright.host.compiler.divide.relax_units import MAX_RANK, OffloadUnit, Refusal
+from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
+from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
     QConcat,
