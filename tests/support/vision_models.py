@@ -96,7 +96,9 @@ def swin(
         bias = rng.normal(0, 0.3, (heads, tokens, tokens)).astype(np.float32)
         scores = model.add("Add", scores, model.constant(bias))
         if shift:
-            scores = model.add("Add", scores, model.constant(mask(shift)))
+            scores = model.reshape(scores, 1, windows, heads, tokens, tokens)
+            scores = model.add("Add", scores, model.constant(mask(shift)[None]))
+            scores = model.reshape(scores, windows, heads, tokens, tokens)
         y = model.add("MatMul", model.add("Softmax", scores, axis=-1), value)
         y = model.reshape(model.add("Transpose", y, perm=[0, 2, 1, 3]), windows, tokens, width)
         return model.dense(y, width, width)

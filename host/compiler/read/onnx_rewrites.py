@@ -46,8 +46,8 @@ def rewrite(model: ir.Model) -> None:
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
     fold_factors(editor)
-    state_attention(editor)
     rewrite_windows(editor)
+    state_attention(editor)
     fold_factors(editor)
     convolve_affine(editor)
     move_by_layers(editor)

@@ -5,6 +5,7 @@
 - Every so many pixels of an image as channels (patch merging) are depthwise convolutions with one
   weight of 1, joined along the channels.
 - The mean over the pixels is a global pool.
+- A constant that is added in another shape, as masks of windows are, is added in the shape before.
 
 No rewrite changes a result.
 """
@@ -24,6 +25,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     integers,
     is_kind,
+    only_user,
     shape_of,
 )
 
@@ -39,10 +41,13 @@ def rewrite_windows(editor: Editor) -> None:
             done = _roll(editor, node) or _merge(editor, node)
         elif is_kind(node, "ReduceMean"):
             done = _mean(editor, node)
+        elif is_kind(node, "Reshape"):
+            done = _addition(editor, node)
         else:
             continue
         if done is not None:
             _take_place(editor, node, done)
+    editor.drop_unused()  # what is read once now shall have one reader
 
 
 def _roll(editor: Editor, node: ir.Node) -> ir.Value | None:
@@ -163,6 +168,27 @@ def _mean(editor: Editor, node: ir.Node) -> ir.Value | None:
     pooled = editor.before(node, "GlobalAveragePool", [image], stem=f"{stem}_pooled", like=image)
     pooled.shape = ir.Shape((shape[0], shape[3], 1, 1))
     return editor.before(node, "Flatten", [pooled], stem=stem, like=node.outputs[0])
+
+
+def _addition(editor: Editor, node: ir.Node) -> ir.Value | None:
+    """The sum with a constant before a change of shape that this node takes back."""
+    total, result = node.inputs[0], node.outputs[0]
+    addition = None if total is None or only_user(total) is None else total.producer()
+    if not is_kind(addition, "Add"):
+        return None
+    for value, other in (addition.inputs, addition.inputs[::-1]):
+        constant, source = array_of(other), None if value is None else value.producer()
+        if constant is None or value is None or not is_kind(source, "Reshape"):
+            continue
+        data, wide = source.inputs[0], shape_of(value)
+        shape = shape_of(data)
+        if shape is None or shape != shape_of(result) or wide is None or wide != shape_of(total):
+            return None
+        stem = result.name or "sum"
+        whole = np.ascontiguousarray(np.broadcast_to(constant, wide)).reshape(shape)
+        added = editor.constant(f"{stem}_constant", whole)
+        return editor.before(node, "Add", [data, added], stem=stem, like=result)
+    return None
 
 
 def _turned(

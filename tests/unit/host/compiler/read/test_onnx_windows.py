@@ -78,3 +78,28 @@ def test_a_mean_over_pixels_with_channels_last_is_a_global_pool() -> None:
         model = Model(fresh_rng())
         y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[1, 2], keepdims=keepdims)
         assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == kinds
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_mask_of_windows_is_added_in_the_shape_of_the_scores(swapped) -> None:
+    model = Model(fresh_rng())
+    scores = model.add("Relu", model.input(6, 2, 4, 4))
+    y = model.add("Add", scores, model.weights(2, 4, 4))
+    wide = model.add("Reshape", y, model.constant(np.array([2, 3, 2, 4, 4])))
+    pair = (wide, model.weights(1, 3, 1, 4, 4))
+    y = model.add("Add", *(pair[::-1] if swapped else pair))
+    y = model.add("Reshape", y, model.constant(np.array([-1, 2, 4, 4])))
+    kinds = rewritten(model.proto(model.add("Softmax", y, axis=-1)), x=(6, 2, 4, 4))
+    assert kinds == ["Relu", "Add", "Softmax"]
+
+
+def test_sums_that_grow_or_keep_another_shape_stay() -> None:
+    for added, last in (((2, 1, 3, 4), (2, 2, 3, 4)), ((3, 4), (3, 8))):
+        model = Model(fresh_rng())
+        x = model.add("Relu", model.input(6, 4))
+        wide = model.add("Reshape", x, model.constant(np.array([1, 2, 3, 4] if len(added) > 2
+                                                               else [2, 3, 4])))  # fmt: skip
+        y = model.add("Add", wide, model.weights(*added))
+        y = model.add("Reshape", y, model.constant(np.array(last)))
+        kinds = rewritten(model.proto(y), x=(6, 4))
+        assert kinds == ["Relu", "Reshape", "Add", "Reshape"]
