@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that join, split and shuffle channels: one region each, bit-exact on the RTL."""
+"""Networks that join, split and shuffle channels, and transformers: one region, bit-exact."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ from networks.zoo import ZOO
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "hw_name"),
+    ("name", "hw_name", "row_unit"),
     [
-        ("densenet121", "pynq-16x16"),
-        ("shufflenet-v2", "pynq-16x16"),
-        ("yolov8n-like", "pynq-16x16-act"),
+        ("densenet121", "pynq-16x16", 0),
+        ("shufflenet-v2", "pynq-16x16", 0),
+        ("yolov8n-like", "pynq-16x16-act", 0),
+        ("gpt-block", "pynq-16x16-act", 1),
+        ("vit-tiny", "pynq-16x16-act", 1),
     ],
 )
-def test_a_network_of_moved_channels_is_one_region_and_bit_exact(name, hw_name) -> None:
+def test_a_network_is_one_region_and_bit_exact(name, hw_name, row_unit) -> None:
     rng = fresh_rng()
-    hw, board = load_hwconfig(hw_name), load_board("pynq-z2")
+    hw, board = load_hwconfig(hw_name).with_(row_unit=row_unit), load_board("pynq-z2")
     data = rng.normal(size=ZOO[name].input_shape).astype(np.float32)
     compilation = compile_model(
         ZOO[name].build(),
