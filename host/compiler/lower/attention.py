@@ -7,7 +7,7 @@ does if its tokens are a multiple of block_out, its channels one of the stored b
 block_in is not the smaller one. Any other is copied first, once:
 
 - tokens that are missing in the last block are never written. They are output channels without
-  multipliers, which are 0 whatever their products are;
+  multipliers, which are 0 whatever their products are. `room` spares such a copy where it can;
 - channels that are missing in the last block are 0, so that they add nothing;
 - where block_out is R times block_in, R tokens become a pixel (`TokenPacking`).
 
@@ -42,10 +42,12 @@ class ProductLayers:
     Attributes:
         layers: in order.
         tensors: between them, by name.
+        rooms: those that are copies with more rows, and no other difference.
     """
 
     layers: list[Layer] = field(default_factory=list)
     tensors: dict[str, QTensor] = field(default_factory=dict)
+    rooms: set[str] = field(default_factory=set)
 
 
 def product_layers(
@@ -142,6 +144,7 @@ class _Product:
         """The same with room for more tokens."""
         _, channels, tokens, _ = tensor.shape
         copy = self._tensor("room", (1, channels, rows, 1), tensor)
+        self.found.rooms.add(copy.name)
         workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
         self.append(
             name=copy.name,

@@ -53,6 +53,8 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
         part[...] = result
         _update_aliases(graph, layer.output.tensor, values)
     _update_aliases(graph, None, values)
+    for name, rows in graph.rows.items():
+        values[name] = np.ascontiguousarray(values[name][:, :, :rows])
     for name, at in graph.lies.items():
         if at.tensor in values:
             values[name] = np.ascontiguousarray(values[at.tensor][:, list(at.channels)])

@@ -86,6 +86,7 @@ class LayerGraph:
         constants: the elements of tensors that the region holds itself, int8 NCHW.
         aliases: a tensor that is another tensor with an equal memory layout.
         lies: tensors of the model that are channels of another one.
+        rows: of tensors that have more, how many are the model's.
     """
 
     name: str
@@ -96,6 +97,7 @@ class LayerGraph:
     constants: Mapping[str, Int8Array] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     lies: Mapping[str, Lying] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     def storage(self, tensor: str) -> str:
         """The tensor whose bytes a tensor has."""

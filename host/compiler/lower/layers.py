@@ -58,6 +58,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QStack,
     QTensor,
 )
+from tilewright.host.compiler.lower.room import write_with_room
 from tilewright.host.compiler.lower.rows import row_layer
 from tilewright.host.compiler.lower.transposed import phases
 from tilewright.host.compiler.lower.window_products import window_product_layers
@@ -110,6 +111,8 @@ class _Layers:
         self.tensors = dict(graph.tensors)
         self.layers: list[Layer] = []
         self.aliases: dict[str, str] = {}
+        self.rooms: set[str] = set()
+        """Tensors that are copies with more rows."""
 
     def build(self) -> LayerGraph:
         for operator in self.graph.operators:
@@ -118,7 +121,7 @@ class _Layers:
         for layer in self.layers:
             used.update((*layer.reads(), layer.output.tensor))
         used.update(self.aliases.values())
-        return LayerGraph(
+        graph = LayerGraph(
             name=self.graph.name,
             tensors={n: t for n, t in self.tensors.items() if n in used or n in self.aliases},
             layers=tuple(map(self._named, self.layers)),
@@ -128,6 +131,7 @@ class _Layers:
             aliases=self.aliases,
             lies=self._lies(),
         )
+        return write_with_room(graph, self.rooms)
 
     def _named(self, layer: Layer) -> Layer:
         """A layer with the operators of the model that it computes."""
@@ -450,4 +454,5 @@ class _Layers:
         make = window_product_layers if operator.windows > 1 else product_layers
         found = make(self.hw, operator, (a, b), result, self._part)
         self.tensors |= found.tensors
+        self.rooms |= found.rooms
         self.layers += found.layers

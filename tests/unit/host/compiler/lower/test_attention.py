@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.qgraph_floats import evaluate as evaluate_floats
@@ -11,7 +13,7 @@ from support.randomness import fresh_rng
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QGraph, QMatmul, QSoftmax, QTensor
+from tilewright.host.compiler.lower.qgraph import QConv, QGraph, QMatmul, QSoftmax, QTensor
 from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -125,3 +127,31 @@ def test_layers_name_the_operators_of_the_model() -> None:
 def test_what_no_array_multiplies_is_refused(hw: HwConfig, zero_point: int, why: str) -> None:
     with pytest.raises(WorkloadError, match=why):
         layer_graph(attention(1, 8, 8, zero_point=zero_point), hw)
+
+
+def test_what_a_dense_layer_writes_has_room_and_is_not_copied() -> None:
+    graph = attention(2, 13, 8)
+    rng = fresh_rng()
+    dense = [
+        QConv(
+            name=f"dense {name}",
+            inputs=("x",),
+            output=name,
+            weights=rng.integers(-9, 9, (16, 6, 1, 1)).astype(np.int8),
+            weight_scales=np.full(16, 0.05),
+            bias=np.zeros(16),
+        )
+        for name in graph.inputs
+    ]
+    x = QTensor(name="x", shape=(1, 6, 13, 1), scale=0.02)
+    graph = replace(
+        graph,
+        tensors={**graph.tensors, "x": x},
+        operators=(*dense, *graph.operators),
+        inputs=("x",),
+    )
+    layers = layer_graph(graph, ROWED)
+    assert not any(layer.workload.kind is Kind.DEPTHWISE for layer in layers.layers)
+    assert layers.tensors["k"].shape == layers.tensors["v"].shape == (1, 16, 16, 1)
+    assert layers.tensors["q"].shape == (1, 16, 13, 1)
+    run(graph, ROWED)
