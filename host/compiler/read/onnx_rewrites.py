@@ -45,6 +45,8 @@ def rewrite(model: ir.Model) -> None:
             _scale_product(editor, node)
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
+        elif is_kind(node, "Pad", "Slice"):
+            _drop_idle(editor, node)
     fold_factors(editor)
     rewrite_windows(editor)
     state_attention(editor)
@@ -99,6 +101,19 @@ def _pool_globally(editor: Editor, node: ir.Node) -> None:
     ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
     editor.graph.remove(node, safe=True)
     new.name, result.name = stem, None
+
+
+def _drop_idle(editor: Editor, node: ir.Node) -> None:
+    """No padding of nothing, and no slice of everything."""
+    data, result = node.inputs[0], node.outputs[0]
+    place, idle = (1, 0) if node.op_type == "Pad" else (4, 1)
+    numbers = array_of(input_of(node, place))
+    if node.op_type == "Slice" and input_of(node, place) is None:
+        numbers = np.array(idle)
+    same = data is not None and shape_of(data) is not None and shape_of(data) == shape_of(result)
+    if same and numbers is not None and (numbers == idle).all() and not result.is_graph_output():
+        ir.convenience.replace_all_uses_with(result, data)
+        editor.graph.remove(node, safe=True)
 
 
 def _drop_whole_gather(editor: Editor, node: ir.Node) -> None:

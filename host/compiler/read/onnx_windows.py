@@ -159,7 +159,7 @@ def _mean(editor: Editor, node: ir.Node) -> ir.Value | None:
     data, shape = node.inputs[0], shape_of(node.inputs[0])
     stated = array_of(input_of(node, 1))
     axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
-    if data is None or shape is None or len(shape) != _RANK or integer(node, "keepdims", 1):
+    if data is None or shape is None or len(shape) != _RANK:
         return None
     if sorted(int(axis) % _RANK for axis in axes) != [1, 2]:
         return None
@@ -167,6 +167,8 @@ def _mean(editor: Editor, node: ir.Node) -> ir.Value | None:
     image = _turned(editor, node, data, _TO_IMAGE, f"{stem}_image")
     pooled = editor.before(node, "GlobalAveragePool", [image], stem=f"{stem}_pooled", like=image)
     pooled.shape = ir.Shape((shape[0], shape[3], 1, 1))
+    if integer(node, "keepdims", 1):
+        return _turned(editor, node, pooled, _FROM_IMAGE, stem)
     return editor.before(node, "Flatten", [pooled], stem=stem, like=node.outputs[0])
 
 

@@ -125,6 +125,26 @@ def test_a_gather_of_everything_in_order_is_no_gather(shape, indices, axis, kind
     assert rewritten(model.proto(model.add("Neg", y)), x=shape) == ["Relu", *kinds, "Neg"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "numbers", "kept"),
+    [
+        ("Pad", [[0, 0, 0, 0]], False),
+        ("Pad", [[0, 0, 0, 1]], True),
+        ("Pad", [[0, 1, 0, -1]], True),
+        ("Slice", [[0], [2**63 - 1], [1], [1]], False),
+        ("Slice", [[0, 0], [4, 9]], False),
+        ("Slice", [[-1], [-(2**63)], [1], [-1]], True),
+        ("Slice", [[0], [3], [1], [1]], True),
+    ],
+)
+def test_padding_of_nothing_and_slices_of_everything_are_dropped(kind, numbers, kept) -> None:
+    model = Model(fresh_rng())
+    x = model.add("Relu", model.input(4, 5))
+    y = model.add(kind, x, *(model.constant(np.array(each)) for each in numbers))
+    kinds = rewritten(model.proto(model.add("Neg", y)), x=(4, 5))
+    assert kinds == (["Relu", kind, "Neg"] if kept else ["Relu", "Neg"])
+
+
 def test_batch_normalisation_is_a_depthwise_convolution() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 3, 4, 5)
