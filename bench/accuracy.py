@@ -16,13 +16,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import distributions, version
-from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx.numpy_helper import to_array
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
 from tilewright.bench.accuracy_data import SEED
@@ -34,6 +32,7 @@ from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.pack.latency import mac_share
 from tilewright.host.compiler.pipeline import compile_network, for_hardware, import_network
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
@@ -71,7 +70,6 @@ PACKAGES = (
     "apache-tvm", "facenet-pytorch", "magika", "nudenet", "onnxruntime", "pillow",
     "rapidocr-onnxruntime", "scikit-image", "scikit-learn", "torch",
 )  # fmt: skip
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 Array = np.ndarray[Any, Any]
 Record = dict[str, Any]
@@ -186,38 +184,8 @@ def share(credit: Array) -> float:
     return float(credit[:, 0].sum() / credit[:, 1].sum())
 
 
-def products(model: onnx.ModelProto) -> dict[str, int]:
-    """Multiplications of each operator of a model with known shapes, by its name."""
-    graph = model.graph
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
-    shapes |= {
-        node.output[0]: tuple(to_array(node.attribute[0].t).shape)
-        for node in graph.node
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
-    }
-    counts = {}
-    for node in graph.node:
-        if node.op_type not in PRODUCTS:
-            continue
-        data, weights, result = (shapes[name] for name in (*node.input[:2], node.output[0]))
-        if node.op_type == "Conv":
-            counts[node.name] = prod(result) * prod(weights[1:])
-        elif node.op_type == "ConvTranspose":
-            counts[node.name] = prod(data) * prod(weights[1:])
-        else:
-            counts[node.name] = prod(result) * data[-1]
-    return counts
-
-
-def placement(compiled: CompiledNetwork, model: onnx.ModelProto) -> Record:
+def placement(compiled: CompiledNetwork) -> Record:
     """What runs where, why, and how much of the work that is."""
-    counts = products(model)
-    known = [p for p in compiled.placements if p.name in counts]
-    if len(known) != len(counts):
-        raise SystemExit(f"{compiled.name}: products without a place")
-    on_device = sum(counts[p.name] for p in known if p.where == "accelerator")
     cpu = Counter((p.kind, p.reason) for p in compiled.placements if p.where == "cpu")
     return {
         "operators": len(compiled.placements),
@@ -230,8 +198,8 @@ def placement(compiled: CompiledNetwork, model: onnx.ModelProto) -> Record:
             for (kind, reason), count in cpu.most_common()
         ],
         "regions": len(compiled.regions),
-        "macs": sum(counts.values()),
-        "macs_accelerated": on_device / sum(counts.values()),
+        "macs": sum(p.macs for p in compiled.placements),
+        "macs_accelerated": mac_share(compiled),
     }
 
 
@@ -301,7 +269,7 @@ def measure(
         "cycles": cycles,
         "milliseconds": cycles / board.clock_mhz / 1e3,
         "cpu_milliseconds_here": 1e3 * cpu_seconds,
-        **placement(compiled, network.qdq),
+        **placement(compiled),
     }
 
 

@@ -242,7 +242,7 @@ def _widen_constant(editor: Editor, node: ir.Node) -> None:
     if step is None or shape is None or len(shape) != _SEQUENCE_RANK:
         return
     array = step[1]
-    if array.shape == shape or array.size in (1, array.shape[-1]):
+    if array.shape == shape or array.size == 1 or array.size == array.shape[-1]:
         return
     index = 1 if node.inputs[0] is step[0] else 0
     whole = np.ascontiguousarray(np.broadcast_to(array, shape))
