@@ -98,7 +98,7 @@ def print_explanation(
 
 
 def explained(compiled: CompiledNetwork, asked: str) -> list[Placed]:
-    """The operators of that name or kind.
+    """The operators of that name or kind; the kind of a user's operator also without its domain.
 
     Raises:
         UsageError: there is none.
@@ -106,8 +106,9 @@ def explained(compiled: CompiledNetwork, asked: str) -> list[Placed]:
     placed = list(compiled.placements)
     if asked == ALL:
         return placed
+    kind = asked.lower()
     found = [p for p in placed if p.name == asked] or [
-        p for p in placed if p.kind.lower() == asked.lower()
+        p for p in placed if kind in (p.kind.lower(), p.kind.lower().rpartition(".")[2])
     ]
     if not found:
         raise UsageError(
