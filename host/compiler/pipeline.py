@@ -257,26 +257,31 @@ def import_network(
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     if calibration is None and file is not None:
         require_quantised(file)
-    from tilewright.host.compiler.quantise import prepare, prepare_process  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.quantise import prepare_process  # noqa: PLC0415  (heavy)
 
     options = options or ImportOptions()
     started = time.perf_counter()
     name = options.name or (type(model).__name__ if file is None else file.stem)
     progress(f"reading and quantising {name}")
     if file is None:
-        prepared = prepare.prepare_object(model, name, calibration, options)
+        from tilewright.host.compiler.quantise.prepare import prepare_object  # noqa: PLC0415  (heavy)
+
+        prepared = prepare_object(model, name, calibration, options)
     else:
-        prepared = prepare_process.prepare_file(file, calibration, options, meanwhile=load_tvm)
+        prepared = prepare_process.prepare_file(
+            file, calibration, options, meanwhile=_load_libraries
+        )
     before_tvm = time.perf_counter()
-    load_tvm()
+    _load_libraries()
     from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.quantise.prepare import arguments_of  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.read.own_operators import OwnOperators  # noqa: PLC0415  (heavy)
 
     loaded = time.perf_counter()
     progress(f"importing {counted(len(prepared.model.graph.node), 'node')} into TVM")
     relax = to_relax(prepared.model, OwnOperators(options.operators))
     finished = time.perf_counter()
-    inputs, outputs = prepare.arguments_of(prepared.model)
+    inputs, outputs = arguments_of(prepared.model)
     return ImportedNetwork(
         name=name,
         qdq=prepared.model,
@@ -406,6 +411,14 @@ def compile_network(
         imported=imported,
         seconds=time.perf_counter() - started,
     )
+
+
+def _load_libraries() -> None:
+    """What every network needs, while another process reads the model."""
+    load_tvm()
+    import tilewright.host.compiler.divide.cost  # noqa: PLC0415  (heavy)
+    import tilewright.host.compiler.divide.relax_partition  # noqa: PLC0415  (heavy)
+    import tilewright.host.compiler.quantise.prepare  # noqa: F401, PLC0415  (heavy)
 
 
 def _require_packages() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.gathers import room_of
@@ -61,6 +62,11 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
+    return _found(hw, workload)
+
+
+@lru_cache(maxsize=1024)  # the offload decision, the lowering and the report ask in turn
+def _found(hw: HwConfig, workload: Workload) -> Schedule:
     if workload.kind.pools:
         return default_pool_schedule(hw, workload)
     if workload.kind.multiplies:

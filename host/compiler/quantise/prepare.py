@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.argument import Argument
@@ -27,21 +28,6 @@ from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
-    """A model in canonical QDQ form.
-
-    Attributes:
-        model: the model.
-        was_quantised: it came quantised.
-        seconds: by stage.
-    """
-
-    model: onnx.ModelProto
-    was_quantised: bool
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def prepare(

@@ -26,12 +26,10 @@ import onnx
 
 from tilewright.host.common.error_values import error_from_values, error_to_values
 from tilewright.host.common.errors import ToolError, WorkloadError
-from tilewright.host.compiler.quantise.prepare import Prepared, prepare
+from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.read.model_file import normalised, read_model
-from tilewright.host.compiler.read.own_operators import OwnOperators
 
 _REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
 _READ: Final = "read"
@@ -196,18 +194,23 @@ def _limit_memory(limit: int) -> None:
 
 
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    # The command that waits for this does not need them: half a second.
+    from tilewright.host.compiler.quantise.prepare import prepare  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.read import model_file, own_operators  # noqa: PLC0415  (heavy)
+
     path, origin = Path(request["path"]), Path(request["named"])
     shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
-    calibration, own = _calibration(request, folder), OwnOperators(request["operators"])
+    calibration = _calibration(request, folder)
+    own = own_operators.OwnOperators(request["operators"])
     if is_torch_file(path):
         if zipfile.is_zipfile(path):
             (folder / _READ).touch()
         from tilewright.host.compiler.read.torch_export import export_file  # noqa: PLC0415  (heavy)
 
         exported = export_file(path, named=origin, trusted=request["trust_model"])
-        model = normalised(exported, origin, shapes, own)
+        model = model_file.normalised(exported, origin, shapes, own)
     else:
-        model = read_model(path, shapes, own)
+        model = model_file.read_model(path, shapes, own)
         (folder / _READ).touch()
     options = QuantiseOptions(**request["options"])
     prepared = prepare(model, origin, calibration, options, own)

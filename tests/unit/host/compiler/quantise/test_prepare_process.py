@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,11 @@ def test_a_child_that_crashes_is_an_error(model_path, monkeypatch) -> None:
     monkeypatch.setattr(prepare_process.subprocess, "Popen", crashing)
     with pytest.raises(WorkloadError, match=r"without a crash \(killed by SIGSEGV\)"):
         in_child(model_path, Calibration(random_samples=1))
+
+
+def test_the_process_that_waits_loads_nothing_that_only_the_reader_needs() -> None:
+    program = (
+        "import sys, tilewright.host.compiler.quantise.prepare_process\n"
+        "assert not {'onnx_ir', 'onnxruntime', 'torch', 'tvm'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Prepared`: what becomes of a model before it is imported into TVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import onnx
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """A model in canonical QDQ form.
+
+    Attributes:
+        model: the model.
+        was_quantised: it came quantised.
+        seconds: by stage.
+    """
+
+    model: onnx.ModelProto
+    was_quantised: bool
+    seconds: dict[str, float] = field(default_factory=dict)
