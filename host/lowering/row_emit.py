@@ -35,7 +35,6 @@ from tilewright.host.network.row_functions import (
     addend_planes,
 )
 
-_CLIP: Final = (-128, 127)
 _ACC: Final = ("acc", 0)
 """ACC holds one piece: only the vector unit works on it, in order."""
 
@@ -81,7 +80,7 @@ class _RowEmitter(Emission):
         function: RowFunction,
         placement: OperandPlacement,
     ) -> None:
-        super().__init__(builder, _CLIP, placement)
+        super().__init__(builder, function.clip, placement)
         self.plan = plan
         self.function = function
         self.operands = ("inp", *addend_planes(function))
@@ -125,10 +124,11 @@ class _RowEmitter(Emission):
             bytes_written=self.bytes_written,
         )
 
-    def _values(self) -> tuple[int, int]:
+    def _values(self) -> tuple[int, ...]:
         """The numbers that the function needs in ACC."""
         if isinstance(self.function, LayerNorm):
-            return self.function.offset, GREATEST_INVERSE
+            unit = (self.function.unit,) if self.function.epsilon else ()
+            return self.function.offset, GREATEST_INVERSE, *unit
         added = self.function.addend
         if added is None:
             first = self.function.factor
@@ -171,15 +171,18 @@ class _RowEmitter(Emission):
     def _layer_norm(self, number: int) -> None:
         assert isinstance(self.function, LayerNorm)  # `run` asks before
         offset, greatest = self.constants, self.constants + 1
+        function = self.function
         # Where the sums of squares come later there is a constant first.
         self._constant(self.second, 1 << MEAN_BITS)
         self._take(number, VectorOp.MUL, "inp", src_base=self.second)
-        self._reduce(Reduce.SUM, VectorOp.ADD, self.first)
-        self._row(VectorOp.SHR, self.first, MEAN_BITS)
-        self._row(VectorOp.MUL, self.first, self.function.mean_factor)
-        self._row(VectorOp.SHR, self.first, self.function.mean_shift)
+        self._reduce(Reduce.SUM, VectorOp.SHR, self.first, imm=MEAN_BITS)
+        self._row(VectorOp.MUL, self.first, function.mean_factor)
+        self._row(VectorOp.ADD, self.first, function.mean_half)
+        self._row(VectorOp.SHR, self.first, function.mean_shift)
         self._piece_with(VectorOp.SUB, self.first)
         self._reduce(Reduce.LOG_SUM, VectorOp.SQUARE, self.second)
+        if function.epsilon:
+            self._add_epsilon(function.epsilon)
         self._row(VectorOp.SHR, self.second, 1)
         self._vector(
             VectorOp.SUB,
@@ -197,6 +200,31 @@ class _RowEmitter(Emission):
         self._row(VectorOp.SHR, self.second, 1)
         self._piece_with(VectorOp.MUL, self.second)
 
+    def _add_epsilon(self, epsilon: int) -> None:
+        """To sums of squares of which there is the logarithm; they are in its unit afterwards."""
+        steps = {"src_inner": 1, "dst_inner": 1, "iter_inner": self.rows}
+        self._rows_with(VectorOp.SUB, self.second, self.constants + 2)
+        self._vector(VectorOp.EXP2, src_base=self.second, dst_base=self.first, **steps)
+        each = {"iter_outer": self.rows, "src_outer": 1, "dst_outer": 1}
+        self._vector(
+            VectorOp.ADD,
+            imm=epsilon,
+            reduce=Reduce.LOG_SUM,
+            lanes=1,
+            src_base=self.first,
+            dst_base=self.first,
+            **each,
+        )
+        self._vector(
+            VectorOp.MAX,
+            hold=1,
+            opd_base=self.first,
+            opd_outer=1,
+            src_base=self.second,
+            dst_base=self.second,
+            **each,
+        )
+
     # -- VECTOR -------------------------------------------------------------------------------
 
     @property
@@ -211,7 +239,7 @@ class _RowEmitter(Emission):
         self.builder.emit_word(Unit.VECTOR, word, (), (_ACC,))
 
     def _constant(self, tile: int, value: int) -> None:
-        """A number of up to 23 bits in every element of a tile."""
+        """A number of up to 23 bits and a sign in every element of a tile."""
         at = {"dst_base": tile, "src_base": tile}
         self._vector(VectorOp.MOV, imm=value >> 8, **at)
         self._vector(VectorOp.MUL, imm=1 << 8, **at)
@@ -257,9 +285,10 @@ class _RowEmitter(Emission):
             )
             self.builder.emit_word(Unit.VECTOR, word, (("res", slot),), (_ACC,))
 
-    def _reduce(self, kind: Reduce, op: VectorOp, to: int) -> None:
+    def _reduce(self, kind: Reduce, op: VectorOp, to: int, imm: int = 0) -> None:
         self._vector(
             op,
+            imm=imm,
             iter_outer=self.rows,
             iter_inner=self.plan.blocks,
             src_outer=1,

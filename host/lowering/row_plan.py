@@ -16,7 +16,7 @@ from tilewright.host.network.layout import blocks_of, output_block
 
 Shape = tuple[int, int, int, int]
 
-CONSTANTS: Final = 2
+CONSTANTS: Final = 3
 """Tiles of ACC that hold numbers."""
 
 _PIECES: Final = 6

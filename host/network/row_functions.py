@@ -36,6 +36,18 @@ NORMAL_BITS: Final = 21
 _GREATEST_RATIO: Final = 200.0
 """Of beta to gamma: beta is added in units of gamma, in 32 bits with `NORMAL_BITS` of them."""
 
+_LEAST_EPSILON: Final = 0.25
+"""In squared steps of the input: less is lost in the rounding of the input itself."""
+
+_GREATEST_EPSILON: Final = 2.0**40
+"""More makes every result beta, as this does."""
+
+_EPSILON_BITS: Final = 14
+"""An epsilon is added to sums of squares in units of which it has at most 2^15."""
+
+_IMMEDIATE_MAX: Final = (1 << 15) - 1
+"""Greatest immediate of VECTOR."""
+
 GREATEST_INVERSE: Final = HELD_BITS * ONE - 256
 """Exponent of twice the greatest factor that MUL takes: lesser deviations than 1/8 step count as
 that."""
@@ -52,12 +64,14 @@ class Softmax:
         factor: exponent of two of a step of the input, in 1 / 2^16.
         m1, shift, zero_point: requantisation of probabilities with `PROBABILITY_BITS`.
         addend: what is added to the rows before; `factor` does not count where there is one.
+        clip: int8 bounds of the result.
     """
 
     factor: int
     m1: int
     shift: int
     zero_point: int
+    clip: tuple[int, int] = (-128, 127)
     addend: Addend | None = None
 
     @classmethod
@@ -67,6 +81,8 @@ class Softmax:
         out_scale: float = 1 / 256,
         zero_point: int = -128,
         addend: npt.NDArray[np.float64] | None = None,
+        *,
+        clip: tuple[int, int] = (-128, 127),
     ) -> Softmax:
         """The integers of real scales.
 
@@ -76,13 +92,14 @@ class Softmax:
             zero_point: int8 output of the probability 0.
             addend: real numbers that are added to the rows, of their shape; minus infinity, or a
                 number far below the others of its row, is a mask.
+            clip: int8 bounds of the result.
 
         Raises:
             WorkloadError: a scale above 80 of the input, or one that requantisation does not take,
                 or an addend or its scale that `Addend` does not take.
         """
-        factor = round(scale * math.log2(math.e) * ONE)
-        if not 0 < factor < 1 << 23:
+        factor = round(scale * math.log2(math.e) * ONE) if 0 < scale < math.inf else -1
+        if not 0 <= factor < 1 << 23:
             raise WorkloadError(
                 "must be above 0 and at most 80",
                 field="softmax: scale",
@@ -96,6 +113,7 @@ class Softmax:
             shift=shift,
             zero_point=zero_point,
             addend=None if addend is None else Addend.of(addend, scale, PROBABILITY_BITS),
+            clip=clip,
         )
 
     def params_for(self, channels: int) -> RequantParams:
@@ -106,6 +124,8 @@ class Softmax:
             m2=np.zeros(channels, dtype=np.int16),
             shift=np.full(channels, self.shift, dtype=np.uint8),
             zero_point=np.full(channels, self.zero_point, dtype=np.int8),
+            clip_min=self.clip[0],
+            clip_max=self.clip[1],
         )
 
 
@@ -134,14 +154,20 @@ class LayerNorm:
 
     Attributes:
         channels: of a row.
-        mean_factor, mean_shift: the mean is the sum times the one, shifted right by the other.
-        offset: exponent from which half the logarithm of the sum of squares is subtracted.
+        mean_factor, mean_half, mean_shift: the mean is the sum times the first, plus the second,
+            shifted right by the third.
+        epsilon: added to the sum of squares, in units of 2^(unit / 2^16); 0: nothing is.
+        unit: exponent of that unit.
+        offset: exponent from which half the logarithm of the sum of squares in it is subtracted.
         params: gamma, beta and the scale of the output, a channel each.
     """
 
     channels: int
     mean_factor: int
+    mean_half: int
     mean_shift: int
+    epsilon: int
+    unit: int
     offset: int
     params: RequantParams
 
@@ -152,6 +178,9 @@ class LayerNorm:
         beta: npt.NDArray[np.float64],
         out_scale: float,
         zero_point: int = 0,
+        epsilon: float = 0.0,
+        *,
+        clip: tuple[int, int] = (-128, 127),
     ) -> LayerNorm:
         """The integers of real parameters.
 
@@ -160,39 +189,82 @@ class LayerNorm:
             beta: added to them, shape (channels,).
             out_scale: a step of the output.
             zero_point: int8 output of the value 0.
+            epsilon: added to the variance, in squared steps of the input.
+            clip: int8 bounds of the result.
 
         Raises:
-            WorkloadError: more than 4,096 channels, parameters of other shapes, or a gamma beyond
-                what requantisation takes.
+            WorkloadError: more than 4,096 channels, parameters of other shapes or not finite, an
+                epsilon that is negative or not finite, or a gamma beyond what requantisation takes.
         """
         gamma, beta = np.asarray(gamma, dtype=np.float64), np.asarray(beta, dtype=np.float64)
         channels = gamma.size
-        if gamma.ndim != 1 or gamma.shape != beta.shape or not 0 < channels <= ROW_CHANNELS:
+        fits = gamma.ndim == 1 and gamma.shape == beta.shape and 0 < channels <= ROW_CHANNELS
+        if not fits or not (np.isfinite(gamma).all() and np.isfinite(beta).all()):
             raise WorkloadError(
-                f"must be two vectors of the same length, at most {ROW_CHANNELS}",
+                f"must be two vectors of as many finite numbers, at most {ROW_CHANNELS}",
                 field="layer norm: gamma, beta",
                 value=(gamma.shape, beta.shape),
                 remedy="give a factor and an addend for each channel of the row",
             )
+        if not 0 <= epsilon < math.inf:
+            raise WorkloadError(
+                "must be 0 or more, and finite",
+                field="layer norm: epsilon",
+                value=epsilon,
+                remedy="give what the model adds to the variance, over the squared input scale",
+            )
+        beta, zero_points = _apart(gamma, beta, out_scale, zero_point)
         least = np.abs(beta) / _GREATEST_RATIO
         sign = np.where(gamma < 0, -1.0, 1.0)
         gamma = sign * np.maximum(np.abs(gamma), np.maximum(least, 1e-6 * out_scale))
         snapped = [snap_scales(math.ldexp(g / out_scale, -NORMAL_BITS), 0.0) for g in abs(gamma)]
         bias = np.rint(beta / gamma * (1 << NORMAL_BITS)).astype(np.int64)
-        mean_shift = min(16, int(math.log2(MULTIPLIER_MAX * channels)) - MEAN_BITS)
+        mean_shift = min(17, int(math.log2(MULTIPLIER_MAX * channels)) - MEAN_BITS)
+        counted = min(epsilon, _GREATEST_EPSILON) if epsilon > _LEAST_EPSILON else 0.0
+        addend, exponent = _units(math.ldexp(counted * channels, 2 * MEAN_BITS))
+        offset = (NORMAL_BITS + 1) * ONE + round(math.log2(channels) * ONE / 2)
         return cls(
             channels=channels,
             mean_factor=round(math.ldexp(1 / channels, MEAN_BITS + mean_shift)),
+            mean_half=min(1 << (mean_shift - 1), _IMMEDIATE_MAX),
             mean_shift=mean_shift,
-            offset=(NORMAL_BITS + 1) * ONE + round(math.log2(channels) * ONE / 2),
+            epsilon=addend,
+            unit=exponent * ONE,
+            offset=offset - exponent * ONE // 2,
             params=RequantParams(
                 bias=bias.astype(np.int32),
                 m1=np.array([m1 for m1, _, _ in snapped]) * sign.astype(np.int16),
                 m2=np.zeros(channels, dtype=np.int16),
                 shift=np.array([shift for _, _, shift in snapped], dtype=np.uint8),
-                zero_point=np.full(channels, zero_point, dtype=np.int8),
+                zero_point=zero_points,
+                clip_min=clip[0],
+                clip_max=clip[1],
             ),
         )
+
+    @property
+    def clip(self) -> tuple[int, int]:
+        """int8 bounds of the result."""
+        return self.params.clip_min, self.params.clip_max
+
+
+def _apart(
+    gamma: npt.NDArray[np.float64],
+    beta: npt.NDArray[np.float64],
+    out_scale: float,
+    zero_point: int,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]]:
+    """Beta and zero points: where gamma is too small a unit, whole steps go to the zero point."""
+    whole = np.clip(np.rint(beta / out_scale) + zero_point, -128, 127)
+    small = np.abs(beta) > _GREATEST_RATIO * np.abs(gamma)
+    zero_points = np.where(small, whole, zero_point)
+    return beta - (zero_points - zero_point) * out_scale, zero_points.astype(np.int8)
+
+
+def _units(value: float) -> tuple[int, int]:
+    """A number as an immediate times a power of two: (immediate, exponent)."""
+    exponent = max(0, math.frexp(value)[1] - 1 - _EPSILON_BITS)
+    return min(round(math.ldexp(value, -exponent)), _IMMEDIATE_MAX), exponent
 
 
 def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
@@ -202,10 +274,15 @@ def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
         Shape of `rows`, in units of 1 / 2^`NORMAL_BITS`.
     """
     x = rows.astype(np.int64)
-    mean = (x.sum(axis=-1, keepdims=True) * function.mean_factor) >> function.mean_shift
+    product = saturated(x.sum(axis=-1, keepdims=True) * function.mean_factor)
+    mean = saturated(product + function.mean_half) >> function.mean_shift
     x = (x << MEAN_BITS) - mean
     squares = low_bits((x * held(x)).sum(axis=-1, keepdims=True), SUM_BITS)
-    twice = exp2(np.minimum(function.offset - (log2(squares) >> 1), GREATEST_INVERSE))
+    power = log2(squares)
+    if function.epsilon:
+        power = power - function.unit
+        power = np.maximum(power, log2(saturated(exp2(power) + function.epsilon)))
+    twice = exp2(np.minimum(function.offset - (power >> 1), GREATEST_INVERSE))
     inverse = (twice + 1) >> 1
     return saturated(x * held(inverse))
 

@@ -13,7 +13,9 @@ def some_function(kind: str, channels: int, rng: np.random.Generator) -> RowFunc
     if kind == "softmax":
         return Softmax.of(float(rng.choice([0.01, 0.1, 1.5])), float(rng.choice([1 / 256, 1 / 64])))
     gamma, beta = rng.normal(1, 0.5, channels), rng.normal(0, 0.5, channels)
-    return LayerNorm.of(gamma, beta, 1 / 32, int(rng.integers(-20, 20)))
+    gamma *= rng.random(channels) < 0.9  # channels whose gamma is 0
+    epsilon = float(rng.choice([0, 1, 1000]))
+    return LayerNorm.of(gamma, beta, 1 / 32, int(rng.integers(-20, 20)), epsilon)
 
 
 def masked_softmax(shape: tuple[int, int, int, int], rng: np.random.Generator) -> Softmax:

@@ -433,7 +433,8 @@ def _layer_norm(match: Match) -> QOperator:
     if any(v.shape != (channels,) or not np.isfinite(v).all() for v in (gamma, beta)):
         raise Refusal("its parameters are not a finite number for each channel")
     gamma, beta = gamma.astype(np.float64), beta.astype(np.float64)
-    return QLayerNorm(**placeholders(1), gamma=gamma, beta=beta)
+    epsilon = float(match.call.attrs.epsilon)
+    return QLayerNorm(**placeholders(1), gamma=gamma, beta=beta, epsilon=epsilon)
 
 
 def _axes(kind: str, match: Match) -> tuple[int, ...]:

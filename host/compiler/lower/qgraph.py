@@ -266,10 +266,12 @@ class QLayerNorm(QOperator):
 
     Attributes:
         gamma, beta: (C,) real factors and addends.
+        epsilon: real, added to the variance.
     """
 
     gamma: npt.NDArray[np.float64]
     beta: npt.NDArray[np.float64]
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.host.compiler.lower.epilogue import clip_of
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import QLayerNorm, QSoftmax, QTensor
 from tilewright.host.compiler.lower.workloads import workload_on
@@ -38,11 +39,19 @@ def row_layer(
             than the scratchpads.
     """
     function: RowFunction
+    clip = clip_of(operator.bounds, result)
     if isinstance(operator, QSoftmax):
         addend = None if operator.addend is None else np.moveaxis(operator.addend, 1, 3)
-        function = Softmax.of(data.scale, result.scale, result.zero_point, addend)
+        function = Softmax.of(data.scale, result.scale, result.zero_point, addend, clip=clip)
     else:
-        function = LayerNorm.of(operator.gamma, operator.beta, result.scale, result.zero_point)
+        function = LayerNorm.of(
+            operator.gamma,
+            operator.beta,
+            result.scale,
+            result.zero_point,
+            epsilon=operator.epsilon / data.scale**2,
+            clip=clip,
+        )
     plan_rows(hw, data.shape, 1 + len(addend_planes(function)))  # refuses what does not fit
     return Layer(
         name=operator.name,

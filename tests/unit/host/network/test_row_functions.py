@@ -123,6 +123,57 @@ def test_layer_norm_of_a_constant_row_is_beta() -> None:
         assert np.abs(found - beta * 32).max() <= 0.6
 
 
+@pytest.mark.parametrize("channels", [1, 3, 17, 48, 100, 197, 384, 768, 1024, 4096])
+def test_the_mean_of_a_constant_row_is_exact(channels) -> None:
+    rows = np.repeat(np.arange(-128, 128, dtype=np.int8)[:, None], channels, axis=1)
+    function = LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)
+    assert not normalised(rows, function).any()
+
+
+@pytest.mark.parametrize("channels", [2, 5, 32, 197, 1024])
+def test_rows_of_two_values_are_within_six_tenths_of_a_step(channels) -> None:
+    """The factor of the widest rows has 8 bits."""
+    rng = np.random.default_rng(channels)
+    rows = rng.choice(np.array([-128, 127], dtype=np.int8), (100, channels))
+    rows[:, 0], rows[:, 1] = -128, 127
+    y = rows.astype(float)
+    y = (y - y.mean(axis=-1, keepdims=True)) / y.std(axis=-1, keepdims=True)
+    found = normalised(rows, LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0))
+    assert np.abs(found / 2**NORMAL_BITS - y).max() < 0.6 * np.abs(y).max() / 127
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 40.0, 3e3, 1e6, 1e300])
+@pytest.mark.parametrize("channels", [4, 197, 4096])
+def test_an_epsilon_of_some_steps_is_added_to_the_variance(epsilon, channels) -> None:
+    rng = np.random.default_rng(channels)
+    spread = np.exp(rng.uniform(-1, 4.5, (60, 1)))
+    rows = np.clip(np.rint(rng.normal(0, spread, (60, channels))), -128, 127).astype(np.int8)
+    rows[0] = 9
+    y = rows.astype(float)
+    y = (y - y.mean(axis=-1, keepdims=True)) / np.sqrt(y.var(axis=-1, keepdims=True) + epsilon)
+    function = LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0, epsilon=epsilon)
+    error = np.abs(normalised(rows, function) / 2**NORMAL_BITS - y)
+    assert (error <= 0.004 * np.abs(y) + 0.02).all()
+
+
+def test_an_epsilon_below_a_quarter_of_a_squared_step_changes_nothing() -> None:
+    plain, little = (LayerNorm.of(np.ones(5), np.zeros(5), 1.0, epsilon=e) for e in (0.0, 0.25))
+    assert (little.epsilon, little.unit, little.offset) == (0, 0, plain.offset)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, np.inf, np.nan])
+def test_layer_norm_refuses_an_epsilon_that_is_none(epsilon) -> None:
+    with pytest.raises(WorkloadError, match="epsilon"):
+        LayerNorm.of(np.ones(4), np.zeros(4), 1.0, epsilon=epsilon)
+
+
+def test_a_gamma_of_0_leaves_beta_however_large_it_is() -> None:
+    beta = np.resize([2.0, -2.0, 3.8, 100.0, -100.0, 0.013], 64)
+    rows = np.where(np.eye(64), 127, -128).astype(np.int8)  # deviations of 8 in each channel
+    found = layer_norm(rows, LayerNorm.of(np.zeros(64), beta, 1 / 32, zero_point=3))
+    assert np.abs(found - np.clip(beta * 32 + 3, -128, 127)).max() <= 0.52
+
+
 def test_layer_norm_whose_gamma_vanishes_or_is_negative() -> None:
     gamma, beta = np.array([0.0, 1e-12, -1.0, 2.0]), np.array([1.0, 0.0, 0.5, -0.5])
     rows = np.array([[1, 2, 3, 100]], dtype=np.int8)
@@ -139,10 +190,22 @@ def test_a_deviation_below_an_eighth_of_a_step_counts_as_that() -> None:
     assert abs(found[0, 0] - 8) < 0.1  # 64 without the limit
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, 90.0])
+def test_softmax_of_a_scale_without_any_weight_is_uniform() -> None:
+    rows = np.array([[-128, 0, 5, 127]], dtype=np.int8)
+    assert softmax(rows, Softmax.of(1e-9)).tolist() == [[64 - 128] * 4]
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 90.0, 1e300, np.inf, np.nan])
 def test_softmax_refuses_a_scale_that_it_does_not_take(scale) -> None:
     with pytest.raises(WorkloadError, match="softmax: scale"):
         Softmax.of(scale)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_layer_norm_refuses_parameters_that_are_not_finite(wrong) -> None:
+    for gamma, beta in (([1.0, wrong], [0.0, 0.0]), ([1.0, 1.0], [wrong, 0.0])):
+        with pytest.raises(WorkloadError, match="finite"):
+            LayerNorm.of(np.array(gamma), np.array(beta), 1.0)
 
 
 @pytest.mark.parametrize("shape", [(0,), (5000,), (4, 4)])

@@ -11,7 +11,14 @@ from support.small_models import Model
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QGraph, QLayerNorm, QSoftmax, QTensor
+from tilewright.host.compiler.lower.qgraph import (
+    UNBOUNDED,
+    Bounds,
+    QGraph,
+    QLayerNorm,
+    QSoftmax,
+    QTensor,
+)
 from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
@@ -27,7 +34,9 @@ ROWED = TINY.with_(row_unit=1)
 TOKENS, HEADS, WIDTH = 8, 2, 8
 
 
-def region(heads: int = 3) -> QGraph:
+def region(
+    heads: int = 3, epsilon: float = 0.0, bounds: Bounds = UNBOUNDED, last: Bounds = UNBOUNDED
+) -> QGraph:
     """Layer normalisation, then softmax of parts of its channels."""
     shape = (1, 12, 5, 2)
     rng = np.random.default_rng(2)
@@ -38,29 +47,42 @@ def region(heads: int = 3) -> QGraph:
     }
     norm = QLayerNorm(
         name="norm", inputs=("x",), output="n", gamma=rng.normal(1, 0.3, 12),
-        beta=rng.normal(0, 0.3, 12),
+        beta=rng.normal(0, 0.3, 12), epsilon=epsilon, bounds=bounds,
     )  # fmt: skip
-    softmax = QSoftmax(name="softmax", inputs=("n",), output="y", heads=heads)
+    softmax = QSoftmax(name="softmax", inputs=("n",), output="y", heads=heads, bounds=last)
     return QGraph(name="g", tensors=known, operators=(norm, softmax), inputs=("x",),
                   outputs=("y",))  # fmt: skip
 
 
-@pytest.mark.parametrize("heads", [1, 2, 3])
-def test_a_region_computes_them_as_real_numbers_do_and_as_specified(heads: int) -> None:
-    graph = layer_graph(region(heads), ROWED)
+@pytest.mark.parametrize(
+    ("heads", "epsilon", "bounds", "last"),
+    [
+        (1, 0.0, UNBOUNDED, UNBOUNDED),
+        (2, 40.0, UNBOUNDED, UNBOUNDED),
+        (3, 0.0, (0.0, None), (0.1, 0.4)),
+        (2, 1.0, (-0.5, 1.0), (0.0, None)),
+    ],
+)
+def test_a_region_computes_them_as_real_numbers_do_and_as_specified(
+    heads: int, epsilon: float, bounds: Bounds, last: Bounds
+) -> None:
+    """Epsilon is in the model's units; activations behind the functions are part of them."""
+    model = region(heads, epsilon=epsilon, bounds=bounds, last=last)
+    graph = layer_graph(model, ROWED)
     rows = [layer.name for layer in graph.layers if layer.workload.kind is Kind.ROWS]
     softmax = [f"softmax/{h}" for h in range(heads)] if heads > 1 else ["softmax"]
     assert rows == ["norm", *softmax]
     data = np.random.default_rng(1).integers(-128, 128, (1, 12, 5, 2)).astype(np.int8)
     values = evaluate(graph, {"x": data})
     real = 0.03 * (values["n"].astype(float) + 3)
-    (norm,) = (o for o in region().operators if isinstance(o, QLayerNorm))
-    x = data.astype(float)
-    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    (norm,) = (o for o in model.operators if isinstance(o, QLayerNorm))
+    x = 0.1 * data.astype(float)
+    x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + epsilon)
     exact = x * norm.gamma[None, :, None, None] + norm.beta[None, :, None, None]
-    assert np.abs(real - exact).max() < 0.8 * 0.03
+    assert np.abs(real - np.clip(exact, *bounds)).max() < 0.8 * 0.03
     powers = np.exp(real).reshape(1, heads, 12 // heads, 5, 2)
     exact = (powers / powers.sum(axis=2, keepdims=True)).reshape(data.shape)
+    exact = np.clip(exact, *last)
     assert np.abs((values["y"] + 100.0) / 200 - exact).max() < 0.8 / 200
     program = lower_region(graph, ROWED, lambda workload: default_schedule(ROWED, workload))
     run = ReferenceDevice(ROWED).run(program.program, program.image({"x": data}))
