@@ -362,12 +362,14 @@ class _Machine:
             self._count("vector_tiles", v["hold"] + bool(v["reduce"]))
             for block in vector_blocks(row):
                 self._count("vector_tiles", block.src.size)
-                read = [block.src] if v["op"] != VectorOp.MOV else []
-                read += [block.opd] if v["hold"] else []
-                for tiles in read:
+                sources = [block.src] if v["op"] != VectorOp.MOV else []
+                operands = [block.opd] if v["hold"] else []
+                for tiles in sources + operands:
                     self._need_banks(Unit.VECTOR, tiles, v["acc_banks"])
-                    self._need(Memory.ACC, tiles)
                     self._need_settled(put, tiles)
+                # What is not reduced may be read again further on: `_alu` looks at it.
+                for tiles in (sources if v["reduce"] else []) + operands:
+                    self._need(Memory.ACC, tiles)
                 self._need_banks(Unit.VECTOR, block.dst, v["acc_banks"])
                 if v["operand"] == Operand.RES:
                     self._need(Memory.RES, block.opd)

@@ -347,3 +347,111 @@ async def the_row_unit_checks_what_it_reads_and_puts(
         memories.step()
     assert code == ErrorCode.NONE
     assert around.done
+
+
+_EXTREMES = [
+    *(_LOW, _LOW + 1, -(2**17) - 1, -(2**17), -2, -1, 0, 1, 2, 3, 2**17 - 1, 2**17),
+    *(0xFFFF, 1 << 16, 15 << 16, 30 << 16, (31 << 16) - 1, 31 << 16, 1 << 30, _HIGH - 1, _HIGH),
+]
+
+
+def row_instruction(rng: np.random.Generator, p: dict[str, int], **values: int) -> Instruction:
+    """An instruction of the row unit on tiles of its own: it reads from 0 on, and writes to 48."""
+    lanes = [0, 1, p["BlockOut"] - 1, *(min(63, p["BlockOut"] + n) for n in range(2))]
+    row = {"operand": 0, "op": int(rng.choice([0, 1, 2, 3, 4, 5, 7, 8, 9, 9])), "acc_banks": 15}
+    row |= {"imm": int(rng.choice([-(2**15), -1, 0, 1, 17, 31, 32, 2**15 - 1]))}
+    row |= {"iter_outer": int(rng.integers(1, 4)), "iter_inner": int(rng.choice([1, 1, 2, 5]))}
+    row |= {"src_base": int(rng.integers(16)), "src_outer": 5, "src_inner": 1}
+    row |= {"hold": int(rng.integers(2)), "opd_base": int(rng.integers(32)), "opd_outer": 1}
+    row |= {"opd_inner": 3}  # which does not count
+    row |= {"reduce": int(rng.integers(4)), "dst_base": 48, "dst_outer": 5, "dst_inner": 1}
+    row |= {"lanes": int(rng.choice(lanes)) if values.get("reduce", row["reduce"]) else 0}
+    return Instruction(Opcode.VECTOR, row | values)
+
+
+async def run(dut: Any, memories: Memories, program: list[Instruction], salt: str) -> None:
+    """Run a program from what ACC holds now, and compare."""
+    rng = generator(salt)
+    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+    acc, out = memories.acc.copy(), memories.out.copy()
+    for instruction in program:
+        apply(instruction, memories, acc, out)
+    for _ in range(400 * len(program)):
+        await RisingEdge(dut.clk_i)
+        around.step()
+        memories.step()
+        if around.done:
+            break
+    await RisingEdge(dut.clk_i)
+    assert around.done, f"{around.retired} of {len(program)} instructions retired"
+    assert not around.errors, around.errors
+    wrong = np.flatnonzero((memories.acc != acc).any(axis=(1, 2)))
+    assert not wrong.size, f"tiles {wrong.tolist()} differ"
+
+
+@cocotb.test(skip=not parameters()["RowUnit"])
+async def rows_of_extreme_values_compute_as_defined(dut: Any) -> None:
+    """Each row alone, so that no other operation writes where one is wrong."""
+    rng = generator("vector extremes")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    few = rng.random((len(memories.acc), 1, 1)) < 0.5
+    values = rng.choice(_EXTREMES, memories.acc.shape)
+    # Sums of few ones and zeros have logarithms of 0 and of the first powers.
+    memories.acc = np.where(few, values, rng.integers(-1, 2, values.shape)).astype(np.int32)
+    await reset(dut)
+    for number in range(60):
+        program = [row_instruction(rng, memories.p)]
+        await run(dut, memories, program, f"vector extremes {number}")
+
+
+@cocotb.test(skip=not parameters()["RowUnit"])
+async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
+    """An error of another unit comes in any cycle of it; it is seen until the reset."""
+    rng = generator("vector halt")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    await reset(dut)
+    parts = memories.p["Batch"] * memories.p["BlockOut"] // memories.p["Lanes"]
+    for cycles in range(3 * parts + 16):
+        row = {"reduce": 2, "iter_outer": 1, "iter_inner": 2, "hold": 0, "push": 9, "lanes": 0}
+        program = [row_instruction(rng, memories.p, **row)]
+        around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+        while not around.taken:
+            await RisingEdge(dut.clk_i)
+            around.step()
+            memories.step()
+        for _ in range(cycles):
+            await RisingEdge(dut.clk_i)
+            around.step()
+            memories.step()
+        dut.halt_i.value = 1
+        retired = around.retired
+        for _ in range(64):
+            await RisingEdge(dut.clk_i)
+            memories.step()
+            assert not int(dut.token_push_o.value), "a halted unit pushes a token"
+            retired += int(dut.retire_o.value)
+        assert retired <= 1, f"halted after {cycles} cycles, it retired {retired} times"
+        await reset(dut, cycles=1)
+        after = [row_instruction(rng, memories.p) for _ in range(2)]
+        await run(dut, memories, after, f"vector after halt {cycles}")
+
+
+@cocotb.test(skip=not parameters()["RowUnit"])
+async def a_reset_in_the_middle_of_a_row_leaves_nothing_of_it(dut: Any) -> None:
+    rng = generator("vector reset")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    await reset(dut)
+    for cycles in range(1, 40, 3):
+        program = [row_instruction(rng, memories.p, reduce=1 + cycles % 3, lanes=0)]
+        around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+        for _ in range(cycles):
+            await RisingEdge(dut.clk_i)
+            around.step()
+            memories.step()
+        dut.insn_valid_i.value = 0
+        await reset(dut, cycles=1)
+        after = [row_instruction(rng, memories.p) for _ in range(2)]
+        await run(dut, memories, after, f"vector after reset {cycles}")

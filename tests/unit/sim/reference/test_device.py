@@ -514,3 +514,16 @@ def test_a_tile_that_the_same_instruction_reduced_to_is_not_read_again() -> None
     program = assemble(hw, (Opcode.VECTOR, {**row, "dst_base": 1}), (Opcode.VECTOR, chain))
     with pytest.raises(ProgramError, match="reduced an earlier row to"):
         ReferenceDevice(hw, strict=False).run(program, program.image())
+
+
+def test_a_row_that_is_not_reduced_may_read_what_it_wrote() -> None:
+    """Each iteration adds the held tile to the result of the one before."""
+    hw = TINY.with_(row_unit=1)
+    chain = {"op": VectorOp.ADD, "iter_outer": 1, "iter_inner": 3, "acc_banks": 15, "hold": 1}
+    chain |= {"dst_base": 1, "src_inner": 1, "dst_inner": 1}
+    acc = np.array([[1, 2, 3, 4]], dtype="<i4").tobytes()
+    device = ReferenceDevice(hw)
+    program = assemble(hw, row(Memory.ACC, 0), (Opcode.VECTOR, chain), acc=acc)
+    device.run(program, program.image())
+    found = device.scratchpad(Memory.ACC).view("<i4")[:4]
+    assert found.tolist() == [[k * n for n in range(1, 5)] for k in range(1, 5)]
