@@ -20,6 +20,7 @@ from tvm import relax
 
 from tilewright.host.compiler.divide.relax_calls import (
     constant,
+    dtype_of,
     is_constant,
     operator_name,
     shape_of,
@@ -135,7 +136,7 @@ def _leaves(
             continue
         seen.add(expr)
         name = operator_name(expr).removeprefix("relax.")
-        if name in ("quantize", "dequantize") and not all(map(is_constant, expr.args[1:3])):
+        if name in ("quantize", "dequantize") and not _is_rounding(expr):
             return None
         if name == "dequantize":
             data = expr.args[0]
@@ -162,6 +163,15 @@ def _arguments(expr: Expr, own: Mapping[Expr, OwnNode]) -> list[Expr] | None:
     if name in ("clip", "nn.leakyrelu") or (name == "reshape" and is_constant(expr.args[0])):
         return [expr.args[0]]
     return list(expr.args) if name in _FUNCTIONS else None
+
+
+def _is_rounding(call: Expr) -> bool:
+    """Whether a quantize or dequantize call is of int8 with one scale and zero point."""
+    numbers = call.args[1:3]
+    if any(not is_constant(number) or constant(number).size != 1 for number in numbers):
+        return False
+    rounded = call if operator_name(call) == "relax.quantize" else call.args[0]
+    return dtype_of(rounded) == "int8"
 
 
 class _Evaluation:

@@ -101,15 +101,31 @@ def test_without_a_table_the_function_stays_on_the_cpu():
     assert not partition(import_network(proto)).regions
 
 
-@pytest.mark.parametrize("why", ["two tensors", "no value", "broadcast"])
+WHY = [
+    "two tensors",
+    "no value",
+    "broadcast",
+    "16 bits in between",
+    "scales in between",
+]
+
+
+@pytest.mark.parametrize("why", WHY)
 def test_what_is_no_table_stays_on_the_cpu(why):
-    model = Model(np.random.default_rng(0), opset=OPSET)
+    model = Model(np.random.default_rng(0), opset=21)
     x = model.quantised(model.input(1, 4, 8, 8), 0.05)
     if why == "two tensors":
         y = model.quantised(model.input(1, 4, 8, 8, name="y"), 0.05)
         result = model.add("Mul", model.add("Sigmoid", x), y)
     elif why == "no value":
         result = model.add("Sqrt", x)
+    elif why == "16 bits in between":
+        gate = model.quantised(model.add("Sigmoid", x), 1 / 32767, 0, np.int16)
+        result = model.add("Mul", x, gate)
+    elif why == "scales in between":
+        numbers = [model.constant(np.full(4, 1 / 127, "f")), model.constant(np.zeros(4, np.int8))]
+        gate = model.add("QuantizeLinear", model.add("Tanh", x), *numbers)
+        result = model.add("Mul", x, model.add("DequantizeLinear", gate, *numbers))
     else:
         result = model.add("Tanh", model.add("Mul", x, model.constant(np.ones((2, 1, 1, 1), "f"))))
     proto = model.proto(model.quantised(result, 0.04))

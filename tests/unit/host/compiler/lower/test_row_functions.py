@@ -20,7 +20,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QTensor,
 )
 from tilewright.host.compiler.lower.region import lower_region
-from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.pipeline import compile_model, import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.lowering import default_schedule
@@ -87,6 +87,22 @@ def test_a_region_computes_them_as_real_numbers_do_and_as_specified(
     program = lower_region(graph, ROWED, lambda workload: default_schedule(ROWED, workload))
     run = ReferenceDevice(ROWED).run(program.program, program.image({"x": data}))
     assert np.array_equal(program.read_outputs(run.memory)["y"], values["y"])
+
+
+def test_epsilon_and_what_follows_in_the_model_are_read() -> None:
+    model = Model(np.random.default_rng(0))
+    ones = model.constant(np.ones(6, dtype=np.float32))
+    x = model.quantised(model.input(1, 5, 6), 0.01)
+    norm = model.add("LayerNormalization", x, ones, ones, epsilon=0.25)
+    low, high = (model.constant(np.float32(bound)) for bound in (0.125, 0.5))
+    x = model.quantised(model.add("Relu", norm), 0.02)
+    softmax = model.add("Clip", model.add("Softmax", x, axis=-1), low, high)
+    network = import_network(model.proto(model.quantised(softmax, 1 / 256, -128)))
+    (region,) = partition(network, rows=True).regions
+    found = {type(operator): operator for operator in region.operators}
+    assert found[QLayerNorm].epsilon == 0.25
+    assert found[QLayerNorm].bounds == (0.0, None)
+    assert found[QSoftmax].bounds == (0.125, 0.5)
 
 
 def test_hardware_without_a_row_unit_refuses_them() -> None:
