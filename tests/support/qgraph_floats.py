@@ -157,7 +157,8 @@ def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     (x,) = inputs
     if isinstance(operator, QLayerNorm):
         parts = torch.from_numpy(operator.gamma), torch.from_numpy(operator.beta)
-        return functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts).movedim(3, 1)
+        norm = functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts, operator.epsilon)
+        return norm.movedim(3, 1)
     assert isinstance(operator, QSoftmax)
     if operator.addend is not None:
         x = x + torch.from_numpy(operator.addend)

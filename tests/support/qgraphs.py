@@ -9,11 +9,13 @@ import numpy as np
 
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
+    Lookup,
     QAdd,
     QConcat,
     QConv,
     QEnlarge,
     QGraph,
+    QLayerNorm,
     QMatmul,
     QMultiply,
     QPool,
@@ -21,6 +23,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QSelect,
+    QSoftmax,
     QStack,
     QTensor,
 )
@@ -177,6 +180,31 @@ class GraphMaker:
         return self._append(
             QPrelu(name=name, inputs=(source,), output=output, bounds=bounds, slopes=slopes)
         )
+
+    def table(self, source):
+        """Any function of the steps of a tensor."""
+        name, output = self._names("table")
+        tensor, entries = self.tensors[source], self.rng.integers(-128, 128, 256, dtype=np.int8)
+        lookup = Lookup(scale=tensor.scale, zero_point=tensor.zero_point, entries=entries)
+        self._tensor(output, tensor.shape, 2.0)
+        self.values[output] = entries[self.values[source].astype(int) + 128]
+        operator = QRescale(name=name, inputs=(source,), output=output, lookup=lookup)
+        return self._append(operator, tensor.shape)
+
+    def softmax(self, source, heads=1):
+        name, output = self._names("softmax")
+        return self._append(QSoftmax(name=name, inputs=(source,), output=output, heads=heads))
+
+    def norm(self, source, bounds=UNBOUNDED):
+        name, output = self._names("norm")
+        channels, rng = self.shape(source)[1], self.rng
+        return self._append(
+            QLayerNorm(
+                name=name, inputs=(source,), output=output, bounds=bounds,
+                gamma=rng.normal(1, 0.3, channels), beta=rng.normal(0, 0.5, channels),
+                epsilon=rng.choice([0.0, 4.0]) * self.tensors[source].scale ** 2,
+            )
+        )  # fmt: skip
 
     def flatten(self, source):
         name, output = self._names("flatten")
@@ -378,8 +406,9 @@ def _apply(operator, real):
         case QConcat() | QSelect() | QStack():
             joined = np.concatenate(real, axis=2 if isinstance(operator, QStack) else 1)
             return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
-        case QMatmul() | QEnlarge():
-            return (_matmul if isinstance(operator, QMatmul) else _enlarge)(operator, *real)
+        case QMatmul() | QEnlarge() | QSoftmax() | QLayerNorm():
+            kinds = {QMatmul: _matmul, QEnlarge: _enlarge}
+            return kinds.get(type(operator), _rows)(operator, *real)
         case _:
             slopes = getattr(operator, "slopes", np.ones(1))[:, None, None]
             return np.where(real[0] > 0, 1, slopes) * real[0]
@@ -397,6 +426,17 @@ def _more_rows(x, factor):
     share = (at - low)[:, None]
     first, second = (x[:, :, np.clip(i, 0, x.shape[2] - 1)] for i in (low, low + 1))
     return (1 - share) * first + share * second
+
+
+def _rows(op, x):
+    if isinstance(op, QSoftmax):
+        heads = np.stack(np.split(x, op.heads, axis=1), axis=1)
+        powers = np.exp(heads - heads.max(axis=2, keepdims=True))
+        return (powers / powers.sum(axis=2, keepdims=True)).reshape(x.shape)
+    d = x - x.mean(axis=1, keepdims=True)
+    deviation = np.sqrt(d.var(axis=1, keepdims=True) + op.epsilon)
+    normal = np.divide(d, deviation, out=np.zeros_like(d), where=deviation > 1e-12)
+    return normal * op.gamma[None, :, None, None] + op.beta[None, :, None, None]
 
 
 def _conv(op, x):

@@ -86,7 +86,7 @@ class StoredGraph:
         inputs, outputs: tensor names.
         constants: the elements of tensors that the region holds itself.
         parts: tensors that are channels of another one: its name and the first channel.
-        lies: where the tensors of the model lie that have no bytes of their own.
+        lies: where the tensors of the model lie that have no bytes of their own, or several scales.
     """
 
     name: str
@@ -158,7 +158,7 @@ class _Storing:
             lies={
                 name: self._lying(name)
                 for name in (operator.output for operator in graph.operators)
-                if name not in self._tensors or name in self._parts
+                if name not in self._tensors or name in self._parts or self._lying(name).scales
             },
         )
 
