@@ -407,8 +407,9 @@ def _apply(operator, real):
             joined = np.concatenate(real, axis=2 if isinstance(operator, QStack) else 1)
             return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
         case QMatmul() | QEnlarge() | QSoftmax() | QLayerNorm():
-            kinds = {QMatmul: _matmul, QEnlarge: _enlarge}
-            return kinds.get(type(operator), _rows)(operator, *real)
+            return {QMatmul: _matmul, QEnlarge: _enlarge}.get(type(operator), _rows)(
+                operator, *real
+            )
         case _:
             slopes = getattr(operator, "slopes", np.ones(1))[:, None, None]
             return np.where(real[0] > 0, 1, slopes) * real[0]

@@ -377,6 +377,8 @@ class _Storing:
 
     def _leaves_scales(self, concat: QConcat) -> bool:
         """Whether the parts of a concatenation keep their scales, as all of its readers can."""
+        if self._graph.keep_rounding:
+            return False
         waiting = [concat]
         while waiting:
             joined = waiting.pop()
@@ -420,8 +422,8 @@ class _Storing:
         alone = len(readers) == 1 and concat.inputs.count(name) == 1
         if not isinstance(writer, _IN_PLACE):
             return False
-        free = writer.lookup is not None or not isinstance(writer, QRescale)
-        return same or (alone and free)
+        free = not (isinstance(writer, QRescale) or graph.keep_rounding)
+        return same or (alone and (writer.lookup is not None or free))
 
 
 def _is_exact(operator: QSelect, graph: QGraph) -> bool:

@@ -38,6 +38,7 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
         graph: as imported.
         keep_rounding: keep the intermediate quantisations of the model.
     """
+    graph = replace(graph, keep_rounding=keep_rounding)
     graph = _drop_identities(_rebuilt(graph, join_gathers(graph)))
     graph = _absorb_rescales(graph, keep_rounding=keep_rounding)
     if not keep_rounding:

@@ -283,6 +283,7 @@ class QGraph:
         tensors: all tensors by name.
         operators: in an order in which every input is known; each tensor is written once.
         inputs, outputs: tensor names, in the order of the region's arguments and results.
+        keep_rounding: every tensor is rounded as the model does it.
         model_shapes: the shape that the model gives an input or output, where it differs from the
             normal form's (a pure reshape or, for sequences, a transpose: see `to_normal_form`).
         constants: the elements of tensors that the region holds itself, in normal form.
@@ -293,6 +294,7 @@ class QGraph:
     operators: tuple[QOperator, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    keep_rounding: bool = False
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     constants: Mapping[str, npt.NDArray[np.int8]] = field(default_factory=dict)
 
