@@ -188,8 +188,9 @@ class GraphMaker:
         lookup = Lookup(scale=tensor.scale, zero_point=tensor.zero_point, entries=entries)
         self._tensor(output, tensor.shape, 2.0)
         self.values[output] = entries[self.values[source].astype(int) + 128]
-        operator = QRescale(name=name, inputs=(source,), output=output, lookup=lookup)
-        return self._append(operator, tensor.shape)
+        return self._append(
+            QRescale(name=name, inputs=(source,), output=output, lookup=lookup), tensor.shape
+        )
 
     def softmax(self, source, heads=1):
         name, output = self._names("softmax")
@@ -197,14 +198,10 @@ class GraphMaker:
 
     def norm(self, source, bounds=UNBOUNDED):
         name, output = self._names("norm")
-        channels, rng = self.shape(source)[1], self.rng
-        return self._append(
-            QLayerNorm(
-                name=name, inputs=(source,), output=output, bounds=bounds,
-                gamma=rng.normal(1, 0.3, channels), beta=rng.normal(0, 0.5, channels),
-                epsilon=rng.choice([0.0, 4.0]) * self.tensors[source].scale ** 2,
-            )
-        )  # fmt: skip
+        gamma, beta = self.rng.normal([[1], [0]], 0.4, (2, self.shape(source)[1]))
+        epsilon = self.rng.choice([0.0, 4.0]) * self.tensors[source].scale ** 2
+        return self._append(QLayerNorm(name=name, inputs=(source,), output=output, bounds=bounds,
+                                       gamma=gamma, beta=beta, epsilon=epsilon))  # fmt: skip
 
     def flatten(self, source):
         name, output = self._names("flatten")
