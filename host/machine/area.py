@@ -60,8 +60,8 @@ TABLE_LUT_BITS: Final = 64
 LUT_PER_INT4_BIT: Final = 5.5
 """LUTs that unpack weights of 4 bits, per bit of the bus: two beats of int8, and one more size of a
 tile among the strides that LOAD multiplies."""
-LUT_OF_ROW_UNIT: Final = 1203
-LUT_PER_ROW_LANE: Final = 420
+LUT_OF_ROW_UNIT: Final = 876
+LUT_PER_ROW_LANE: Final = 502
 FF_OF_ROW_UNIT: Final = 320
 FF_PER_ROW_LANE: Final = 89
 """A row unit (rtl/core/tw_reduce.sv): slots and one total with its logarithm; of each lane its
