@@ -188,6 +188,18 @@ def test_every_named_configuration_runs_a_region(name):
     assert (len(executable.steps) == 1) == (hw.batch == 1 or hw.block_in == hw.block_out)
 
 
+def test_kept_rounding_keeps_the_scales_of_what_is_joined():
+    rng = generator("joined rounding")
+    maker = GraphMaker(rng, (1, 9, 6, 6))
+    joined = maker.concat(maker.conv("x0", 4), maker.conv("x0", 8))
+    graph, inputs = maker.graph(maker.conv(joined, 3)), maker.arguments()
+    hw = load_hwconfig("tiny-4x4")
+    kept, layers = layers_of(graph, hw, keep_rounding=True)
+    assert len(layers.layers) == 5  # each part is copied
+    check_integers(kept, layers, evaluate(layers, inputs), where(hw=hw), keep_rounding=True)
+    assert len(layers_of(graph, hw)[1].layers) == 3
+
+
 def test_kept_rounding_gives_the_integers_of_the_model():
     rng = generator("rounding")
     maker = GraphMaker(rng, (1, 9, 6, 6))
