@@ -110,8 +110,10 @@ def _drop_idle(editor: Editor, node: ir.Node) -> None:
     numbers = array_of(input_of(node, place))
     if node.op_type == "Slice" and input_of(node, place) is None:
         numbers = np.array(idle)
-    same = data is not None and shape_of(data) is not None and shape_of(data) == shape_of(result)
-    if same and numbers is not None and (numbers == idle).all() and not result.is_graph_output():
+    if data is None or numbers is None or result.is_graph_output():
+        return
+    same = shape_of(data) is not None and shape_of(data) == shape_of(result)
+    if same and (numbers == idle).all():
         ir.convenience.replace_all_uses_with(result, data)
         editor.graph.remove(node, safe=True)
 
