@@ -144,7 +144,7 @@ def networks(
         typer.Option(
             "--hw",
             metavar="HW",
-            help="Named configuration or YAML file; default: pynq-16x16, of --zoo pynq-16x16-act.",
+            help="Named configuration or YAML file; default: pynq-16x16, of --zoo pynq-16x16-rows.",
         ),
     ] = "",
     board: BoardOption = "pynq-z2",
@@ -170,7 +170,7 @@ def networks(
         finish(
             bench.run(
                 names(names_, "--networks", bench.ZOO) or list(bench.QUICK if quick else bench.ZOO),
-                hw=hw or "pynq-16x16-act",
+                hw=hw or "pynq-16x16-rows",
                 board=board,
                 fidelity=one_of(fidelity or "twin", ("twin", "rtl", "dpi"), "--fidelity"),
                 search=search,
