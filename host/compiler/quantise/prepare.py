@@ -20,7 +20,11 @@ from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.read.int8_ends import scales_of, to_int8_ends
+from tilewright.host.compiler.read.int8_ends import (
+    read_row_outputs,
+    scales_of,
+    to_int8_ends,
+)
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_loops import unroll_loops
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
@@ -120,6 +124,8 @@ def _prepared(
     current = ir.from_proto(model)
     rewrite(current)
     seconds["clean up"] = time.perf_counter() - started
+    if options.int8_ends and not was_quantised:
+        read_row_outputs(current)
     if calibration is not None and not was_quantised:
         started = time.perf_counter()
         current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)

@@ -10,14 +10,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.numpy_helper import to_array
 
-from tilewright.host.compiler.read.onnx_edit import Editor, array_of, input_of, is_kind, only_user
+from tilewright.host.compiler.read.onnx_edit import (
+    Editor,
+    array_of,
+    input_of,
+    is_kind,
+    only_user,
+    shape_of,
+)
 
 _MOVES: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that give elements other places and leave them as they are."""
+
+
+_READERS: Final = ("LayerNormalization", "Softmax")
+_END: Final = "int8_end"
+
+
+def read_row_outputs(model: ir.Model) -> None:
+    """Let something read the outputs that softmax and normalisation make, in place.
+
+    What a row unit computes is rounded where an operator reads it. `to_int8_ends` takes the reader,
+    a change of shape to the same shape, away again.
+    """
+    editor = Editor(model.graph)
+    for index, value in enumerate(list(model.graph.outputs)):
+        node, shape = value.producer(), shape_of(value)
+        if not is_kind(node, *_READERS) or shape is None or only_output(value) is None:
+            continue
+        sizes = editor.constant(f"{value.name}_sizes", np.array(shape, np.int64))
+        end = editor.after(node, "Reshape", [value, sizes], stem=_END, like=value)
+        model.graph.outputs[index] = end
+        value.name, end.name = editor.name(f"{value.name}_rows"), value.name
+
+
+def only_output(value: ir.Value) -> ir.Value | None:
+    """A value that leaves the graph and that nothing else reads."""
+    return value if value.is_graph_output() and not list(value.uses()) else None
 
 
 def to_int8_ends(model: ir.Model) -> None:
@@ -57,7 +91,7 @@ def _give_int8(editor: Editor, index: int) -> None:
         writer = source.producer()
     if not is_kind(writer, "DequantizeLinear") or not _of_one_scale(writer):
         return
-    rounded = writer.inputs[0]
+    rounded = _without_idle_reader(writer.inputs[0])
     if rounded is None or not is_kind(rounded.producer(), "QuantizeLinear"):
         return
     if rounded.is_graph_output() or len(list(writer.outputs[0].uses())) != bool(moves):
@@ -71,6 +105,28 @@ def _give_int8(editor: Editor, index: int) -> None:
     moves[0].replace_input_with(0, rounded)
     for node in moves:
         node.outputs[0].type = ir.TensorType(ir.DataType.INT8)
+
+
+def _without_idle_reader(rounded: ir.Value | None) -> ir.Value | None:
+    """What was rounded before it got the shape that it has (`read_row_outputs`)."""
+    writer = rounded.producer() if rounded is not None else None
+    moved = writer.inputs[0] if is_kind(writer, "QuantizeLinear") else None
+    reshape = moved.producer() if moved is not None else None
+    if not is_kind(reshape, "Reshape") or not (reshape.name or "").startswith(_END):
+        return rounded
+    source = reshape.inputs[0]
+    back = source.producer() if source is not None else None
+    assert writer is not None
+    same = is_kind(back, "DequantizeLinear") and all(
+        _same_constant(one, other)
+        for one, other in zip(writer.inputs[1:], back.inputs[1:], strict=True)
+    )
+    return back.inputs[0] if same and back is not None else rounded
+
+
+def _same_constant(one: ir.Value | None, other: ir.Value | None) -> bool:
+    arrays = array_of(one), array_of(other)
+    return arrays[0] is not None and arrays[1] is not None and np.array_equal(*arrays)
 
 
 def _of_one_scale(node: ir.Node) -> bool:

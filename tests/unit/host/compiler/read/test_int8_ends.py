@@ -13,10 +13,12 @@ from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST
+from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.quantise.prepare import arguments_of
 from tilewright.host.compiler.read import qdq
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import to_int8_ends
 
 OPTIMISED = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -122,3 +124,25 @@ def test_a_file_keeps_the_steps_of_an_input() -> None:
     )
     without = {"name": "x", "shape": [1, 3], "dtype": "float32"}
     assert Argument.from_mapping(without).scale is None
+
+
+def test_rows_that_leave_the_network_are_rounded_too() -> None:
+    """Nothing reads them, so nothing would ask for int8 but the end itself."""
+    rng = fresh_rng()
+    model = Model(rng)
+    y = model.add("MatMul", model.input(1, 6, 8), model.weights(8, 16))
+    scale, bias = (model.constant(rng.normal(size=16).astype(np.float32)) for _ in range(2))
+    y = model.add("LayerNormalization", y, scale, bias, axis=-1)
+    for ends in (False, True):
+        network = import_network(
+            model.proto(y),
+            calibration=Calibration(random_samples=2),
+            options=ImportOptions(quantise=QuantiseOptions(row_functions=True, int8_ends=ends)),
+        )
+        (port,) = network.outputs
+        assert (port.name, port.is_quantised) == (y, ends)
+        placed = {p.kind: p.place for p in partition(network, rows=True).placements}
+        assert ("Reshape" in placed, placed["LayerNormalization"]) == (
+            False,
+            "accelerator" if ends else "cpu",
+        )
