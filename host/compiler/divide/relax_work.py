@@ -122,7 +122,8 @@ def _stays_inside(
     What is quantised may leave or enter a region.
     """
     names = {_name(values[reader]) for reader in readers.get(var, ())}
-    if not names or name == "quantize":
+    rounded = str(getattr(values[var].ty, "dtype", "")) == "int8"
+    if not names or name == "quantize" or (rounded and name in _VIEWS):
         return False
     if name in _BY_ELEMENT:
         return names <= _BY_ELEMENT | _REDUCTIONS
