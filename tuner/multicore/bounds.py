@@ -156,9 +156,11 @@ def lower_bound(instance: Instance) -> Bound:
         agrees(low)
     _, shares = _relaxed(_Program(loads, loads.own <= times[low]))
     value, charges = found[low]
-    makespan = max(value, float(times[low])) * (1 - SLACK)
+    makespan = max(value, float(times[low]))
     alone = np.maximum(loads.own - makespan, 0.0)  # where a job alone takes longer
-    return Bound(makespan=makespan, shares=shares, charges=np.maximum(charges, alone))
+    return Bound(
+        makespan=makespan * (1 - SLACK), shares=shares, charges=np.maximum(charges, alone)
+    )
 
 
 def integer_bound(instance: Instance, seconds: float) -> Bound:
