@@ -158,9 +158,7 @@ def lower_bound(instance: Instance) -> Bound:
     value, charges = found[low]
     makespan = max(value, float(times[low]))
     alone = np.maximum(loads.own - makespan, 0.0)  # where a job alone takes longer
-    return Bound(
-        makespan=makespan * (1 - SLACK), shares=shares, charges=np.maximum(charges, alone)
-    )
+    return Bound(makespan=makespan * (1 - SLACK), shares=shares, charges=np.maximum(charges, alone))
 
 
 def integer_bound(instance: Instance, seconds: float) -> Bound:

@@ -125,8 +125,8 @@ def _without_idle_reader(rounded: ir.Value | None) -> ir.Value | None:
 
 
 def _same_constant(one: ir.Value | None, other: ir.Value | None) -> bool:
-    arrays = array_of(one), array_of(other)
-    return arrays[0] is not None and arrays[1] is not None and np.array_equal(*arrays)
+    first, second = array_of(one), array_of(other)
+    return first is not None and second is not None and np.array_equal(first, second)
 
 
 def _of_one_scale(node: ir.Node) -> bool:
