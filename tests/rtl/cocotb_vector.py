@@ -389,7 +389,7 @@ async def run(dut: Any, memories: Memories, program: list[Instruction], salt: st
     assert not wrong.size, f"tiles {wrong.tolist()} differ"
 
 
-@cocotb.test(skip=not parameters()["RowUnit"])
+@cocotb.test(skip=not parameters().get("RowUnit"))
 async def rows_of_extreme_values_compute_as_defined(dut: Any) -> None:
     """Each row alone, so that no other operation writes where one is wrong."""
     rng = generator("vector extremes")
@@ -405,7 +405,7 @@ async def rows_of_extreme_values_compute_as_defined(dut: Any) -> None:
         await run(dut, memories, program, f"vector extremes {number}")
 
 
-@cocotb.test(skip=not parameters()["RowUnit"])
+@cocotb.test(skip=not parameters().get("RowUnit"))
 async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
     """An error of another unit comes in any cycle of it; it is seen until the reset."""
     rng = generator("vector halt")
@@ -438,7 +438,7 @@ async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
         await run(dut, memories, after, f"vector after halt {cycles}")
 
 
-@cocotb.test(skip=not parameters()["RowUnit"])
+@cocotb.test(skip=not parameters().get("RowUnit"))
 async def a_reset_in_the_middle_of_a_row_leaves_nothing_of_it(dut: Any) -> None:
     rng = generator("vector reset")
     await start_clock(dut)
