@@ -233,8 +233,7 @@ class _Layer:
         weights: Sequence[ir.Value],
         _: ir.Value,
     ) -> tuple[ir.Value, ir.Value | None]:
-        if state is not None:
-            given = self._put("Add", [given, self._put("MatMul", [state, weights[0]])])
+        given = self._with_state(given, state, weights)
         i, o, f, c = self._split(given, 4, axis=2)
         i, o, f = (self._put("Sigmoid", [gate]) for gate in (i, o, f))
         new = self._put("Mul", [i, self._put("Tanh", [c])])
@@ -254,8 +253,7 @@ class _Layer:
         first, third = self._cut(given)
         together = len(weights) == 1
         if state is None:  # zeros: what is multiplied with it is its bias, if that is added late
-            z = self._put("Sigmoid", [self._split(first, 2, axis=2)[0]])
-            r = self._put("Sigmoid", [self._split(first, 2, axis=2)[1]])
+            z, r = (self._put("Sigmoid", [gate]) for gate in self._split(first, 2, axis=2))
             if together:
                 third = self._put("Add", [third, self._put("Mul", [r, self._tail(late)])])
             h = self._put("Tanh", [third])
@@ -284,11 +282,18 @@ class _Layer:
         _: ir.Value,
     ) -> tuple[ir.Value, ir.Value | None]:
         del cell
-        if state is not None:
-            given = self._put("Add", [given, self._put("MatMul", [state, weights[0]])])
+        given = self._with_state(given, state, weights)
         return self._put("Tanh", [given]), None
 
     # -- operators ------------------------------------------------------------------------------
+
+    def _with_state(
+        self, given: ir.Value, state: ir.Value | None, weights: Sequence[ir.Value]
+    ) -> ir.Value:
+        """What a step is given and the product with the state; a state of zeros adds nothing."""
+        if state is None:
+            return given
+        return self._put("Add", [given, self._put("MatMul", [state, weights[0]])])
 
     def _put(self, kind: str, inputs: Sequence[ir.Value | None], **attributes: object) -> ir.Value:
         return self._editor.before(self._node, kind, inputs, attributes, stem=self._stem)
