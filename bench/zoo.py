@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zoo: where networks that people bring run, and what one inference takes from end to end.
 
-Each architecture of `examples/networks/zoo.py` is built with random weights, quantised with one
-random input and compiled. Told for each: regions, the share of the multiplications that the
-accelerator computes, and the milliseconds of accelerator, crossings and CPU apart
-(`host.compiler.pack.latency`). Cycles are the twin's. The network runs once on the reference
-device, or on the RTL, and its outputs are compared with those of ONNX Runtime on the same quantised
-model.
+Each network (`bench.zoo_members`) is quantised with one random input and compiled. Told for each:
+regions, the share of the multiplications that the accelerator computes, and the milliseconds of
+accelerator, crossings and CPU apart (`bench.zoo_network`). The summary compares them with what they
+took before the causes that kept them from the accelerator were mended.
 
     tilewright bench networks --zoo --quick
 """
@@ -15,140 +13,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from importlib import import_module
 from math import exp, log
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from tilewright.bench.networks import agreement
 from tilewright.bench.result import BenchResult
-from tilewright.host.common.clone_parts import clone_part
-from tilewright.host.common.errors import DeviceError, WorkloadError
+from tilewright.bench.zoo_members import MEMBERS
+from tilewright.bench.zoo_network import HOST_RUNS, Record, measure
+from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted
 from tilewright.host.common.yaml_files import read_yaml_mapping
-from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import Latency, latency, mac_share
-from tilewright.host.compiler.pipeline import compile_network, for_hardware, import_network
-from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
-from tilewright.host.compiler.run.runtime import open_network
-from tilewright.host.machine.board import load_board
-from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.compiler.pack.latency import Latency
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.twin.network_timing import time_network
-from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
-_examples: Final = clone_part("examples/networks", "networks")
-ZOO: Final = import_module("networks.zoo").ZOO
 QUICK: Final = ("keyword-spotter", "bert-tiny", "gpt-block", "mobilenet-v3-small")
 
 BEFORE_FILE: Final = Path(__file__).with_name("zoo_before.yaml")
 """Milliseconds that `zoo.geomean_speedup` compares with."""
-
-HOST_RUNS: Final = 3
-"""Runs of the CPU's part on this machine, of which the fastest counts."""
-
-Record = dict[str, Any]
-
-
-def measure(
-    name: str, *, hw_name: str, board_name: str, fidelity: str, search: int, int8_ends: bool
-) -> Record:
-    """One network.
-
-    Args:
-        name: of `ZOO`.
-        hw_name: configuration that it is compiled for.
-        board_name: board that it is compiled for.
-        fidelity: ``twin``: outputs come from the reference device; ``rtl`` or ``dpi``: the device
-            runs too and must agree.
-        search: measurements on the twin per layer.
-        int8_ends: the network takes and gives int8, so that nobody converts on the board's CPU.
-
-    Raises:
-        DeviceError: device and reference differ.
-    """
-    hw, board = load_hwconfig(hw_name), load_board(board_name)
-    sample = np.random.default_rng(0).standard_normal(ZOO[name].input_shape, dtype=np.float32)
-    network = import_network(
-        _examples.build(name),
-        calibration=Calibration(arrays={"x": sample}),
-        options=for_hardware(
-            ImportOptions(
-                name=name,
-                example_inputs=[sample],
-                quantise=QuantiseOptions(
-                    method="minmax",
-                    equalisation=False,
-                    bias_correction=False,
-                    int8_ends=int8_ends,
-                ),
-            ),
-            hw,
-        ),
-    )
-    book = ScheduleLookup(hw, board.memory, budget=search)
-    compiled = compile_network(network, hw, board, book).network
-    book.close()
-    cycles = time_network(compiled, board.memory).cycles
-    image = next(Calibration(arrays={"x": sample}).batches(compiled.inputs))
-    run = open_network(compiled, ReferenceDevice(hw), trusted=True).run(image)
-    if fidelity != "twin":
-        with closing(VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))) as device:
-            found = open_network(compiled, device, trusted=True).run(image)
-        exact = all(np.array_equal(a, run.outputs[n]) for n, a in found.outputs.items())
-        if not exact or found.cycles != cycles:
-            raise DeviceError(
-                f"bit-exact {exact}; {fidelity} {found.cycles} cycles, twin {cycles}", field=name
-            )
-    spent = latency(compiled, board, cycles)
-    placed = compiled.placements
-    return {
-        "network": name,
-        "regions": len(compiled.regions),
-        "operators": len(placed),
-        "accelerated": sum(p.where == "accelerator" for p in placed),
-        "macs": sum(p.macs for p in placed),
-        "mac_share": mac_share(compiled),
-        "cycles": cycles,
-        "accelerator_milliseconds": 1e3 * spent.accelerator,
-        "crossings_milliseconds": 1e3 * spent.crossings,
-        "cpu_milliseconds": 1e3 * spent.cpu,
-        "milliseconds": 1e3 * spent.total,
-        "cpu_and_crossings_share": spent.cpu_share,
-        "bottleneck": spent.bottleneck,
-        "host_milliseconds": 1e3
-        * (spent.cpu + board.cpu.work_seconds(nbytes=compiled.conversion_bytes)),
-        "host_milliseconds_here": 1e3 * host_seconds(compiled, image),
-        **agreement(network, run.outputs, image),
-    }
-
-
-def host_seconds(compiled: CompiledNetwork, inputs: Mapping[str, Any]) -> float:
-    """Processor seconds of the CPU's part on this machine, the least of `HOST_RUNS` runs.
-
-    Regions return zeros at once: what the CPU does takes no longer for other numbers. Seconds are
-    those of all threads, so that other load on the machine does not count.
-    """
-    host = HostProgram(module=HostModule.from_json(compiled.host))
-
-    def nothing(number: int, _: Sequence[Any]) -> Sequence[Any]:
-        region = compiled.regions[number]
-        shapes = [region.model_shapes.get(n, region.tensors[n].shape) for n in region.outputs]
-        return [np.zeros(shape, np.int8) for shape in shapes]
-
-    found = []
-    for _ in range(HOST_RUNS):
-        started = time.process_time()
-        host.run(inputs, nothing)
-        found.append(time.process_time() - started)
-    return min(found)
 
 
 def run(
@@ -165,7 +46,7 @@ def run(
     """Measure networks one after another.
 
     Args:
-        names: of `ZOO`.
+        names: of `MEMBERS`.
         hw: configuration.
         board: clock, memory and the rates of the CPU.
         fidelity: see `measure`.
@@ -175,7 +56,8 @@ def run(
         keep: told the result so far after each network.
 
     Returns:
-        The rows, and in the summary what kept a network from being compiled.
+        The rows, and in the summary what kept a network from being compiled, and which were left
+        out because their packages are not installed.
 
     Raises:
         DeviceError: a result is not bit-exact, or the twin counts other cycles.
@@ -185,7 +67,7 @@ def run(
         "board": board,
         "fidelity": fidelity,
         "search": search,
-        "weights": "random, seed 0",
+        "weights": "random, seed 0, or trained",
         "calibration": "one random input, minmax",
         "host_runs": HOST_RUNS,
         "int8_ends": int8_ends,
@@ -195,30 +77,42 @@ def run(
     before = before_milliseconds(hw, board)
     records: list[Record] = []
     failures: dict[str, str] = {}
+    left_out: dict[str, str] = {}
 
     def result() -> BenchResult:
         return BenchResult(
             rows=records,
             conditions=conditions,
-            summary=summary(records, before) | {"failures": failures},
+            summary=summary(records, before) | {"failures": failures, "left_out": left_out},
             passed=not failures,
         )
 
     for name in names:
         started = time.perf_counter()
-        try:
-            record = done.get(name) or measure(
-                name,
-                hw_name=hw,
-                board_name=board,
-                fidelity=fidelity,
-                search=search,
-                int8_ends=int8_ends,
-            )
-        except WorkloadError as error:
-            failures[name] = str(error)
-            print(f"{name}: {error}", flush=True)
-            continue
+        record = done.get(name)
+        if record is None:
+            member = MEMBERS[name]
+            try:
+                model = member.load()
+            except TilewrightError as error:
+                left_out[name] = str(error)
+                print(f"{name}, left out: {error}", flush=True)
+                continue
+            try:
+                record = measure(
+                    name,
+                    member,
+                    model,
+                    hw_name=hw,
+                    board_name=board,
+                    fidelity=fidelity,
+                    search=search,
+                    int8_ends=int8_ends,
+                )
+            except WorkloadError as error:
+                failures[name] = str(error)
+                print(f"{name}: {error}", flush=True)
+                continue
         record.setdefault("seconds", time.perf_counter() - started)
         records.append(record)
         print(_line(record), flush=True)
@@ -234,9 +128,9 @@ def summary(records: Sequence[Record], before: Mapping[str, float]) -> Record:
         records: rows.
         before: end-to-end milliseconds by network; the speed-up is over those that have any.
     """
-    ratios = [
-        log(before[r["network"]] / r["milliseconds"]) for r in records if r["network"] in before
-    ]
+    zoo = [r for r in records if r["kind"] == "zoo"]
+    controls = [r for r in records if r["kind"] == "control"]
+    gained, kept = _ratios(zoo, before), _ratios(controls, before)
     factors = sorted(
         r["host_milliseconds"] / r["host_milliseconds_here"]
         for r in records
@@ -244,14 +138,18 @@ def summary(records: Sequence[Record], before: Mapping[str, float]) -> Record:
     )
     return {
         "zoo": {
-            "worst_mac_share": min((r["mac_share"] for r in records), default=None),
+            "most_regions": max((r["regions"] for r in zoo), default=None),
+            "worst_mac_share": min((r["mac_share"] for r in zoo), default=None),
             "worst_cpu_and_crossings_share": max(
-                (r["cpu_and_crossings_share"] for r in records), default=None
+                (r["cpu_and_crossings_share"] for r in zoo), default=None
             ),
-            "geomean_speedup": exp(sum(ratios) / len(ratios)) if ratios else None,
-            "networks": len(records),
-            "networks_with_before": len(ratios),
-            "before_hw": _recorded()["conditions"]["hw"] if ratios else None,
+            "geomean_speedup": _geometric_mean(gained),
+            "geomean_speedup_with_controls": _geometric_mean([*gained, *kept]),
+            "controls_worst_ratio": min(kept, default=None),
+            "networks": len(zoo),
+            "networks_with_before": len(gained),
+            "controls": len(controls),
+            "before_hw": _recorded()["conditions"]["hw"] if gained or kept else None,
         },
         "host_factor": {
             "median": factors[len(factors) // 2] if factors else None,
@@ -263,6 +161,15 @@ def summary(records: Sequence[Record], before: Mapping[str, float]) -> Record:
 
 MEASURABLE_MILLISECONDS: Final = 1.0
 """Less work on the CPU is not compared with this machine: calls of TVM outweigh it."""
+
+
+def _ratios(records: Sequence[Record], before: Mapping[str, float]) -> list[float]:
+    """How many times longer each took before, of those on record."""
+    return [before[r["network"]] / r["milliseconds"] for r in records if r["network"] in before]
+
+
+def _geometric_mean(ratios: Sequence[float]) -> float | None:
+    return exp(sum(map(log, ratios)) / len(ratios)) if ratios else None
 
 
 def before_milliseconds(hw: str, board: str) -> dict[str, float]:

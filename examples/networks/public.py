@@ -52,14 +52,16 @@ class PublicNetwork:
     Attributes:
         load: makes the model; raises `tw.TilewrightError` if its package is not installed.
         package: that holds it.
-        input_name: of its one input, float32 but for magika's int32.
+        input_name: of its one input.
         input_shape: of that.
+        input_type: of that.
     """
 
     load: Callable[[], onnx.ModelProto]
     package: str
     input_name: str
     input_shape: tuple[int, ...]
+    input_type: str = "float32"
 
 
 def package_file(package: str, name: str) -> Path:
@@ -341,5 +343,6 @@ PUBLIC_NETWORKS: Mapping[str, PublicNetwork] = {
         package="magika",
         input_name="bytes",
         input_shape=(1, 2 * FILE_ENDS),
+        input_type="int32",
     ),
 }

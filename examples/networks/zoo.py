@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo: architectures that people bring, as `tilewright bench networks --zoo` measures them.
+"""The zoo's architectures with random weights, as `tilewright bench networks --zoo` measures them.
 
-Weights are random: what is measured is how a network divides and how long it takes.
+What is measured is how a network divides and how long it takes. Trained members of the zoo are in
+`networks.public`.
 """
 
 from __future__ import annotations
@@ -11,26 +12,21 @@ from networks.densenet import DenseNet121
 from networks.efficientnet import EfficientNetB0
 from networks.gpt import Decoder
 from networks.keyword_spotter import KeywordSpotter
-from networks.mobilenet import MobileNetV2
 from networks.mobilenet_v3 import MobileNetV3Small
 from networks.network import Network
-from networks.resnet import resnet18
 from networks.shufflenet import ShuffleNetV2
-from networks.squeezenet import SqueezeNet
 from networks.swin import SwinTiny
 from networks.transformer import Encoder
 from networks.vision_transformer import ViTTiny
-from networks.yolo import YoloNano
+from networks.yolo import YoloV5Nano, YoloV8Nano
 
 _PHOTO = (1, 3, 224, 224)
 
 ZOO: dict[str, Network] = {
-    "resnet18": Network(build=resnet18, input_shape=_PHOTO),
-    "mobilenet-v2": Network(build=MobileNetV2, input_shape=_PHOTO),
-    "squeezenet": Network(build=SqueezeNet, input_shape=_PHOTO),
     "efficientnet-b0": Network(build=EfficientNetB0, input_shape=_PHOTO),
     "mobilenet-v3-small": Network(build=MobileNetV3Small, input_shape=_PHOTO),
-    "yolov8n-like": Network(build=YoloNano, input_shape=(1, 3, 320, 320)),
+    "yolov5n-like": Network(build=YoloV5Nano, input_shape=(1, 3, 320, 320)),
+    "yolov8n-like": Network(build=YoloV8Nano, input_shape=(1, 3, 320, 320)),
     "densenet121": Network(build=DenseNet121, input_shape=_PHOTO),
     "shufflenet-v2": Network(build=ShuffleNetV2, input_shape=_PHOTO),
     "keyword-spotter": Network(build=KeywordSpotter, input_shape=(1, 40, 101)),

@@ -32,6 +32,7 @@ from networks.zoo import ZOO
     [
         ("densenet121", "pynq-16x16", 0),
         ("shufflenet-v2", "pynq-16x16", 0),
+        ("yolov5n-like", "pynq-16x16-act", 0),
         ("yolov8n-like", "pynq-16x16-act", 0),
         ("gpt-block", "pynq-16x16-act", 1),
         ("vit-tiny", "pynq-16x16-act", 1),

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo's definitions, its figures on record, and what is made of the rows."""
+"""The zoo's members, its figures on record, and what is made of the rows."""
 
 from __future__ import annotations
 
+import importlib.util
+
+import numpy as np
 import pytest
 
-from tilewright.bench.zoo import BEFORE_FILE, QUICK, ZOO, before_milliseconds, summary
+from tilewright.bench.zoo import BEFORE_FILE, QUICK, before_milliseconds, run, summary
+from tilewright.bench.zoo_members import CONTROLS, MEMBERS, TRAINED
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
 PUBLISHED = {
@@ -14,53 +18,100 @@ PUBLISHED = {
     "squeezenet": 1_235_496,
     "efficientnet-b0": 5_288_548,
     "mobilenet-v3-small": 2_542_856,
+    "yolov5n-like": 1_872_157,
     "densenet121": 7_978_856,
     "shufflenet-v2": 2_278_604,
     "vit-tiny": 5_717_416,
     "convnext-t": 28_589_128,
     "swin-t": 28_288_354,
 }
-"""Parameters of torchvision's and timm's networks of these names."""
+"""Parameters of torchvision's, timm's and Ultralytics' networks of these names."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_definition_has_as_many_parameters_as_the_published_network(name) -> None:
-    assert sum(p.numel() for p in ZOO[name].build().parameters()) == PUBLISHED[name]
+    assert sum(p.numel() for p in MEMBERS[name].load().parameters()) == PUBLISHED[name]
+
+
+def test_members_are_the_zoo_and_its_controls() -> None:
+    assert [name for name, member in MEMBERS.items() if member.kind == "control"] == list(CONTROLS)
+    assert set(TRAINED) | set(QUICK) <= {n for n, member in MEMBERS.items() if member.kind == "zoo"}
+
+
+def test_an_input_is_always_the_same_and_bytes_where_the_network_takes_them() -> None:
+    data = MEMBERS["file-classifier"].sample()
+    assert data.dtype == np.int32
+    assert (data.min(), data.max()) == (0, 255)
+    image = MEMBERS["text-detector"].sample()
+    assert image.dtype == np.float32
+    np.testing.assert_array_equal(image, MEMBERS["text-detector"].sample())
 
 
 def test_figures_on_record_are_of_the_zoo_and_hold_for_their_configuration_and_its_options():
     recorded = read_yaml_mapping(BEFORE_FILE, "figures")
     conditions = recorded["conditions"]
     before = before_milliseconds(conditions["hw"], conditions["board"])
-    assert set(before) == set(recorded["milliseconds"]) <= set(ZOO)
+    assert set(before) == set(recorded["milliseconds"]) <= set(MEMBERS)
     assert before["bert-tiny"] == pytest.approx(sum(recorded["milliseconds"]["bert-tiny"].values()))
     assert before_milliseconds("pynq-16x32", conditions["board"]) == {}
     assert before_milliseconds("pynq-16x16-act", conditions["board"]) == before
-    assert set(QUICK) <= set(ZOO)
 
 
-def row(name: str, milliseconds: float, share: float, host: float) -> dict[str, object]:
+def test_a_network_whose_package_is_missing_is_left_out_and_fails_nothing(monkeypatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "magika" else found(name)
+    )
+    result = run(["file-classifier"], hw="pynq-16x16", board="pynq-z2", fidelity="twin", search=0)
+    assert result.passed
+    assert not result.rows
+    assert "magika==1.0.2" in result.summary["left_out"]["file-classifier"]
+    assert result.summary["failures"] == {}
+
+
+def row(name: str, milliseconds: float, share: float, host: float, **more) -> dict[str, object]:
     return {
         "network": name,
+        "kind": "zoo",
+        "regions": 1,
         "mac_share": share,
         "cpu_and_crossings_share": 1 - share,
         "milliseconds": milliseconds,
         "host_milliseconds": host,
         "host_milliseconds_here": 2.0,
+        **more,
     }
 
 
 def test_the_summary_tells_the_worst_network_and_the_mean_speed_up() -> None:
-    rows = [row("a", 10, 0.9, 8.0), row("b", 10, 0.5, 0.5), row("new", 10, 1.0, 4.0)]
+    rows = [row("a", 10, 0.9, 8.0), row("b", 10, 0.5, 0.5, regions=3), row("new", 10, 1.0, 4.0)]
     found = summary(rows, {"a": 20.0, "b": 80.0, "gone": 1.0})
     assert found["zoo"] == {
+        "most_regions": 3,
         "worst_mac_share": 0.5,
         "worst_cpu_and_crossings_share": 0.5,
         "geomean_speedup": pytest.approx(4),
+        "geomean_speedup_with_controls": pytest.approx(4),
+        "controls_worst_ratio": None,
         "networks": 3,
         "networks_with_before": 2,
+        "controls": 0,
         "before_hw": "pynq-16x16",
     }
     # the CPU part of b is too small to be compared with this machine
     assert found["host_factor"] == {"median": 4.0, "least": 2.0, "most": 4.0}
     assert summary([], {})["zoo"]["geomean_speedup"] is None
+
+
+def test_controls_count_apart_from_the_zoo() -> None:
+    rows = [
+        row("a", 10, 0.9, 0.0),
+        row("kept", 10, 0.4, 0.0, kind="control", regions=2),
+        row("slower", 10, 1.0, 0.0, kind="control"),
+    ]
+    found = summary(rows, {"a": 160.0, "kept": 10.0, "slower": 5.0})["zoo"]
+    assert found["geomean_speedup"] == pytest.approx(16)
+    assert found["geomean_speedup_with_controls"] == pytest.approx(2)
+    assert found["controls_worst_ratio"] == pytest.approx(0.5)
+    assert (found["networks"], found["networks_with_before"], found["controls"]) == (1, 1, 2)
+    assert (found["most_regions"], found["worst_mac_share"]) == (1, 0.9)

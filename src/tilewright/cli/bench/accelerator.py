@@ -166,10 +166,11 @@ def networks(
     """
     if zoo:
         from tilewright.bench import zoo as bench
+        from tilewright.bench.zoo_members import MEMBERS
 
         finish(
             bench.run(
-                names(names_, "--networks", bench.ZOO) or list(bench.QUICK if quick else bench.ZOO),
+                names(names_, "--networks", MEMBERS) or list(bench.QUICK if quick else MEMBERS),
                 hw=hw or "pynq-16x16-rows",
                 board=board,
                 fidelity=one_of(fidelity or "twin", ("twin", "rtl", "dpi"), "--fidelity"),
