@@ -21,7 +21,7 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import (
-    read_row_outputs,
+    read_function_outputs,
     scales_of,
     to_int8_ends,
 )
@@ -125,7 +125,7 @@ def _prepared(
     rewrite(current)
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
-        read_row_outputs(current)
+        read_function_outputs(current)
     if calibration is not None and not was_quantised:
         started = time.perf_counter()
         current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)

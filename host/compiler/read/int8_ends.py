@@ -27,21 +27,24 @@ from tilewright.host.compiler.read.onnx_edit import (
 _MOVES: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that give elements other places and leave them as they are."""
 
-
-_READERS: Final = ("LayerNormalization", "Softmax")
+_FUNCTIONS: Final = (
+    "Elu", "Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "LeakyRelu", "Mish", "Selu",
+    "Sigmoid", "Softmax", "Softplus", "Softsign", "Tanh",
+)  # fmt: skip
+"""Operators that a table or a row unit computes."""
 _END: Final = "int8_end"
 
 
-def read_row_outputs(model: ir.Model) -> None:
-    """Let something read the outputs that softmax and normalisation make, in place.
+def read_function_outputs(model: ir.Model) -> None:
+    """Let something read the outputs that activations, softmax and normalisation make, in place.
 
-    What a row unit computes is rounded where an operator reads it. `to_int8_ends` takes the reader,
+    What a table or a row unit computes is rounded where an operator reads it. `to_int8_ends` takes the reader,
     a change of shape to the same shape, away again.
     """
     editor = Editor(model.graph)
     for index, value in enumerate(list(model.graph.outputs)):
         node, shape = value.producer(), shape_of(value)
-        if not is_kind(node, *_READERS) or shape is None or only_output(value) is None:
+        if not is_kind(node, *_FUNCTIONS) or shape is None or only_output(value) is None:
             continue
         sizes = editor.constant(f"{value.name}_sizes", np.array(shape, np.int64))
         end = editor.after(node, "Reshape", [value, sizes], stem=_END, like=value)
@@ -108,7 +111,7 @@ def _give_int8(editor: Editor, index: int) -> None:
 
 
 def _without_idle_reader(rounded: ir.Value | None) -> ir.Value | None:
-    """What was rounded before it got the shape that it has (`read_row_outputs`)."""
+    """What was rounded before it got the shape that it has (`read_function_outputs`)."""
     writer = rounded.producer() if rounded is not None else None
     moved = writer.inputs[0] if is_kind(writer, "QuantizeLinear") else None
     reshape = moved.producer() if moved is not None else None

@@ -31,14 +31,14 @@ def convolve_affine(editor: Editor) -> None:
     """Rewrite a graph with known shapes, in place."""
     for node in list(editor.graph):
         if is_kind(node, "BatchNormalization"):
-            found = _normalisation(node)
+            found = normalisation(node)
             if found is not None:
                 _replace(editor, node, node.inputs[0], *found)
         elif is_kind(node, "Mul"):
             _multiplication(editor, node)
 
 
-def _normalisation(node: ir.Node) -> tuple[Array, Array] | None:
+def normalisation(node: ir.Node) -> tuple[Array, Array] | None:
     """Factors and offsets of a batch normalisation with constant statistics."""
     arrays = [array_of(input_of(node, index)) for index in range(1, 5)]
     known = [array.astype(np.float64) for array in arrays if array is not None]
@@ -55,29 +55,40 @@ def _normalisation(node: ir.Node) -> tuple[Array, Array] | None:
 
 def _multiplication(editor: Editor, node: ir.Node) -> None:
     for data, other in ((0, 1), (1, 0)):
-        factors = _per_channel(node.inputs[data], node.inputs[other])
+        factors = _of_many(node.inputs[data], node.inputs[other])
         if factors is None:
             continue
         source, last, offsets = node.inputs[data], node, np.zeros(factors.size)
         user = only_user(node.outputs[0])
         if is_kind(user, "Add"):
             side = 1 if user.inputs[0] is node.outputs[0] else 0
-            found = _per_channel(node.outputs[0], user.inputs[side])
+            found = _of_many(node.outputs[0], user.inputs[side])
             if found is not None:
                 last, offsets = user, found
         _replace(editor, last, source, factors, offsets)
         return
 
 
-def _per_channel(data: ir.Value | None, constant: ir.Value | None) -> Array | None:
-    """The elements of a constant with one number per channel of an image."""
+def _of_many(data: ir.Value | None, constant: ir.Value | None) -> Array | None:
+    """As `per_channel`, of an image with several channels and with a number stated for each."""
+    found, array = per_channel(data, constant), array_of(constant)
+    return found if array is not None and 1 < array.size else None
+
+
+def per_channel(data: ir.Value | None, constant: ir.Value | None) -> Array | None:
+    """A constant as float64 (channels,), if it is one number for each channel of an image.
+
+    One number for all of them is that, too.
+    """
     shape, array = shape_of(data), array_of(constant)
     if shape is None or len(shape) != _IMAGE_RANK or array is None or array_of(data) is not None:
         return None
-    aligned = (1,) * (_IMAGE_RANK - array.ndim) + array.shape
-    if shape[1] == 1 or aligned != (1, shape[1], 1, 1) or array.dtype != np.float32:
+    if array.ndim > _IMAGE_RANK or array.dtype != np.float32:
         return None
-    return array.astype(np.float64).reshape(-1)
+    aligned = (1,) * (_IMAGE_RANK - array.ndim) + array.shape
+    if aligned not in ((1, shape[1], 1, 1), (1, 1, 1, 1)):
+        return None
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[1],))
 
 
 def _replace(

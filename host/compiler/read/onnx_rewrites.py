@@ -25,6 +25,7 @@ from tilewright.host.compiler.read.onnx_edit import (
 from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_sequences import widen
+from tilewright.host.compiler.read.onnx_transposed import fold_behind_transposed
 from tilewright.host.compiler.read.onnx_windows import rewrite_windows
 
 IMAGE_RANK: Final = 4
@@ -51,6 +52,7 @@ def rewrite(model: ir.Model) -> None:
     rewrite_windows(editor)
     state_attention(editor)
     fold_factors(editor)
+    fold_behind_transposed(editor)
     convolve_affine(editor)
     move_by_layers(editor)
     editor.drop_unused()

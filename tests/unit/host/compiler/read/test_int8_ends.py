@@ -146,3 +146,19 @@ def test_rows_that_leave_the_network_are_rounded_too() -> None:
             False,
             "accelerator" if ends else "cpu",
         )
+
+
+def test_an_activation_that_leaves_the_network_is_rounded_too() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    y = model.add("Sigmoid", model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 3, 3)))
+    for ends in (False, True):
+        network = import_network(
+            model.proto(y),
+            calibration=Calibration(random_samples=2),
+            options=ImportOptions(quantise=QuantiseOptions(activation_tables=True, int8_ends=ends)),
+        )
+        (port,) = network.outputs
+        assert (port.name, port.is_quantised) == (y, ends)
+        placed = {p.kind: p.place for p in partition(network, tables=True).placements}
+        assert placed["Sigmoid"] == ("accelerator" if ends else "cpu")
