@@ -14,6 +14,7 @@ from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import to_normal_form
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -26,12 +27,18 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("asymmetric", [False, True], ids=["int8", "uint8"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_transformer_is_one_region_with_its_bits(name: str) -> None:
+def test_a_transformer_is_one_region_with_its_bits(name: str, asymmetric: bool) -> None:
     maker, shape = MODELS[name]
     model, board = maker(np.random.default_rng(5)), load_board("pynq-z2")
     compilation = compile_model(
-        model, ROWED, board, calibration=Calibration(random_samples=4), offload_all=True
+        model,
+        ROWED,
+        board,
+        calibration=Calibration(random_samples=4),
+        options=ImportOptions(quantise=QuantiseOptions(asymmetric=asymmetric)),
+        offload_all=True,
     )
     assert {p.where for p in compilation.network.placements} == {"accelerator"}
     (graph,) = compilation.layers

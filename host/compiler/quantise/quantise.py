@@ -22,6 +22,7 @@ from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
+from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_attention import added_constant
@@ -104,8 +105,9 @@ def quantise(
         selection = _select(model.graph, options, own)
     rounded, inner = _activations(model.graph, selection)
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
+    symmetric = product_factors(model.graph, selection.nodes) & rounded
     quantised = quantise_static(
-        model, selection.nodes, selection.kinds, selection.one_scale, ranges, options
+        model, selection.nodes, selection.kinds, {*selection.one_scale, *symmetric}, ranges, options
     )
     editor = Editor(quantised.graph)
     _restore_floats(editor, selection)

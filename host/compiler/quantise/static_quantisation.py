@@ -19,7 +19,7 @@ def quantise_static(
     model: ir.Model,
     nodes: Collection[str],
     kinds: Collection[str],
-    one_scale: Collection[str],
+    symmetric: Collection[str],
     ranges: Mapping[str, tuple[float, float]],
     options: QuantiseOptions,
 ) -> ir.Model:
@@ -29,7 +29,8 @@ def quantise_static(
         model: in float.
         nodes: names of the operators to quantise.
         kinds: of these.
-        one_scale: names of weights that have one scale.
+        symmetric: names of tensors, of activations or weights, whose zero point is 0; such weights
+            have one scale.
         ranges: lowest and highest value of the activations around the operators, by name.
         options: how.
 
@@ -66,7 +67,7 @@ def quantise_static(
                 "DedicatedQDQPair": True,
                 # nothing is taken whose data are not int8, also where a table computes them
                 "ForceQuantizeNoInputCheck": True,
-                "TensorQuantOverrides": {name: [{"symmetric": True}] for name in one_scale},
+                "TensorQuantOverrides": {name: [{"symmetric": True}] for name in sorted(symmetric)},
             },
         )
         return ir.from_proto(onnx.load(target))

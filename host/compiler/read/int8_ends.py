@@ -38,8 +38,8 @@ _END: Final = "int8_end"
 def read_function_outputs(model: ir.Model) -> None:
     """Let something read the outputs that activations, softmax and normalisation make, in place.
 
-    What a table or a row unit computes is rounded where an operator reads it. `to_int8_ends` takes the reader,
-    a change of shape to the same shape, away again.
+    What a table or a row unit computes is rounded where an operator reads it. `to_int8_ends` takes
+    the reader, a change of shape to the same shape, away again.
     """
     editor = Editor(model.graph)
     for index, value in enumerate(list(model.graph.outputs)):

@@ -72,7 +72,7 @@ def _multiplication(editor: Editor, node: ir.Node) -> None:
 def _of_many(data: ir.Value | None, constant: ir.Value | None) -> Array | None:
     """As `per_channel`, of an image with several channels and with a number stated for each."""
     found, array = per_channel(data, constant), array_of(constant)
-    return found if array is not None and 1 < array.size else None
+    return found if array is not None and array.size > 1 else None
 
 
 def per_channel(data: ir.Value | None, constant: ir.Value | None) -> Array | None:

@@ -26,6 +26,7 @@ from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_sequences import widen
 from tilewright.host.compiler.read.onnx_transposed import fold_behind_transposed
+from tilewright.host.compiler.read.onnx_volumes import take_apart
 from tilewright.host.compiler.read.onnx_windows import rewrite_windows
 
 IMAGE_RANK: Final = 4
@@ -48,6 +49,7 @@ def rewrite(model: ir.Model) -> None:
             _drop_whole_gather(editor, node)
         elif is_kind(node, "Pad", "Slice"):
             _drop_idle(editor, node)
+    take_apart(editor)
     fold_factors(editor)
     rewrite_windows(editor)
     state_attention(editor)

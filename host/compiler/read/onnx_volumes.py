@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes as the images that they are made of: (N, C, D, H, W) as D times (N, C, H, W).
+
+A convolution over three axes is one convolution of images for each depth of its result: the images
+that it reads are joined along their channels, and its weights likewise. What works element by
+element works on each image. Pooling over the depth takes the images as rows of one. A network
+whose volumes all are rewritten has changes of shape at its ends alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import (
+    Editor,
+    array_of,
+    input_of,
+    integer,
+    integers,
+    is_kind,
+    only_user,
+    scalar_of,
+    shape_of,
+)
+
+MOST_IMAGES: Final = 64
+"""Of one volume: each is operators of its own."""
+
+_RANK: Final = 5
+_BY_ELEMENT: Final = (
+    "BatchNormalization", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
+    "Relu", "Sigmoid", "Softplus", "Tanh",
+)  # fmt: skip
+_OF_TWO: Final = ("Add", "Div", "Mul", "Sub")
+
+_Images = list[ir.Value]
+
+
+def take_apart(editor: Editor) -> None:
+    """Rewrite a graph with known shapes and stated padding, in place."""
+    volumes = _Volumes(editor)
+    for node in list(editor.graph):
+        volumes.visit(node)
+    volumes.finish()
+
+
+class _Volumes:
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self._images: dict[ir.Value, _Images] = {}
+        """By volume, in the order of the depth."""
+        self._replaced: list[ir.Node] = []
+
+    def visit(self, node: ir.Node) -> None:
+        """Rewrite a node, if it is one of those that this module knows."""
+        rules: Mapping[tuple[str, ...], Callable[[ir.Node], bool]] = {
+            ("Conv",): self._convolution,
+            ("MaxPool", "AveragePool"): self._pool,
+            _BY_ELEMENT: self._by_element,
+            _OF_TWO: self._of_two,
+            ("Concat",): self._concat,
+            ("GlobalAveragePool", "ReduceMean"): self._mean,
+            ("Flatten", "Reshape"): self._flatten,
+        }
+        if len(node.outputs) != 1 or shape_of(node.outputs[0]) is None:
+            return
+        for kinds, rule in rules.items():
+            if is_kind(node, *kinds) and rule(node):
+                self._replaced.append(node)
+                return
+
+    def finish(self) -> None:
+        """Join the images of volumes that something else reads, and drop what was rewritten."""
+        for node in reversed(self._replaced):
+            result = node.outputs[0]
+            if result.uses() or result.is_graph_output():
+                self._join(node, result)
+            self._editor.graph.remove(node, safe=True)
+
+    # -- rules: whether a node was rewritten ---------------------------------------------------
+
+    def _convolution(self, node: ir.Node) -> bool:
+        weights, result = array_of(input_of(node, 1)), shape_of(node.outputs[0])
+        images = self._taken(node, node.inputs[0])
+        if images is None or weights is None or weights.ndim != _RANK or not result:
+            return False
+        if integer(node, "group", 1) != 1 or not 0 < result[2] <= MOST_IMAGES:
+            return False
+        ones = [1, 1, 1]
+        strides, dilations = integers(node, "strides", ones), integers(node, "dilations", ones)
+        pads = integers(node, "pads", [0] * 6)
+        attributes = {
+            "kernel_shape": weights.shape[3:],
+            "strides": strides[1:],
+            "dilations": dilations[1:],
+            "pads": [*pads[1:3], *pads[4:6]],
+        }
+        made: dict[tuple[int, ...], ir.Value] = {}  # weights by the taps that lie in the volume
+        found = []
+        for depth in range(result[2]):
+            first = depth * strides[0] - pads[0]
+            places = [first + k * dilations[0] for k in range(weights.shape[2])]
+            taps = tuple(k for k, place in enumerate(places) if 0 <= place < len(images))
+            if not taps:
+                return False
+            if taps not in made:
+                joined = np.concatenate([weights[:, :, k] for k in taps], axis=1)
+                made[taps] = self._editor.constant(f"{node.name}_weights", joined)
+            data = self._joined(node, [images[places[k]] for k in taps], axis=1)
+            inputs = [data, made[taps], *node.inputs[2:]]
+            found.append(self._image(node, "Conv", inputs, attributes, shape=_flat(result)))
+        self._images[node.outputs[0]] = found
+        return True
+
+    def _pool(self, node: ir.Node) -> bool:
+        data, result = node.inputs[0], shape_of(node.outputs[0])
+        if data not in self._images or not result or integer(node, "ceil_mode", 0):
+            return False
+        kernel, ones = integers(node, "kernel_shape", ()), [1, 1, 1]
+        strides, pads = integers(node, "strides", ones), integers(node, "pads", [0] * 6)
+        plain = not pads[0] and not pads[3] and set(integers(node, "dilations", ones)) == {1}
+        if not plain or (kernel[0] > 1 and node.op_type != "MaxPool"):
+            return False
+        images = self._images[data]
+        if kernel[0] > 1:
+            starts = range(0, len(images) - kernel[0] + 1, strides[0])
+            images = [self._largest(node, images[i : i + kernel[0]]) for i in starts]
+        else:
+            images = images[:: strides[0]]
+        attributes = {
+            "kernel_shape": kernel[1:],
+            "strides": strides[1:],
+            "pads": [*pads[1:3], *pads[4:6]],
+        }
+        if node.op_type == "AveragePool":
+            attributes["count_include_pad"] = integer(node, "count_include_pad", 0)
+        self._images[node.outputs[0]] = [
+            self._image(node, node.op_type, [image], attributes, shape=_flat(result))
+            for image in images
+        ]
+        return True
+
+    def _by_element(self, node: ir.Node) -> bool:
+        images = self._images.get(node.inputs[0]) if node.inputs[0] is not None else None
+        if images is None:
+            return False
+        self._images[node.outputs[0]] = [
+            self._image(
+                node,
+                node.op_type,
+                [image, *node.inputs[1:]],
+                dict(node.attributes),
+                shape=shape_of(image) or (),
+            )
+            for image in images
+        ]
+        return True
+
+    def _of_two(self, node: ir.Node) -> bool:
+        result = node.outputs[0]
+        sides: list[Sequence[ir.Value]] = []
+        depth = (shape_of(result) or (0, 0, 0))[2:3]
+        for value in node.inputs:
+            if value is not None and value in self._images and shape_of(value) == shape_of(result):
+                sides.append(self._images[value])
+                continue
+            constant = self._flat_constant(node, value)
+            if constant is None or not depth:
+                return False
+            sides.append([constant] * depth[0])
+        if not any(value in self._images for value in node.inputs):
+            return False
+        flat = _flat(shape_of(result) or ())
+        self._images[result] = [
+            self._image(node, node.op_type, list(pair), shape=flat)
+            for pair in zip(*sides, strict=True)
+        ]
+        return True
+
+    def _concat(self, node: ir.Node) -> bool:
+        parts = [self._images.get(value) for value in node.inputs if value is not None]
+        if None in parts or integer(node, "axis", 0) % _RANK != 1:
+            return False
+        together = zip(*[part for part in parts if part is not None], strict=True)
+        self._images[node.outputs[0]] = [self._joined(node, list(p), axis=1) for p in together]
+        return True
+
+    def _mean(self, node: ir.Node) -> bool:
+        """The mean over a whole volume: of each image, then of their means by a convolution."""
+        data, result = node.inputs[0], node.outputs[0]
+        if data is None or data not in self._images:
+            return False
+        stated = array_of(input_of(node, 1))
+        axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
+        if node.op_type == "ReduceMean" and sorted(a % _RANK for a in axes) != [2, 3, 4]:
+            return False
+        images = self._images[data]
+        n, channels = (shape_of(data) or ())[:2]
+        shape = (n, channels, 1, 1)
+        means = [self._image(node, "GlobalAveragePool", [i], shape=shape) for i in images]
+        one = np.eye(channels, dtype=np.float32)[:, :, None, None] / np.float32(len(images))
+        weights = self._editor.constant(f"{node.name}_means", np.tile(one, (1, len(images), 1, 1)))
+        joined = self._joined(node, means, axis=1)
+        mean = self._image(node, "Conv", [joined, weights], shape=shape)
+        if len(shape_of(result) or ()) == _RANK:
+            self._images[result] = [mean]
+        else:
+            self._give(node, mean, shape_of(result) or ())
+        return True
+
+    def _flatten(self, node: ir.Node) -> bool:
+        """What a dense layer reads of a volume: its weights take the order of the images."""
+        data, result = node.inputs[0], node.outputs[0]
+        shape, flat = shape_of(data), shape_of(result)
+        if data is None or data not in self._images or not shape or not flat:
+            return False
+        dense, images = only_user(result), self._images[data]
+        if flat != (shape[0], int(np.prod(shape[1:]))):
+            return False
+        if len(images) == 1:
+            self._give(node, images[0], flat)
+            return True
+        if not is_kind(dense, "Gemm", "MatMul"):
+            return False
+        weights = array_of(input_of(dense, 1))
+        turned = dense.op_type == "Gemm" and integer(dense, "transB", 0)
+        if weights is None or weights.ndim != 2 or dense.inputs[0] is not result:
+            return False
+        order = np.arange(flat[1]).reshape(shape[1:]).transpose(1, 0, 2, 3).reshape(-1)
+        ordered = weights[:, order] if turned else weights[order]
+        dense.replace_input_with(1, self._editor.constant(f"{dense.name}_weights", ordered))
+        self._give(node, self._joined(node, images, axis=1), flat)
+        return True
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _taken(self, node: ir.Node, volume: ir.Value | None) -> _Images | None:
+        """The images of a volume, which are taken from it in front of a node unless they are."""
+        shape = shape_of(volume)
+        if volume is None or not shape or len(shape) != _RANK or array_of(volume) is not None:
+            return None
+        if volume.dtype not in (None, ir.DataType.FLOAT) or shape[2] > MOST_IMAGES:
+            return None
+        if volume not in self._images:
+            found = []
+            for depth in range(shape[2]):
+                place = self._editor.constant(f"{volume.name}_depth", np.array(depth, np.int64))
+                found.append(
+                    self._image(node, "Gather", [volume, place], {"axis": 2}, shape=_flat(shape))
+                )
+            self._images[volume] = found
+        return self._images[volume]
+
+    def _image(
+        self,
+        node: ir.Node,
+        kind: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        shape: Sequence[int],
+    ) -> ir.Value:
+        """The result of a new operator in front of a node."""
+        result = node.outputs[0]
+        image = self._editor.before(
+            node, kind, inputs, attributes, stem=f"{result.name}_image", like=result
+        )
+        image.shape = ir.Shape(shape)
+        return image
+
+    def _joined(self, node: ir.Node, images: _Images, axis: int) -> ir.Value:
+        if len(images) == 1:
+            return images[0]
+        sizes = list(shape_of(images[0]) or ())
+        sizes[axis] = sum((shape_of(image) or ())[axis] for image in images)
+        return self._image(node, "Concat", images, {"axis": axis}, shape=sizes)
+
+    def _reshaped(self, node: ir.Node, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        sizes = self._editor.constant(f"{value.name}_sizes", np.array(shape, np.int64))
+        return self._image(node, "Reshape", [value, sizes], shape=shape)
+
+    def _largest(self, node: ir.Node, images: _Images) -> ir.Value:
+        """The largest of each element of some images: they become the rows of one."""
+        n, channels, _, rows, columns = shape_of(node.inputs[0]) or ()
+        flat = [self._reshaped(node, image, (n, channels, rows * columns)) for image in images]
+        stacked = self._joined(node, flat, axis=2)
+        tall = self._reshaped(node, stacked, (n, channels, len(images), rows * columns))
+        window, shape = {"kernel_shape": [len(images), 1]}, (n, channels, 1, rows * columns)
+        pooled = self._image(node, "MaxPool", [tall], window, shape=shape)
+        return self._reshaped(node, pooled, (n, channels, rows, columns))
+
+    def _flat_constant(self, node: ir.Node, value: ir.Value | None) -> ir.Value | None:
+        """A number, or one for each channel, as an operand of an image."""
+        array = array_of(value)
+        if value is None or array is None:
+            return None
+        if scalar_of(value) is not None:
+            return self._editor.constant(f"{node.name}_operand", array.reshape(()))
+        shape = (1,) * (_RANK - array.ndim) + array.shape
+        if shape != (1, array.size, 1, 1, 1):
+            return None
+        return self._editor.constant(f"{node.name}_operand", array.reshape(1, -1, 1, 1))
+
+    def _give(self, node: ir.Node, value: ir.Value, shape: Sequence[int]) -> None:
+        """Let a value in another shape take the place of a node's result."""
+        result = node.outputs[0]
+        made = self._reshaped(node, value, shape)
+        stem = result.name
+        ir.convenience.replace_all_uses_with(result, made, replace_graph_outputs=True)
+        result.name, made.name = None, stem
+
+    def _join(self, node: ir.Node, result: ir.Value) -> None:
+        """The volume that the images of a result make up."""
+        n, channels, _, rows, columns = shape_of(result) or ()
+        deep = [
+            self._reshaped(node, image, (n, channels, 1, rows, columns))
+            for image in self._images[result]
+        ]
+        self._give(node, self._joined(node, deep, axis=2), shape_of(result) or ())
+
+
+def _flat(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of an image of a volume."""
+    return (*shape[:2], *shape[3:])
