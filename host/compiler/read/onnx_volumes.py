@@ -131,7 +131,7 @@ class _Volumes:
             images = [self._largest(node, images[i : i + kernel[0]]) for i in starts]
         else:
             images = images[:: strides[0]]
-        attributes = {
+        attributes: dict[str, Any] = {
             "kernel_shape": kernel[1:],
             "strides": strides[1:],
             "pads": [*pads[1:3], *pads[4:6]],
