@@ -30,9 +30,9 @@ from tilewright.host.compiler.pack.latency import latency
 from tilewright.host.compiler.pipeline import (
     ImportedNetwork,
     compile_network,
-    for_hardware,
     import_network,
 )
+from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.runtime import open_network

@@ -19,7 +19,8 @@ from tilewright.bench.zoo_members import Member
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import latency, mac_share
-from tilewright.host.compiler.pipeline import compile_network, for_hardware, import_network
+from tilewright.host.compiler.pipeline import compile_network, import_network
+from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram

@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.host.common.errors import ToolError, WorkloadError
-from tilewright.host.common.extras import EXTRAS, install_line
 from tilewright.host.common.names import counted
+from tilewright.host.common.onnx_ir_loading import load_onnx_ir
 from tilewright.host.common.tvm_loading import load_tvm
 from tilewright.host.compiler.divide.placement import (
     Choose,
@@ -43,10 +42,12 @@ from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
 from tilewright.host.compiler.pack.limits import check_limits
+from tilewright.host.compiler.quantise.hardware_options import for_hardware
+from tilewright.host.compiler.quantise.prepare_process import Reading, reading
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.float_model import require_quantised
 from tilewright.host.compiler.read.import_options import ImportOptions
+from tilewright.host.compiler.read.requirements import require_packages, require_usable
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
@@ -157,7 +158,9 @@ def compile_model(
 
     Args:
         model: an ONNX file, a ``.pt2`` file of ``torch.export.save``, an ONNX model, an
-            ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is trusted.
+            ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is trusted. A
+            file may be in reading already (`prepare_process.reading`), with calibration data and
+            options of its own (`hardware_options.for_hardware`).
         hw: the configuration that the programs are for.
         board: its clock, memory timing and CPU decide what is offloaded; its memory in bytes
             limits the programs.
@@ -179,7 +182,12 @@ def compile_model(
             cannot be written.
         ToolError: a package of the extra ``network`` is missing.
     """
-    options = for_hardware(options or ImportOptions(), hw)
+    if isinstance(model, Reading):
+        calibration, options = model.calibration, model.options
+        source = model.path.name
+    else:
+        options = for_hardware(options or ImportOptions(), hw)
+        source = Path(model).name if isinstance(model, str | os.PathLike) else ""
     imported = import_network(model, calibration=calibration, options=options, progress=progress)
     started = time.perf_counter()
     compilation = compile_network(
@@ -190,7 +198,7 @@ def compile_model(
         keep_rounding=keep_rounding,
         offload_all=offload_all,
         conditions={
-            "model": Path(model).name if isinstance(model, str | os.PathLike) else imported.name,
+            "model": source or imported.name,
             "board": board.name,
             "memory": board.memory.name,
             "clock_mhz": board.clock_mhz,
@@ -209,27 +217,6 @@ def compile_model(
     if output is not None:
         save(compilation.network, output)
     return replace(compilation, seconds=time.perf_counter() - started)
-
-
-def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
-    """Options with which a float model is quantised for all that a configuration computes.
-
-    Raises:
-        WorkloadError: weights of 4 bits on a configuration that stores them with 8.
-    """
-    quantise = options.quantise
-    if quantise.int4_weights != "none" and not hw.int4_weights:
-        raise WorkloadError(
-            f"{hw.name} keeps weights with 8 bits: 4 bits would cost accuracy and save nothing",
-            field="int4_weights",
-            value=quantise.int4_weights,
-            remedy="use a configuration with int4_weights: 1, or none",
-        )
-    if hw.activation_table:
-        quantise = replace(quantise, activation_tables=True)
-    if hw.row_unit:
-        quantise = replace(quantise, row_functions=True)
-    return replace(options, quantise=quantise)
 
 
 def import_network(
@@ -253,28 +240,29 @@ def import_network(
             a ``.pt2`` file that is not trusted holds what could run code.
         ToolError: a package of the extra ``network`` is missing.
     """
-    _require_packages()
-    file = Path(model) if isinstance(model, str | os.PathLike) else None
-    if calibration is None and file is not None:
-        require_quantised(file)
-    from tilewright.host.compiler.quantise import prepare_process  # noqa: PLC0415  (heavy)
-
     options = options or ImportOptions()
+    if isinstance(model, str | os.PathLike):
+        require_usable(Path(model), calibration)
+        with reading(Path(model), calibration, options) as begun:
+            return import_network(begun, progress=progress)
     started = time.perf_counter()
-    name = options.name or (type(model).__name__ if file is None else file.stem)
-    progress(f"reading and quantising {name}")
-    if file is None:
+    if isinstance(model, Reading):
+        options = model.options
+        name = options.name or model.path.stem
+        progress(f"reading and quantising {name}")
+        prepared = model.finish(_load_libraries)
+    else:
+        name = options.name or type(model).__name__
+        progress(f"reading and quantising {name}")
+        require_packages()
+        load_onnx_ir()
         from tilewright.host.compiler.quantise.prepare import prepare_object  # noqa: PLC0415  (heavy)
 
         prepared = prepare_object(model, name, calibration, options)
-    else:
-        prepared = prepare_process.prepare_file(
-            file, calibration, options, meanwhile=_load_libraries
-        )
     before_tvm = time.perf_counter()
     _load_libraries()
     from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
-    from tilewright.host.compiler.quantise.prepare import arguments_of  # noqa: PLC0415  (heavy)
+    from tilewright.host.compiler.read.model_ends import arguments_of  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.read.own_operators import OwnOperators  # noqa: PLC0415  (heavy)
 
     loaded = time.perf_counter()
@@ -320,7 +308,7 @@ def partition(
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
     """
-    _require_packages()
+    require_packages()
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
@@ -417,14 +405,4 @@ def _load_libraries() -> None:
     """What every network needs, while another process reads the model."""
     load_tvm()
     import tilewright.host.compiler.divide.cost  # noqa: PLC0415  (heavy)
-    import tilewright.host.compiler.divide.relax_partition  # noqa: PLC0415  (heavy)
-    import tilewright.host.compiler.quantise.prepare  # noqa: F401, PLC0415  (heavy)
-
-
-def _require_packages() -> None:
-    missing = EXTRAS["network"].missing("networkx", "onnx_ir", "onnxruntime", "tvm")
-    if missing:
-        raise ToolError(
-            f"networks need the packages {', '.join(missing)}",
-            remedy=install_line("network"),
-        )
+    import tilewright.host.compiler.divide.relax_partition  # noqa: F401, PLC0415  (heavy)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.machine.board import MemoryModel
@@ -25,9 +25,11 @@ from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.schedule.task_shape import shape_of
 from tilewright.tuner.search import Result
-from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 from tilewright.tuner.study.tuner_factory import TunerFactory
+
+if TYPE_CHECKING:
+    from tilewright.tuner.store.store import Store
 
 SEARCH_BUDGET: Final = 16
 """Measurements of a workload that nothing is known of."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from importlib import metadata
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tilewright import __version__
 from tilewright.host.common.errors import TilewrightError
@@ -30,7 +30,9 @@ from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.study.goals import OBJECTIVES
 from tilewright.tuner.study.objective import ObjectiveName
-from tilewright.tuner.study.warm_start import WarmStart
+
+if TYPE_CHECKING:
+    from tilewright.tuner.study.warm_start import WarmStart  # which loads the store
 
 
 class SettingsError(TilewrightError):

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.tuner.search import TUNERS, Offer, Tuner
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
-from tilewright.tuner.study.session import Session
+
+if TYPE_CHECKING:
+    from tilewright.tuner.study.session import Session
 
 
 class TunerFactory:

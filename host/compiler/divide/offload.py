@@ -15,15 +15,14 @@ and drops or moves what makes it smaller.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Final
 
-import networkx as nx
-
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.convex import convex_groups
+from tilewright.host.compiler.divide.minimum_cut import FlowGraph
 
 _ACCELERATOR, _CPU = "accelerator", "cpu"
 
@@ -81,8 +80,7 @@ def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]
         WorkloadError: a cost that is negative or not a number, or an unknown operator.
     """
     nodes = {candidate.name: candidate for candidate in candidates}
-    graph = nx.DiGraph()
-    graph.add_nodes_from((_ACCELERATOR, _CPU))
+    graph = FlowGraph()
     for candidate in nodes.values():
         node = ("operator", candidate.name)
         _require_cost(candidate.name, candidate.cpu_seconds, finite=True)
@@ -103,7 +101,7 @@ def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]
         for consumer in consumers:
             _add(graph, leaves, consumer, inf)
             _add(graph, consumer, enters, inf)
-    ticks, (accelerated, _) = nx.minimum_cut(graph, _ACCELERATOR, _CPU)
+    ticks, accelerated = graph.cut(_ACCELERATOR, _CPU)
     return Assignment(
         accelerated=frozenset(
             node[1] for node in accelerated if isinstance(node, tuple) and node[0] == "operator"
@@ -112,13 +110,9 @@ def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]
     )
 
 
-def _add(graph: nx.DiGraph, begin: object, end: object, seconds: float) -> None:
-    if begin == end:
-        return
-    if isfinite(seconds):
-        graph.add_edge(begin, end, capacity=round(seconds * _TICKS))
-    else:
-        graph.add_edge(begin, end)  # no capacity: infinite
+def _add(graph: FlowGraph, begin: Hashable, end: Hashable, seconds: float) -> None:
+    if begin != end:
+        graph.add(begin, end, round(seconds * _TICKS) if isfinite(seconds) else None)
 
 
 def _require_cost(name: str, seconds: float, *, finite: bool) -> None:

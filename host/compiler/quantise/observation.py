@@ -44,6 +44,8 @@ def observe(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # fold int8 constants
+    # Threads that wait take no core from the process that loads TVM meanwhile.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with explained():
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]

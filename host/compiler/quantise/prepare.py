@@ -16,15 +16,11 @@ from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
-from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.read.int8_ends import (
-    read_function_outputs,
-    scales_of,
-    to_int8_ends,
-)
+from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
+from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_loops import unroll_loops
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
@@ -141,56 +137,6 @@ def _prepared(
     return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
 
 
-def arguments_of(model: onnx.ModelProto) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
-    """The inputs and outputs of a model with known shapes.
-
-    Raises:
-        WorkloadError: a shape is not known, or an element type is none of numpy's.
-    """
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    scales = scales_of(model)
-    both = [
-        tuple(_argument(value, scales.get(value.name)) for value in values)
-        for values in (inputs, model.graph.output)
-    ]
-    return both[0], both[1]
-
-
-def _argument(value: onnx.ValueInfoProto, scale: tuple[float, int] | None) -> Argument:
-    tensor = value.type.tensor_type
-    field_name = short(value.name)
-    dims = tensor.shape.dim
-    if not tensor.HasField("shape") or any(dim.WhichOneof("value") != "dim_value" for dim in dims):
-        raise WorkloadError(
-            "must have a shape that is known before it runs",
-            field=field_name,
-            remedy="export the model for fixed input shapes",
-        )
-    try:
-        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    except KeyError as error:
-        raise WorkloadError(
-            "must be a tensor of numbers",
-            field=field_name,
-            value=tensor.elem_type,
-            remedy="export the model without it",
-        ) from error
-    if dtype == "object":
-        raise WorkloadError(
-            "must be a tensor of numbers",
-            field=field_name,
-            value="string",
-            remedy="turn text into numbers before the model",
-        )
-    argument = Argument(
-        name=value.name, shape=tuple(int(dim.dim_value) for dim in dims), dtype=dtype
-    )
-    if scale is None or dtype != "int8":
-        return argument
-    return replace(argument, scale=scale[0], zero_point=scale[1])
-
-
 def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     """Constants and batch normalisation folded, by ONNX Runtime's basic optimisations.
 
@@ -218,6 +164,8 @@ def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # nothing is run
+    options.add_session_config_entry("session.disable_prepacking", "1")
     if optimised is not None:
         options.graph_optimization_level = levels.ORT_ENABLE_BASIC
         options.optimized_model_filepath = str(optimised)

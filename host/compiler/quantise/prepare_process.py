@@ -16,16 +16,17 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnx
 
 from tilewright.host.common.error_values import error_from_values, error_to_values
 from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.common.onnx_ir_loading import load_onnx_ir
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
@@ -38,24 +39,67 @@ _READ: Final = "read"
 _LOOK_SECONDS: Final = 0.01
 
 
-def prepare_file(
-    path: Path,
-    calibration: Calibration | None,
-    options: ImportOptions,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> Prepared:
-    """`prepare` for an ONNX or ``.pt2`` file, in a child process.
+class Reading:
+    """A child process that reads and quantises a model file (`reading`).
+
+    Attributes:
+        path: of the model.
+        calibration: see `prepare.prepare`.
+        options: of the import.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        calibration: Calibration | None,
+        options: ImportOptions,
+        *,
+        folder: Path,
+        child: subprocess.Popen[bytes],
+    ) -> None:
+        self.path, self.calibration, self.options = path, calibration, options
+        self._folder, self._child = folder, child
+
+    def finish(self, meanwhile: Callable[[], None] = lambda: None) -> Prepared:
+        """Wait for the child.
+
+        Args:
+            meanwhile: called while the child works, once it has read the file.
+
+        Raises:
+            WorkloadError: the file is no usable model, or reading it crashed or took too long.
+        """
+        seconds = self.options.limits.seconds
+        try:
+            _await_reading(self._child, self._folder, seconds)
+            if (self._folder / _READ).exists():
+                meanwhile()
+            code = self._child.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise WorkloadError(
+                f"must be readable in {seconds:g} s",
+                field=str(self.path),
+                remedy="raise options.limits.seconds, or use fewer calibration data",
+            ) from error
+        return _read_result(self._folder, self.path, code)
+
+
+@contextmanager
+def reading(
+    path: Path, calibration: Calibration | None, options: ImportOptions
+) -> Iterator[Reading]:
+    """Begin to read and quantise an ONNX or ``.pt2`` file in a child process.
+
+    The child ends with the context, whatever it has done by then.
 
     Args:
         path: of the model.
         calibration: see `prepare.prepare`.
         options: of the import, with the limits of the child.
-        meanwhile: called while the child works, once it has read the file.
 
-    Raises:
-        WorkloadError: the file is no usable model, or reading it crashed or took too long.
+    Yields:
+        Whom to ask for the model.
     """
-    seconds = options.limits.seconds
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         request = {
@@ -76,22 +120,12 @@ def prepare_file(
                 stderr=messages,
                 env=_environment(),
             )
-            try:
-                _await_reading(child, folder, seconds)
-                if (folder / _READ).exists():
-                    meanwhile()
-                code = child.wait(seconds)
-            except subprocess.TimeoutExpired as error:
-                raise WorkloadError(
-                    f"must be readable in {seconds:g} s",
-                    field=str(path),
-                    remedy="raise options.limits.seconds, or use fewer calibration data",
-                ) from error
-            finally:
-                if child.poll() is None:
-                    child.kill()
-                    child.wait()
-        return _read_result(folder, path, code)
+        try:
+            yield Reading(path, calibration, options, folder=folder, child=child)
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
 
 
 def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
@@ -142,6 +176,8 @@ def _read_result(folder: Path, path: Path, code: int) -> Prepared:
     report = json.loads(report_file.read_text())
     if "error" in report:
         raise error_from_values(report["error"], "the process that reads the model")
+    import onnx  # noqa: PLC0415  (not needed to begin)
+
     return Prepared(
         model=onnx.load(folder / _RESULT),
         was_quantised=report["was_quantised"],
@@ -194,8 +230,9 @@ def _limit_memory(limit: int) -> None:
 
 
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    # The command that waits for this does not need them: half a second.
-    from tilewright.host.compiler.quantise.prepare import prepare  # noqa: PLC0415  (heavy)
+    # What the reading of a file needs comes first: a damaged one is told of at once.
+    import onnx  # noqa: PLC0415  (not needed to begin)
+
     from tilewright.host.compiler.read import model_file, own_operators  # noqa: PLC0415  (heavy)
 
     path, origin = Path(request["path"]), Path(request["named"])
@@ -212,6 +249,9 @@ def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     else:
         model = model_file.read_model(path, shapes, own)
         (folder / _READ).touch()
+    load_onnx_ir()
+    from tilewright.host.compiler.quantise.prepare import prepare  # noqa: PLC0415  (heavy)
+
     options = QuantiseOptions(**request["options"])
     prepared = prepare(model, origin, calibration, options, own)
     onnx.save(prepared.model, folder / _RESULT)
@@ -235,3 +275,4 @@ def _calibration(request: Mapping[str, Any], folder: Path) -> Calibration | None
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    os._exit(0)  # all is written, and the libraries would take their time to leave

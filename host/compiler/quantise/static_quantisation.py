@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.model_file import with_shapes
 from tilewright.host.compiler.read.onnxruntime_errors import explained
 
 
@@ -38,29 +37,30 @@ def quantise_static(
         WorkloadError: ONNX Runtime failed.
     """
     from onnxruntime import quantization  # noqa: PLC0415  (heavy, and only needed here)
-    from onnxruntime.quantization import calibrate  # noqa: PLC0415  (heavy, too)
+    from onnxruntime.quantization import quant_utils  # noqa: PLC0415  (heavy, too)
 
-    known = calibrate.TensorsData(
-        calibrate.CalibrationMethod.MinMax,
-        {name: (np.float32(low), np.float32(high)) for name, (low, high) in ranges.items()},
+    from tilewright.host.compiler.quantise.channel_quantiser import (  # noqa: PLC0415  (heavy, too)
+        ChannelQuantiser,
+    )
+
+    known = quantization.TensorsData(
+        quantization.CalibrationMethod.MinMax,
+        {name: tuple(np.array(end, np.float32) for end in ends) for name, ends in ranges.items()},
     )
     kind = quantization.QuantType.QUInt8 if options.asymmetric else quantization.QuantType.QInt8
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name, explained():
-        folder = Path(name)
-        source, target, cache = (folder / file for file in ("float.onnx", "qdq.onnx", "ranges"))
-        onnx.save(ir.to_proto(model), source)
-        calibrate.save_tensors_data(known, cache)
-        quantization.quantize_static(
+    with explained():
+        source = with_shapes(ir.to_proto(model))
+        quant_utils.add_infer_metadata(source)
+        quantiser = ChannelQuantiser(
             source,
-            target,
-            calibration_cache_path=cache,
-            quant_format=quantization.QuantFormat.QDQ,
-            op_types_to_quantize=sorted(kinds),
+            options.per_channel,
+            reduce_range=False,
+            weight_qType=quantization.QuantType.QInt8,
+            activation_qType=kind,
+            tensors_range=known,
             nodes_to_quantize=list(nodes),
-            per_channel=options.per_channel,
-            activation_type=kind,
-            weight_type=quantization.QuantType.QInt8,
-            calibrate_method=calibrate.CalibrationMethod.MinMax,
+            nodes_to_exclude=[],
+            op_types_to_quantize=sorted(kinds),
             extra_options={
                 "ActivationSymmetric": not options.asymmetric,
                 "WeightSymmetric": True,
@@ -70,4 +70,7 @@ def quantise_static(
                 "TensorQuantOverrides": {name: [{"symmetric": True}] for name in sorted(symmetric)},
             },
         )
-        return ir.from_proto(onnx.load(target))
+        quantiser.quantize_model()
+        quantiser.model.topological_sort()
+        quantised: onnx.ModelProto = quantiser.model.model
+        return ir.from_proto(quantised)

@@ -7,14 +7,12 @@ of 256 entries per channel. TensorFlow Lite calls it a full integer model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx.numpy_helper import to_array
 
+from tilewright.host.compiler.read.model_ends import MOVES
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -23,9 +21,6 @@ from tilewright.host.compiler.read.onnx_edit import (
     only_user,
     shape_of,
 )
-
-_MOVES: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that give elements other places and leave them as they are."""
 
 _FUNCTIONS: Final = (
     "Elu", "Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "LeakyRelu", "Mish", "Selu",
@@ -69,7 +64,7 @@ def to_int8_ends(model: ir.Model) -> None:
 
 def _take_int8(value: ir.Value) -> None:
     moved, reader = [value], only_user(value)
-    while is_kind(reader, *_MOVES):
+    while is_kind(reader, *MOVES):
         moved.append(reader.outputs[0])
         reader = only_user(moved[-1])
     if not is_kind(reader, "QuantizeLinear") or not _of_one_scale(reader):
@@ -86,7 +81,7 @@ def _give_int8(editor: Editor, index: int) -> None:
     value = editor.graph.outputs[index]
     moves: list[ir.Node] = []
     writer = value.producer()
-    while is_kind(writer, *_MOVES):
+    while is_kind(writer, *MOVES):
         moves.insert(0, writer)
         source = writer.inputs[0]
         if source is None or only_user(source) is None:
@@ -137,32 +132,3 @@ def _of_one_scale(node: ir.Node) -> bool:
     if scale is None or zero_point is None:
         return False
     return scale.size == 1 and zero_point.dtype == "int8"
-
-
-def scales_of(model: onnx.ModelProto) -> dict[str, tuple[float, int]]:
-    """Scale and zero point of the int8 inputs and outputs of a model in canonical QDQ form."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    ends = {value.name for value in (*model.graph.input, *model.graph.output)}
-    found: dict[str, tuple[float, int]] = {}
-    same = _moved(model.graph.node)
-    for node in model.graph.node:
-        side = {"DequantizeLinear": node.input, "QuantizeLinear": node.output}.get(node.op_type)
-        if side is None or any(name not in constants for name in node.input[1:]):
-            continue
-        scale, zero_point = (to_array(constants[name]) for name in node.input[1:])
-        for name in same.get(side[0], {side[0]}) & ends:
-            if scale.size == 1:
-                found[name] = float(scale.reshape(())), int(zero_point.reshape(()))
-    return found
-
-
-def _moved(nodes: Sequence[onnx.NodeProto]) -> dict[str, set[str]]:
-    """Names that hold the same elements, by each of them."""
-    same: dict[str, set[str]] = {}
-    for node in nodes:
-        if node.op_type in _MOVES:
-            first, last = node.input[0], node.output[0]
-            joined = same.get(first, {first}) | same.get(last, {last})
-            for name in joined:
-                same[name] = joined
-    return same

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from onnx import external_data_helper, inliner, shape_inference, version_converter
+from onnx import external_data_helper, inliner, version_converter
+from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.half_precision import widen_floats
@@ -34,6 +35,9 @@ from tilewright.host.network.onnx_file import (
 MAX_NODES: Final = 10_000
 CONVERTED_OPSET: Final = 17
 """Of models that are older than `OLDEST_OPSET`."""
+
+_LARGE_BYTES: Final = 1 << 16
+"""Of a constant that is no shape, list of axes or the like."""
 
 _OLDEST_IR: Final = 8
 """Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
@@ -94,7 +98,7 @@ def _normalised(
         _check_structure(model, path, own)
     model = attach_meanings(model, own)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
-        model = shape_inference.infer_shapes(model)  # the checker wants them
+        model = with_shapes(model)  # the checker wants them
     onnx.checker.check_model(model)
     widen_floats(model)
     _fix_shapes(model, path, input_shapes)
@@ -121,7 +125,7 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         WorkloadError: a tensor is absurdly large.
     """
     del model.graph.value_info[:]
-    model = shape_inference.infer_shapes(model, strict_mode=False, data_prop=False)
+    model = with_shapes(model)
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
         if min(sizes, default=1) < 0 or prod(max(size, 1) for size in sizes) > MAX_TENSOR_ELEMENTS:
@@ -132,6 +136,24 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
                 remedy="export the model with a smaller input or batch",
             )
     return model
+
+
+def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy with inferred shapes, besides those that it states.
+
+    Shapes follow from few and small constants. ONNX gets the others without their elements: it
+    would copy them four times.
+    """
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for tensor in bare.graph.initializer:
+        if len(tensor.raw_data) > _LARGE_BYTES:
+            tensor.ClearField("raw_data")
+    found = infer_shapes(bare, strict_mode=False, data_prop=False)
+    for tensor, original in zip(found.graph.initializer, model.graph.initializer, strict=True):
+        if original.raw_data and not tensor.raw_data:
+            tensor.raw_data = original.raw_data
+    return found
 
 
 def _check_structure(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final
 
 import onnx
-import onnx_ir as ir
 from onnx import inliner
 
 from tilewright.host.common.errors import WorkloadError
@@ -142,6 +141,8 @@ def put_back(
     for node in original.graph.node:
         if node.op_type == "Constant" and node.output[0] in read - present:
             graph.node.append(node)
+    import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
+
     sorted_model = ir.from_proto(changed)
     sorted_model.graph.sort()
     return ir.to_proto(sorted_model)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,13 +31,17 @@ from tilewright.cli.partition_tables import (
     print_operators,
 )
 from tilewright.cli.progress import progress
-from tilewright.host.common.errors import fields_named
+from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.compiler.pipeline import Compilation
-    from tilewright.host.machine.board import Board
+    from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.sim.twin.network_timing import NetworkTiming
+    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 
 class CalibrationMethod(StrEnum):
@@ -203,25 +208,16 @@ def compile_command(
     config, target = load_core(hw), read_board(board)
     shapes = read_shapes(shape or [])
 
-    from tilewright.host.compiler.pipeline import compile_model
-    from tilewright.host.compiler.read.calibration import Calibration
-    from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-    from tilewright.tuner.store.store import Store
-    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
-
     started = time.perf_counter()
     path = output or model.with_suffix(".tw")
     source = "--calibration" if calibration else "--random-calibration"
-    with replacing(path), ExitStack() as stack:
+    with ExitStack() as stack:
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
-        trials = (
-            stack.enter_context(Store(store_location(store, Path()), must_exist=True))
-            if store
-            else None
-        )
-        book = stack.enter_context(
-            ScheduleLookup(config, target.memory, budget=search, store=trials)
-        )
+        from tilewright.host.compiler.quantise.hardware_options import for_hardware
+        from tilewright.host.compiler.quantise.prepare_process import reading
+        from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+        from tilewright.host.compiler.read.requirements import require_usable
+
         stack.enter_context(
             fields_named(
                 {
@@ -231,24 +227,9 @@ def compile_command(
                 }
             )
         )
-        if calibration is not None and random_calibration:
-            raise UsageError(
-                "leaves no use for random inputs", field="--calibration", remedy="give one of them"
-            )
-        data = None
-        if calibration is not None or random_calibration:
-            data = Calibration(
-                path=calibration,
-                random_samples=random_calibration or None,
-                mean=read_numbers("--mean", mean),
-                std=read_numbers("--std", std),
-            )
-        compilation = compile_model(
-            model,
-            config,
-            target,
-            calibration=data,
-            options=ImportOptions(
+        data = _calibration(calibration, random_calibration, mean, std)
+        options = for_hardware(
+            ImportOptions(
                 quantise=QuantiseOptions(
                     asymmetric=asymmetric,
                     method=calibration_method.value,
@@ -262,39 +243,107 @@ def compile_command(
                 trust_model=trust_model,
                 operators=tuple(operator or ()),
             ),
+            config,
+        )
+        require_usable(model, data)
+        begun = stack.enter_context(reading(model, data, options))
+        # What follows loads while another process reads the model.
+        from tilewright.host.compiler.pipeline import compile_model
+        from tilewright.sim.twin.network_timing import time_network
+
+        book = stack.enter_context(_schedules(config, target.memory, search, store))
+        compilation = compile_model(
+            begun,
+            config,
+            target,
             schedule_of=book,
             keep_rounding=keep_rounding,
             offload_all=offload_all,
-            output=path,
             progress=steps.say,
         )
+        steps.say("counting cycles on the twin")
+        network = compilation.network
+        try:
+            timing = time_network(network, target.memory)
+        except TilewrightError:
+            _save(network, path)
+            raise
+    rows = print_layers(network, timing, target.memory, target, book)
+    told = time.perf_counter()
+    with progress(f"saving {path.name}", quiet=json is not None):
+        _save(network, path)
     finished = time.perf_counter()
-    network = compilation.network
-    rows, timing = print_layers(network, target.memory, target, book)
     if explain:
         print_explanation(network, target, timing, explain)
     else:
         print_operators(network, target)
-    console = open_console()
-    seconds = compilation.imported.seconds
-    stages = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
-    for name in compilation.imported.own_operators:
-        console.say(f"operator of a plug-in: {name}")
-    console.say(f"import: {stages}")
-    console.say(f"compile: {compilation.seconds:.1f} s; all {finished - started:.1f} s")
-    console.say(f"saved {path} ({path.stat().st_size:,} bytes)")
+    _tell_seconds(compilation, told - started, finished - started)
+    open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")
     _save_views(html, annotated, compilation, target, timing)
     if json is not None:
         json.write(
             rows,
             table_conditions(network, target.memory, target),
             summary={
-                "seconds": {**seconds, "compile": compilation.seconds},
+                "seconds": {**compilation.imported.seconds, "compile": compilation.seconds},
                 "file": str(path),
                 **latency_members(network, target, timing.cycles),
             },
             operators=operator_rows(network, target),
         )
+
+
+def _calibration(path: Path | None, random_samples: int, mean: str, std: str) -> Calibration | None:
+    """The calibration data that were asked for."""
+    from tilewright.host.compiler.read.calibration import Calibration
+
+    if path is not None and random_samples:
+        raise UsageError(
+            "leaves no use for random inputs", field="--calibration", remedy="give one of them"
+        )
+    if path is None and not random_samples:
+        return None
+    return Calibration(
+        path=path,
+        random_samples=random_samples or None,
+        mean=read_numbers("--mean", mean),
+        std=read_numbers("--std", std),
+    )
+
+
+def _tell_seconds(compilation: Compilation, told: float, finished: float) -> None:
+    """Say what the stages took, and after how many seconds cycles were told and all was saved."""
+    console, imported = open_console(), compilation.imported
+    stages = ", ".join(f"{name} {value:.1f} s" for name, value in imported.seconds.items())
+    for name in imported.own_operators:
+        console.say(f"operator of a plug-in: {name}")
+    console.say(f"import: {stages}")
+    console.say(
+        f"compile: {compilation.seconds:.1f} s; cycles after {told:.1f} s, all {finished:.1f} s"
+    )
+
+
+@contextmanager
+def _schedules(
+    hw: HwConfig, memory: MemoryModel, search: int, store: str
+) -> Iterator[ScheduleLookup]:
+    """Schedules from a store, if one is named, and from a search."""
+    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
+
+    with ExitStack() as stack:
+        trials = None
+        if store:
+            from tilewright.tuner.store.store import Store
+
+            trials = stack.enter_context(Store(store_location(store, Path()), must_exist=True))
+        yield stack.enter_context(ScheduleLookup(hw, memory, budget=search, store=trials))
+
+
+def _save(network: CompiledNetwork, path: Path) -> None:
+    from tilewright.host.compiler.pack.artefact import save
+
+    with replacing(path):
+        save(network, path)
 
 
 def _save_views(

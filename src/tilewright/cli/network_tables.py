@@ -20,22 +20,31 @@ if TYPE_CHECKING:
 
 
 def print_layers(
-    compiled: CompiledNetwork, memory: MemoryModel, board: Board, book: ScheduleLookup | None
-) -> tuple[list[dict[str, Any]], NetworkTiming]:
+    compiled: CompiledNetwork,
+    timing: NetworkTiming,
+    memory: MemoryModel,
+    board: Board,
+    book: ScheduleLookup | None,
+) -> list[dict[str, Any]]:
     """Print what each layer takes on the twin, the sums, and the end-to-end latency.
 
+    Args:
+        compiled: the network.
+        timing: of its layers.
+        memory: that was timed.
+        board: clock and rates of the CPU.
+        book: where its schedules come from.
+
     Returns:
-        The rows of the table, and what they were made of.
+        The rows of the table.
     """
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table
-    from tilewright.sim.twin.network_timing import time_network
 
     console = open_console()
     table = plain_table("layer", "kind", "output", "cycles", "bound", "utilisation", left=3)
     table.add_column("limit")
-    timing = time_network(compiled, memory)
     for layer in timing.layers:
         _, channels, height, width = layer.workload.output_shape
         table.add_row(
@@ -73,7 +82,7 @@ def print_layers(
     if book is not None:
         origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
         console.say(f"schedules: {origins}")
-    rows = [
+    return [
         {
             "layer": layer.name,
             "kind": layer.workload.kind.value,
@@ -84,7 +93,15 @@ def print_layers(
         }
         for layer in timing.layers
     ]
-    return rows, timing
+
+
+def print_timed_layers(
+    compiled: CompiledNetwork, memory: MemoryModel, board: Board
+) -> list[dict[str, Any]]:
+    """`print_layers`, timed here."""
+    from tilewright.sim.twin.network_timing import time_network
+
+    return print_layers(compiled, time_network(compiled, memory), memory, board, None)
 
 
 def table_conditions(

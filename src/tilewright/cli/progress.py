@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of what takes over three seconds: on standard error, to people only."""
+"""Progress of what takes seconds: on standard error, to people only."""
 
 # ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
 
@@ -16,8 +16,8 @@ from tilewright.host.common.printable import printable
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE_SECONDS: Final = 1.5
-"""Of a user in front of an empty terminal."""
+PATIENCE_SECONDS: Final = 0.3
+"""Of a user in front of an empty terminal, who sees progress within the first second."""
 
 
 class Steps:

@@ -23,7 +23,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
-from tilewright.cli.network_tables import print_layers, table_conditions
+from tilewright.cli.network_tables import print_timed_layers, table_conditions
 from tilewright.cli.partition_tables import print_latency
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
@@ -148,7 +148,7 @@ def run_command(
     if cycles_only:
         if device is not NetworkDevice.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
-        layers, _ = print_layers(compiled, timing, target, None)
+        layers = print_timed_layers(compiled, timing, target)
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return

@@ -113,10 +113,10 @@ def test_missing_calibration_is_said_before_anything_is_loaded(tmp_path, monkeyp
         torch.export.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),)), tmp_path / "float.pt2"
     )
 
-    def read(*_: object) -> None:
+    def read(*_: object, **options: object) -> None:
         raise AssertionError("the file is read in full")
 
-    monkeypatch.setattr(prepare_process, "prepare_file", read)
+    monkeypatch.setattr(prepare_process.subprocess, "Popen", read)
     for name in ("float.onnx", "float.pt2"):
         with pytest.raises(WorkloadError, match=rf"{name}: a float model needs calibration data"):
             import_network(tmp_path / name)
@@ -214,7 +214,7 @@ def test_wrong_sources_and_options_are_refused() -> None:
 
 def test_a_missing_package_is_named(monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"networkx, onnx-ir.*pip install 'tilewright\[network\]'"):
+    with pytest.raises(ToolError, match=r"packages onnx-ir.*pip install 'tilewright\[network\]'"):
         import_network("model.onnx")
 
 

@@ -16,9 +16,10 @@ from tilewright.host.common.errors import DeviceError, WorkloadError
 from tilewright.host.compiler.divide.relax_import import to_relax
 from tilewright.host.compiler.divide.relax_partition import divide
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.quantise.prepare import arguments_of, prepare
+from tilewright.host.compiler.quantise.prepare import prepare
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import read_model
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 

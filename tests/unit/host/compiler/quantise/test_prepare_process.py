@@ -16,7 +16,7 @@ from support.small_models import Model
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise import prepare_process
 from tilewright.host.compiler.quantise.prepare import prepare
-from tilewright.host.compiler.quantise.prepare_process import prepare_file
+from tilewright.host.compiler.quantise.prepare_process import reading
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import (
     ImportLimits,
@@ -38,7 +38,8 @@ def model_path(tmp_path) -> Path:
 
 
 def in_child(path, calibration, limits=ImportLimits(seconds=120)):  # noqa: B008  (immutable)
-    return prepare_file(path, calibration, ImportOptions(limits=limits))
+    with reading(path, calibration, ImportOptions(limits=limits)) as begun:
+        return begun.finish()
 
 
 @pytest.mark.parametrize("kind", ["arrays", "path", "random"])
@@ -74,13 +75,12 @@ def test_only_a_file_that_could_be_read_is_worth_loading_more(model_path, damage
     if damaged:
         model_path.write_bytes(model_path.read_bytes()[:100])
     called: list[bool] = []
-    with pytest.raises(WorkloadError, match="must be an ONNX model" if damaged else "calibration"):
-        prepare_file(
-            model_path,
-            None,
-            ImportOptions(limits=ImportLimits(seconds=120)),
-            lambda: called.append(True),
-        )
+    options = ImportOptions(limits=ImportLimits(seconds=120))
+    with (
+        pytest.raises(WorkloadError, match="must be an ONNX model" if damaged else "calibration"),
+        reading(model_path, None, options) as begun,
+    ):
+        begun.finish(lambda: called.append(True))
     assert len(called) == calls
 
 
@@ -121,6 +121,6 @@ def test_a_child_that_crashes_is_an_error(model_path, monkeypatch) -> None:
 def test_the_process_that_waits_loads_nothing_that_only_the_reader_needs() -> None:
     program = (
         "import sys, tilewright.host.compiler.quantise.prepare_process\n"
-        "assert not {'onnx_ir', 'onnxruntime', 'torch', 'tvm'} & set(sys.modules)"
+        "assert not {'onnx', 'onnx_ir', 'onnxruntime', 'torch', 'tvm'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

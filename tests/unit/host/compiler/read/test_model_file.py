@@ -10,7 +10,8 @@ from onnx import TensorProto, helper
 from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read.model_file import CONVERTED_OPSET, read_model
+from tilewright.host.compiler.read import model_file
+from tilewright.host.compiler.read.model_file import CONVERTED_OPSET, read_model, with_shapes
 
 
 def layer(rng_seed: int = 0, opset: int = 17) -> Model:
@@ -203,3 +204,28 @@ def test_half_precision_is_widened(tmp_path) -> None:
         assert np.array_equal(wide, values[tensor.name].astype(np.float16))
     (two,) = (n.attribute[0].t for n in model.graph.node if n.op_type == "Constant")
     assert onnx.numpy_helper.to_array(two) == np.float32(2)
+
+
+def test_shapes_follow_without_the_elements_of_large_constants(tmp_path, monkeypatch) -> None:
+    model = Model(np.random.default_rng(0))
+    y = model.add("Conv", model.input(1, 64, 8, 8), model.weights(64, 64, 3, 3))
+    y = model.add("Reshape", y, model.constant(np.array([1, -1, 4], np.int64)))
+    y = model.add("MatMul", y, model.weights(4, 5))
+    proto = model.proto(y)
+    path = written(tmp_path, proto)
+    sizes = []
+
+    def infer(given: onnx.ModelProto, **options: bool) -> onnx.ModelProto:
+        sizes.append(given.ByteSize())
+        return onnx.shape_inference.infer_shapes(given, **options)
+
+    monkeypatch.setattr(model_file, "infer_shapes", infer)
+    read = read_model(path, {})
+    assert sizes
+    assert max(sizes) < 4096
+    assert list(read.graph.initializer) == list(proto.graph.initializer)
+    assert shape_of(read, y) == [1, 576, 5]
+    before = read.SerializeToString()
+    whole = onnx.shape_inference.infer_shapes(read)
+    assert with_shapes(read) == whole
+    assert read.SerializeToString() == before

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a float model is quantised for one configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.import_options import ImportOptions
+from tilewright.host.machine.hwconfig import HwConfig
+
+
+def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
+    """Options with which a float model is quantised for all that a configuration computes.
+
+    Raises:
+        WorkloadError: weights of 4 bits on a configuration that stores them with 8.
+    """
+    quantise = options.quantise
+    if quantise.int4_weights != "none" and not hw.int4_weights:
+        raise WorkloadError(
+            f"{hw.name} keeps weights with 8 bits: 4 bits would cost accuracy and save nothing",
+            field="int4_weights",
+            value=quantise.int4_weights,
+            remedy="use a configuration with int4_weights: 1, or none",
+        )
+    if hw.activation_table:
+        quantise = replace(quantise, activation_tables=True)
+    if hw.row_unit:
+        quantise = replace(quantise, row_functions=True)
+    return replace(options, quantise=quantise)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time to the first cycle count: progress comes before the count, the count before the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tilewright.bench import first_count
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
+
+
+def test_what_a_user_sees_is_timed(tmp_path, capsys) -> None:
+    path = tmp_path / "first.json"
+    words = [str(DIGITS), "--hw", "tiny-4x4", "--repeat", "2", "--json", str(path)]
+    assert first_count.main(words) == 0
+    (row,) = json.loads(path.read_text())["rows"]
+    assert 0 < row["progress_seconds"] <= row["count_seconds"] <= row["whole_seconds"]
+    for what in ("progress", "count", "whole", "cpu"):
+        least, most = (row[f"{what}_seconds_{end}"] for end in ("least", "most"))
+        assert 0 < least <= row[f"{what}_seconds"] <= most
+    assert f"| {DIGITS} | " in capsys.readouterr().out
+
+
+def test_a_command_that_fails_is_no_time(tmp_path) -> None:
+    (tmp_path / "no.onnx").write_bytes(b"no model")
+    with pytest.raises(subprocess.CalledProcessError):
+        first_count.measure(tmp_path / "no.onnx", "tiny-4x4", tmp_path)

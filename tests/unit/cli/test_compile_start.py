@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first cycle count of a network: what its path loads, and in which order it works.
+
+No clock is read: what made the path slow was what it imported, and what stood before the count.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import compile as command
+from tilewright.cli import progress as shown
+from tilewright.cli.commands import app
+from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler.pack import artefact
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
+WORDS = ("compile", str(DIGITS), "--hw", "tiny-4x4", "--random-calibration", "1", "--search", "0")
+
+PARENT = """
+import json, subprocess, sys
+from tilewright.cli import progress
+seen = {}
+
+class Watched(subprocess.Popen):
+    def __init__(self, words, *rest, **options):
+        if "tilewright.host.compiler.quantise.prepare_process" in words:
+            seen["child"] = sorted(sys.modules)
+        super().__init__(words, *rest, **options)
+
+subprocess.Popen = Watched
+real = progress.progress
+
+def watched(*words, **options):
+    seen.setdefault("progress", sorted(sys.modules))
+    return real(*words, **options)
+
+progress.progress = watched
+sys.argv = ["tilewright", *json.loads(sys.argv[1])]
+from tilewright.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+seen["end"] = sorted(sys.modules)
+print("\\n" + json.dumps(seen))
+"""
+
+CHILD = """
+import json, sys
+from pathlib import Path
+from tilewright.host.compiler.quantise import prepare_process
+from tilewright.host.compiler.read import model_file
+seen, real = {}, model_file.read_model
+
+def watched(*words):
+    seen["read"] = sorted(sys.modules)
+    return real(*words)
+
+model_file.read_model = watched
+prepare_process.main(Path(sys.argv[1]))
+seen["end"] = sorted(sys.modules)
+print(json.dumps(seen))
+"""
+
+
+def modules(script: str, *words: str) -> dict[str, set[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True
+    )
+    return {when: set(names) for when, names in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory) -> dict[str, set[str]]:
+    """Modules of the process that compiles: by progress, the child's start, and its end."""
+    output = tmp_path_factory.mktemp("start") / "digits.tw"
+    return modules(PARENT, json.dumps([*WORDS, "-o", str(output)]))
+
+
+def test_progress_and_the_child_begin_before_anything_heavy_is_loaded(parent) -> None:
+    heavy = {
+        *("numpy", "onnx", "onnx_ir", "onnxruntime", "sqlalchemy", "sympy", "torch", "tvm"),
+        *("tilewright.host.compiler.pipeline", "tilewright.tuner.study.schedule_lookup"),
+    }
+    assert not heavy - {"numpy"} & parent["child"]
+    assert not heavy & parent["progress"]
+
+
+def test_the_process_that_compiles_loads_what_it_needs_alone(parent) -> None:
+    assert "tvm" in parent["end"]
+    unused = {
+        *("networkx", "onnx_ir", "onnxruntime", "pandas", "sqlalchemy", "sympy", "torch"),
+        "tilewright.host.compiler.quantise.prepare",
+    }
+    assert not unused & parent["end"]
+
+
+def test_the_process_that_reads_loads_what_it_needs_alone(tmp_path, monkeypatch) -> None:
+    from tilewright.host.compiler.quantise import prepare_process  # noqa: PLC0415  (its words)
+    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415
+    from tilewright.host.compiler.read.import_options import ImportOptions  # noqa: PLC0415
+
+    found = {}
+
+    class Stopped(Exception):  # noqa: N818  (no error)
+        pass
+
+    def run_here(words, **_: object):
+        monkeypatch.undo()
+        found.update(modules(CHILD, words[-1]))
+        raise Stopped
+
+    monkeypatch.setattr(prepare_process.subprocess, "Popen", run_here)
+    with (
+        pytest.raises(Stopped),
+        prepare_process.reading(DIGITS, Calibration(random_samples=1), ImportOptions()),
+    ):
+        pass
+    assert not {"networkx", "pandas", "sqlalchemy", "sympy", "torch", "tvm"} & found["end"]
+    assert "onnxruntime" in found["end"]
+    assert not {"onnx_ir", "onnxruntime"} & found["read"], "a damaged file is told of at once"
+
+
+def test_the_count_is_told_before_the_file_is_written(tmp_path, monkeypatch) -> None:
+    def full(network: object, path: Path) -> None:
+        raise ProgramError("the disk is full", field=str(path))
+
+    monkeypatch.setattr(artefact, "save", full)
+    done = CliRunner().invoke(app, [*WORDS, "-o", str(tmp_path / "digits.tw")])
+    assert done.exit_code == 2
+    assert "cycles on the twin" in done.stdout
+    assert "the disk is full" in done.stderr
+
+
+def test_the_file_is_written_where_the_twin_fails(tmp_path, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise ProgramError("the twin cannot", field="memory")
+
+    monkeypatch.setattr("tilewright.sim.twin.network_timing.time_network", fails)
+    path = tmp_path / "digits.tw"
+    done = CliRunner().invoke(app, [*WORDS, "-o", str(path)])
+    assert done.exit_code == 2
+    assert artefact.load(path).name == "digits"
+
+
+def test_progress_is_shown_within_the_first_second() -> None:
+    assert command.progress is shown.progress
+    assert shown.PATIENCE_SECONDS <= 0.5
