@@ -294,6 +294,7 @@ def partition(
     *,
     tables: bool = False,
     rows: bool = False,
+    turns: bool = False,
 ) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU.
 
@@ -304,6 +305,7 @@ def partition(
         why: the reason for a candidate that ``choose`` has left out.
         tables: the accelerator has an activation table.
         rows: it has a row unit.
+        turns: channels and pixels are exchanged where an operator needs it.
 
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
@@ -312,7 +314,7 @@ def partition(
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(network.relax, choose, why, tables=tables, rows=rows)
+    division = divide(network.relax, choose, why, tables=tables, rows=rows, turns=turns)
     return PartitionedNetwork(
         regions=tuple(region.graph for region in division.regions),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
@@ -361,6 +363,7 @@ def compile_network(
         why=costs.why,
         tables=bool(hw.activation_table),
         rows=bool(hw.row_unit),
+        turns=bool(hw.row_unit) and hw.batch == 1,
     )
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []

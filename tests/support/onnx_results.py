@@ -12,14 +12,22 @@ from support.randomness import fresh_rng
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 
 
-def rewritten(proto: onnx.ModelProto, **shapes: tuple[int, ...]) -> list[str]:
-    """The kinds of operators after rewriting; results stay."""
+def rewritten(proto: onnx.ModelProto, **given: tuple[int, ...] | np.ndarray) -> list[str]:
+    """The kinds of operators after rewriting; results stay.
+
+    Args:
+        proto: the model.
+        given: its inputs, or the shapes of float ones.
+    """
     current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     rewrite(current)
     changed = ir.to_proto(current)
     onnx.checker.check_model(changed)
     rng = fresh_rng()
-    inputs = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    inputs = {
+        name: each if isinstance(each, np.ndarray) else rng.normal(size=each).astype(np.float32)
+        for name, each in given.items()
+    }
     names = [value.name for value in proto.graph.output]
     assert [value.name for value in changed.graph.output] == names
     before, after = (

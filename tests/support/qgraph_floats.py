@@ -32,6 +32,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QSoftmax,
     QStack,
     QTensor,
+    QTurn,
     from_normal_form,
     to_normal_form,
 )
@@ -66,6 +67,12 @@ def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
             (source,) = operator.inputs
             moved = data[source].reshape(*data[source].shape[:2], -1)[:, :, operator.pixels]
             data[output.name] = moved.reshape(output.shape)
+            continue
+        if isinstance(operator, QTurn):
+            (source,) = operator.inputs
+            pixels = data[source].reshape(*data[source].shape[:2], -1)
+            data[output.name] = pixels.transpose(0, 2, 1)[..., None]
+            assert data[output.name].shape == output.shape
             continue
         values = _apply(operator, [real(graph.tensors[n], data[n]) for n in operator.inputs])
         low, high = operator.bounds

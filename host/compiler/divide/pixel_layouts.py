@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units whose data lie with pixels in another order: windows, rolls, batches among the pixels.
 
-Where the order of pixels is all that is wrong, the region moves them (`qgraph.QGather`).
+Where the order of pixels is all that is wrong, the region moves them (`qgraph.QGather`). Where
+channels lie as pixels and pixels as channels, it exchanges them (`qgraph.QTurn`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from tilewright.host.compiler.lower.qgraph import QGather, QOperator, QSelect
 
 
 def is_reached(have: TensorLayout, want: TensorLayout) -> bool:
-    """Whether moving channels or pixels leads from one layout to another one."""
-    return layouts.channels_of(have, want) is not None or layouts.pixels_of(have, want) is not None
+    """Whether moving channels or pixels, or exchanging both, leads from one layout to another."""
+    return (
+        layouts.channels_of(have, want) is not None
+        or layouts.pixels_of(have, want) is not None
+        or layouts.is_turned(have, want)
+    )
 
 
 def with_channels_last(lying: TensorLayout, shape: Sequence[int]) -> TensorLayout | None:

@@ -209,6 +209,8 @@ def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
 
 def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
     """Clip with constant bounds; one that is left out is the largest float32 (see `UNLIMITED`)."""
+    if dtype_of(inputs[0]) in ("int32", "int64"):
+        return _clip_integers(inputs)
     if dtype_of(inputs[0]) != "float32":
         return None
     bounds = []
@@ -218,6 +220,13 @@ def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
             return None
         bounds.append(float(np.clip(value.reshape(()), -UNLIMITED, UNLIMITED)))
     return relax.op.clip(inputs[0], *bounds)
+
+
+def _clip_integers(inputs: Any) -> Any:
+    """Two constant bounds of integers, none of which is left out."""
+    if any(inputs[index] is None or _constant_input(inputs, index) is None for index in (1, 2)):
+        return None
+    return relax.op.minimum(relax.op.maximum(inputs[0], inputs[1]), inputs[2])
 
 
 def _pad(inputs: Any, attributes: Any, opset: int) -> Any:

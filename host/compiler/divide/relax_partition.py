@@ -75,6 +75,7 @@ def divide(
     *,
     tables: bool = False,
     rows: bool = False,
+    turns: bool = False,
 ) -> Division:
     """Put what the accelerator takes into regions.
 
@@ -84,11 +85,12 @@ def divide(
         why: the reason for a candidate that ``choose`` has left out.
         tables: the accelerator has an activation table.
         rows: it has a row unit.
+        turns: it can exchange channels and pixels: its array has a batch of 1.
 
     Raises:
         WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
     """
-    divider = _Divider(model, tables=tables, rows=rows)
+    divider = _Divider(model, tables=tables, rows=rows, turns=turns)
     divider.settle()
     if choose is not None:
         divider.restrict(choose(divider.offload_graph()), why)
@@ -97,12 +99,16 @@ def divide(
 
 
 class _Divider:
-    def __init__(self, model: RelaxModel, *, tables: bool, rows: bool) -> None:
+    def __init__(self, model: RelaxModel, *, tables: bool, rows: bool, turns: bool) -> None:
         self._model = model
         self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
         self._writer = RegionWriter(
-            self._graph, forms_of_rank_4(self._graph), self._name_of, self._label_of
+            self._graph,
+            forms_of_rank_4(self._graph),
+            self._name_of,
+            self._label_of,
+            turns=turns,
         )
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
         self._regions: list[RelaxRegion] = []

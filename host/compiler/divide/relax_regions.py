@@ -26,6 +26,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QReshape,
     QSelect,
     QTensor,
+    QTurn,
 )
 
 Expr = Any
@@ -108,6 +109,7 @@ class RegionWriter:
         forms: see `forms_of_rank_4`.
         name_of: the name of the tensor in an int8 variable.
         label_of: the name of a step's operator.
+        turns: channels and pixels are exchanged where that is all that is wrong.
     """
 
     def __init__(
@@ -116,7 +118,10 @@ class RegionWriter:
         forms: Mapping[Var, Form],
         name_of: Callable[[Var], str],
         label_of: Callable[[RelaxStep], str],
+        *,
+        turns: bool = False,
     ) -> None:
+        self._turns = turns
         self._graph = graph
         self._forms = forms
         self._name_of = name_of
@@ -132,7 +137,7 @@ class RegionWriter:
         if not kept:
             return None
         inside = {step.var for step in kept}
-        page = _Page(self._name_of)
+        page = _Page(self._name_of, turns=self._turns)
         inputs: list[Var] = []
         for step in kept:
             unit = step.unit
@@ -237,8 +242,9 @@ def _is_pixels(layout: TensorLayout, shape: Sequence[int]) -> bool:
 class _Page:
     """A `QGraph` under construction."""
 
-    def __init__(self, name_of: Callable[[Var], str]) -> None:
+    def __init__(self, name_of: Callable[[Var], str], *, turns: bool) -> None:
         self._name_of = name_of
+        self._turns = turns
         self._tensors: dict[str, QTensor] = {}
         self._operators: list[QOperator] = []
         self._labels: set[str] = set()
@@ -246,6 +252,7 @@ class _Page:
         self._constants: dict[str, npt.NDArray[np.int8]] = {}
         self._shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
         self._gathers: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._turned: dict[str, str] = {}
         self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
@@ -301,7 +308,13 @@ class _Page:
     def reshaped(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
     ) -> str:
-        """The tensor that holds another's elements in another shape or order of channels."""
+        """The tensor that holds another's elements in another shape or order.
+
+        Raises:
+            Refusal: channels and pixels would have to be exchanged, which is not wanted.
+        """
+        if layout.order != needed.order and layouts.is_turned(layout, needed):
+            name, layout = self._exchanged(name, layout, needed, model_shape)
         if layout.order != needed.order and layouts.channels_of(layout, needed) is None:
             return self._gathered(name, layout, needed, model_shape)
         if layout.order != needed.order:
@@ -314,6 +327,21 @@ class _Page:
             self._model_shapes[stem] = model_shape
             self._append(QReshape(name="", inputs=(), output=""), stem, (name,), stem)
         return stem
+
+    def _exchanged(
+        self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
+    ) -> tuple[str, TensorLayout]:
+        """The tensor whose channels are another's pixels, and whose pixels its channels."""
+        if not self._turns:
+            raise Refusal("its data lie in an order that it does not take")
+        shape = (1, needed.shape[1], layout.shape[1], 1)
+        if name not in self._turned:
+            stem = _fresh(f"{name}_turned", self._tensors)
+            self._tensors[stem] = replace(self._tensors[name], name=stem, shape=shape)
+            self._model_shapes[stem] = model_shape
+            self._append(QTurn(name="", inputs=(), output=""), stem, (name,), stem)
+            self._turned[name] = stem
+        return self._turned[name], TensorLayout(shape=shape, order=needed.order)
 
     def _gathered(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]

@@ -33,7 +33,8 @@ _BY_ELEMENT: Final = _VIEWS | frozenset((
     "erf", "exp", "floor", "greater", "less", "log", "logical_and", "logical_not", "logical_or",
     "maximum", "minimum", "multiply", "negative", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
     "nn.prelu", "nn.relu", "nn.selu", "nn.silu", "nn.softplus", "permute_dims", "power", "quantize",
-    "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "subtract", "tanh", "where",
+    "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "subtract", "take", "tanh",
+    "where",
 ))  # fmt: skip
 _REDUCTIONS: Final = frozenset({"max", "mean", "min", "sum"})
 """They read what is computed element by element in the same pass."""
@@ -119,11 +120,11 @@ def _stays_inside(
 ) -> bool:
     """Whether a tensor is never written: all that reads it is in the pass that computes it.
 
-    What is quantised may leave or enter a region.
+    What is quantised may leave a region, and what is dequantised may enter one.
     """
     names = {_name(values[reader]) for reader in readers.get(var, ())}
     rounded = str(getattr(values[var].ty, "dtype", "")) == "int8"
-    if not names or name == "quantize" or (rounded and name in _VIEWS):
+    if not names or name == "quantize" or (rounded and "dequantize" in names):
         return False
     if name in _BY_ELEMENT:
         return names <= _BY_ELEMENT | _REDUCTIONS

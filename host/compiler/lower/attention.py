@@ -24,7 +24,7 @@ import numpy as np
 
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
-from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QMatmul, QTensor, Shape
+from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QMatmul, QOperator, QTensor, Shape
 from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, TokenPacking, blocks_of, output_block
@@ -80,7 +80,7 @@ def product_layers(
     count, b_depth = (b.shape[2], b.shape[1])[:: 1 if operator.b_rows_are_outputs else -1]
     if b_depth != depth or result.shape != (1, count, tokens, 1):
         raise refused(operator, "the shapes of the factors do not match")
-    made = _Product(hw, operator)
+    made = WeightFactor(hw, operator)
     if operator.b_rows_are_outputs:
         weights, packing = made.as_weights(part_of(b.name), b, count)
     else:
@@ -102,8 +102,15 @@ def product_layers(
     return made.found
 
 
-class _Product:
-    def __init__(self, hw: HwConfig, operator: QMatmul) -> None:
+class WeightFactor:
+    """A tensor that is loaded as weights, and the layers that bring it there.
+
+    Args:
+        hw: in whose blocks it must lie.
+        operator: what the layers belong to.
+    """
+
+    def __init__(self, hw: HwConfig, operator: QOperator) -> None:
         self.found = ProductLayers()
         self._hw = hw
         self._operator = operator
@@ -244,10 +251,10 @@ def _upper(rows: int, room: int) -> Spread | None:
 
 
 def _unchanged(tensor: QTensor, channels: int) -> RequantParams:
-    """The epilogue of a copy with `COPY_WEIGHT`."""
+    """The epilogue of a copy with `COPY_WEIGHT`; what has no weights becomes 0."""
     return epilogue(
         units=np.full(channels, tensor.scale / COPY_WEIGHT),
-        bias=np.zeros(channels),
+        bias=np.full(channels, -tensor.zero_point * COPY_WEIGHT, float),
         output=tensor,
         bounds=UNBOUNDED,
         where=tensor.name,

@@ -57,10 +57,12 @@ from tilewright.host.compiler.lower.qgraph import (
     QSoftmax,
     QStack,
     QTensor,
+    QTurn,
 )
 from tilewright.host.compiler.lower.room import write_with_room
 from tilewright.host.compiler.lower.rows import row_layer
 from tilewright.host.compiler.lower.transposed import phases
+from tilewright.host.compiler.lower.turns import turn_layers
 from tilewright.host.compiler.lower.window_products import window_product_layers
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
@@ -154,8 +156,8 @@ class _Layers:
                 self._stack(operator)
             case QReshape():
                 self._reshape(operator)
-            case QMatmul():
-                self._matmul(operator)
+            case QMatmul() | QTurn():
+                self._multiply_tensors(operator)
             case QMultiply():
                 self._product(operator)
             case QSoftmax() | QLayerNorm():
@@ -448,11 +450,15 @@ class _Layers:
 
     # -- attention --------------------------------------------------------------------------
 
-    def _matmul(self, operator: QMatmul) -> None:
-        a, b = (self._tensor(name) for name in operator.inputs)
+    def _multiply_tensors(self, operator: QMatmul | QTurn) -> None:
+        """A tensor as weights for another one, or for an identity."""
         result = self._tensor(operator.output)
-        make = window_product_layers if operator.windows > 1 else product_layers
-        found = make(self.hw, operator, (a, b), result, self._part)
+        factors = [self._tensor(name) for name in operator.inputs]
+        if isinstance(operator, QTurn):
+            found = turn_layers(self.hw, operator, factors[0], result, self._part)
+        else:
+            make = window_product_layers if operator.windows > 1 else product_layers
+            found = make(self.hw, operator, (factors[0], factors[1]), result, self._part)
         self.tensors |= found.tensors
         self.rooms |= found.rooms
         self.layers += found.layers

@@ -214,6 +214,14 @@ class QReshape(QOperator):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class QTurn(QOperator):
+    """Channels and pixels of one image exchanged: (1, C, H, W) becomes (1, H*W, C, 1).
+
+    Scale and zero point stay.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QMatmul(QOperator):
     """Products of two activations, head by head (inputs: a, b).
 

@@ -20,6 +20,7 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
+from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_loops import unroll_loops
@@ -118,7 +119,7 @@ def _prepared(
     _require_known_domains(model, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
-    rewrite(current)
+    rewrite(current, rows=options.row_functions)
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)
@@ -128,6 +129,7 @@ def _prepared(
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
     qdq.canonical(current)
+    look_up_int8(current)
     if options.int8_ends:
         to_int8_ends(current)
     result = inferred(ir.to_proto(current), origin)

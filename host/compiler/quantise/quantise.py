@@ -131,6 +131,9 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     selection, pointwise = _Selection(), PointwiseResults(own)
     int8: set[ir.Value] = set()
     for node in graph:
+        if _looks_up_layers_data(node):
+            int8.add(node.outputs[0])
+            continue
         if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
             int8.add(node.outputs[0])
             continue
@@ -157,6 +160,21 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     return selection
 
 
+def _looks_up_layers_data(node: ir.Node) -> bool:
+    """Whether a node looks up constant rows that, after moves alone, a layer or row unit reads.
+
+    They are rounded once, where they are kept (`read.int8_lookups`).
+    """
+    table = array_of(input_of(node, 0))
+    if not is_kind(node, "Gather") or table is None or table.dtype != np.float32:
+        return False
+    reader = only_user(node.outputs[0])
+    moves = 0
+    while is_kind(reader, *_MOVES):
+        reader, moves = only_user(reader.outputs[0]), moves + 1
+    return moves > 0 and is_kind(reader, *_LAYERS, *_ROWS) and array_of(input_of(node, 1)) is None
+
+
 def _row_data(node: ir.Node) -> ir.Value | None:
     """What a row unit computes a function of: in front of the constant that softmax adds."""
     data = input_of(node, 0)
@@ -168,8 +186,14 @@ def _row_data(node: ir.Node) -> ir.Value | None:
 
 
 def _is_addend_of_softmax(node: ir.Node) -> bool:
-    """Whether a node adds a constant to what a softmax alone reads."""
-    return added_constant(node) is not None and is_kind(only_user(node.outputs[0]), "Softmax")
+    """Whether a node adds a constant to what a softmax alone reads; a dense layer has its bias."""
+    found = added_constant(node)
+    if found is None or not is_kind(only_user(node.outputs[0]), "Softmax"):
+        return False
+    value, constant = found
+    product, channels = value.producer(), (shape_of(value) or ())[-1:]
+    dense = is_kind(product, "MatMul") and _is_dense(product) and only_user(value) is not None
+    return not (dense and constant.shape[-1:] == channels == (constant.size,))
 
 
 def _activations(graph: ir.Graph, selection: _Selection) -> tuple[set[str], set[str]]:

@@ -173,3 +173,14 @@ def only_user(value: ir.Value) -> ir.Node | None:
     if len(uses) != 1 or value.is_graph_output():
         return None
     return uses[0].node
+
+
+def take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
+    """Let a value replace a node's result everywhere, under its name."""
+    old, producer = node.outputs[0], new.producer()
+    name, label = old.name, node.name
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    editor.graph.remove(node, safe=True)
+    new.name, old.name = name, None
+    assert producer is not None
+    producer.name = label

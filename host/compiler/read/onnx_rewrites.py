@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from tilewright.host.compiler.read.onnx_affine import convolve_affine
 from tilewright.host.compiler.read.onnx_attention import state_attention
+from tilewright.host.compiler.read.onnx_biases import fold_biases
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -24,6 +25,8 @@ from tilewright.host.compiler.read.onnx_edit import (
 )
 from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
+from tilewright.host.compiler.read.onnx_lookups import look_up_one_hot
+from tilewright.host.compiler.read.onnx_rows import state_rows
 from tilewright.host.compiler.read.onnx_sequences import widen
 from tilewright.host.compiler.read.onnx_transposed import fold_behind_transposed
 from tilewright.host.compiler.read.onnx_volumes import take_apart
@@ -34,9 +37,18 @@ IMAGE_RANK: Final = 4
 _WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
 
 
-def rewrite(model: ir.Model) -> None:
-    """Apply all rewrites to a model with known shapes, in place."""
+def rewrite(model: ir.Model, *, rows: bool = True) -> None:
+    """Apply all rewrites to a model with known shapes, in place.
+
+    Args:
+        model: whose nodes have names.
+        rows: the accelerator takes softmax and layer normalisation; otherwise those that are
+            written out stay, which TVM runs in fewer passes.
+    """
+    if rows:
+        state_rows(model)
     editor = Editor(model.graph)
+    look_up_one_hot(editor)
     widen(editor)
     for node in list(model.graph):
         if is_kind(node, *_WINDOWED):
@@ -50,6 +62,7 @@ def rewrite(model: ir.Model) -> None:
         elif is_kind(node, "Pad", "Slice"):
             _drop_idle(editor, node)
     take_apart(editor)
+    fold_biases(editor)
     fold_factors(editor)
     rewrite_windows(editor)
     state_attention(editor)

@@ -27,12 +27,12 @@ from tilewright.host.compiler.read.onnx_edit import (
 _RANK: Final = 3
 _LAYERS: Final = ("Conv", "ConvTranspose")
 _POOLS: Final = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
-_BY_ELEMENT: Final = (
+BY_ELEMENT: Final = (
     "Abs", "Cast", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity",
     "LeakyRelu", "Log", "Mish", "Neg", "Relu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish",
     "Tanh",
 )  # fmt: skip
-_OF_TWO: Final = ("Add", "Div", "Mul", "PRelu", "Sub")
+OF_TWO: Final = ("Add", "Div", "Mul", "PRelu", "Sub")
 _PAIRED: Final = ("dilations", "kernel_shape", "output_padding", "output_shape", "strides")
 """Attributes with one number for each axis of the window."""
 
@@ -57,8 +57,8 @@ class _Graph:
         rules: Mapping[tuple[str, ...], Callable[[ir.Node], bool]] = {
             _LAYERS: self._layer,
             _POOLS: self._pool,
-            (*_BY_ELEMENT, "BatchNormalization"): self._by_element,
-            _OF_TWO: self._of_two,
+            (*BY_ELEMENT, "BatchNormalization"): self._by_element,
+            OF_TWO: self._of_two,
             ("Concat",): self._concat,
             ("ReduceMean", "ReduceMax"): self._reduction,
         }

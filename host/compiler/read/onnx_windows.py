@@ -27,6 +27,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     only_user,
     shape_of,
+    take_place,
 )
 
 _RANK: Final = 4
@@ -46,7 +47,7 @@ def rewrite_windows(editor: Editor) -> None:
         else:
             continue
         if done is not None:
-            _take_place(editor, node, done)
+            take_place(editor, node, done)
     editor.drop_unused()  # what is read once now shall have one reader
 
 
@@ -200,14 +201,3 @@ def _turned(
     sizes = shape_of(data) or ()
     turned.shape = ir.Shape([sizes[axis] for axis in axes])
     return turned
-
-
-def _take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
-    """Let a value replace a node's result everywhere, under its name."""
-    old, producer = node.outputs[0], new.producer()
-    name, label = old.name, node.name
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    editor.graph.remove(node, safe=True)
-    new.name, old.name = name, None
-    assert producer is not None
-    producer.name = label

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that are rounded behind their look-up are looked up as int8, with the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+from tilewright.host.compiler.read.int8_lookups import look_up_int8
+
+PLACES = np.array([[0, 6, 3, 1], [2, 5, 5, 4]])
+
+
+def rewritten(proto: onnx.ModelProto) -> onnx.GraphProto:
+    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    look_up_int8(current)
+    changed = ir.to_proto(current)
+    onnx.checker.check_model(changed, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    before, after = (
+        onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"x": PLACES})
+        for model in (proto, changed)
+    )
+    for found, expected in zip(after, before, strict=True):
+        assert np.array_equal(found, expected)
+    return changed.graph
+
+
+def table(model: Model) -> str:
+    return model.constant(model.rng.normal(size=(7, 6)).astype(np.float32))
+
+
+def kinds(graph: onnx.GraphProto) -> list[str]:
+    return [node.op_type for node in graph.node]
+
+
+@pytest.mark.parametrize("zero_point", [0, -9])
+def test_rows_and_the_moves_behind_them_are_int8(zero_point) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 4, kind=TensorProto.INT64)
+    y = model.quantised(model.add("Gather", table(model), x), 0.01, zero_point)
+    y = model.add("Reshape", y, model.constant(np.array([1, 4, 12])))
+    y = model.quantised(y, 0.01, zero_point)
+    y = model.quantised(model.add("Transpose", y, perm=[0, 2, 1]), 0.01, zero_point)
+    graph = rewritten(model.proto(model.add("Relu", y)))
+    assert kinds(graph) == ["Gather", "Reshape", "Transpose", "DequantizeLinear", "Relu"]
+
+
+@pytest.mark.parametrize("case", ["scale", "read before", "relu"])
+def test_conversions_that_do_something_stay(case) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 4, kind=TensorProto.INT64)
+    row = model.add("Gather", table(model), x)
+    y = model.quantised(row, 0.01)
+    kind = "Relu" if case == "relu" else "Flatten"
+    y = model.quantised(model.add(kind, y), 0.02 if case == "scale" else 0.01)
+    more = [model.add("Tanh", row)] if case == "read before" else []
+    found = kinds(rewritten(model.proto(y, *more)))
+    assert found.count("QuantizeLinear") == (2 if case == "read before" else 1)
+
+
+def test_rows_that_are_no_constants_stay() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 4, kind=TensorProto.INT64)
+    rows = model.add("Cast", x, to=TensorProto.FLOAT)
+    places = model.constant(np.array([1, 0]))
+    y = model.quantised(model.add("Gather", rows, places), 0.05)
+    assert kinds(rewritten(model.proto(y)))[:2] == ["Cast", "Gather"]
+    model = Model(fresh_rng())
+    x = model.input(2, 4, kind=TensorProto.INT64)
+    y = model.quantised(model.add("Gather", table(model), model.constant(PLACES)), 0.05)
+    assert "QuantizeLinear" in kinds(rewritten(model.proto(y)))

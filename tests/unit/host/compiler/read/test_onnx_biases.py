@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bias behind a change of shape is part of the convolution; what is none stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.onnx_results import rewritten
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+
+def behind(model: Model, *, biased: bool) -> str:
+    """(1, 6, 9, 1) as (1, 6, 9)."""
+    x = model.input(1, 4, 11, 1)
+    more = [model.weights(6)] if biased else []
+    y = model.add("Conv", x, model.weights(6, 4, 3, 1), *more)
+    return model.add("Squeeze", y, model.constant(np.array([3])))
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("shape", [(6, 1), (1, 6, 1)])
+def test_a_bias_behind_a_squeeze_goes_into_the_convolution(biased, shape) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Add", model.weights(*shape), behind(model, biased=biased))
+    assert rewritten(model.proto(y), x=(1, 4, 11, 1)) == ["Conv", "Squeeze"]
+
+
+def test_a_bias_before_an_activation() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Relu", model.add("Add", behind(model, biased=False), model.weights(6, 1)))
+    assert rewritten(model.proto(y), x=(1, 4, 11, 1)) == ["Conv", "Squeeze", "Relu"]
+
+
+@pytest.mark.parametrize("case", ["positions", "all", "read before", "more images"])
+def test_other_additions_stay(case) -> None:
+    model = Model(fresh_rng())
+    y = behind(model, biased=True)
+    shape = {"positions": (1, 9), "all": (6, 9), "more images": (2, 6, 1)}.get(case, (6, 1))
+    added = model.add("Add", y, model.weights(*shape))
+    more = [model.add("Softmax", y)] if case == "read before" else []
+    assert "Add" in rewritten(model.proto(added, *more), x=(1, 4, 11, 1))

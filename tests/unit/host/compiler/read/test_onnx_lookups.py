@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of one-hot vectors are look-ups, for any index; what is none stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from support.onnx_results import rewritten
+from support.randomness import fresh_rng
+from support.small_models import Model
+
+DEPTH, WIDTH = 7, 5
+INDICES = np.array([[0, 6, 3, -1, 7, 100], [2, -7, -8, 5, -(2**31), 2**31 - 1]])
+"""Inside, and on both sides outside."""
+
+
+def compared(model: Model, indices: str, numbers: np.ndarray, *casts: int) -> str:
+    """One-hot vectors as JAX and PyTorch write them."""
+    last = model.add("Unsqueeze", indices, model.constant(np.array([-1])))
+    value = model.add("Equal", last, model.constant(numbers))
+    for kind in casts or (TensorProto.FLOAT,):
+        value = model.add("Cast", value, to=kind)
+    return value
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
+@pytest.mark.parametrize("casts", [(), (TensorProto.INT64, TensorProto.FLOAT)])
+def test_indices_that_are_compared_look_rows_up(kind, casts) -> None:
+    model = Model(fresh_rng())
+    dtype = np.int32 if kind == TensorProto.INT32 else np.int64
+    x = model.input(2, 6, kind=kind)
+    vectors = compared(model, x, np.arange(DEPTH, dtype=dtype), *casts)
+    proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
+    kinds = rewritten(proto, x=INDICES.astype(dtype))
+    assert "Gather" in kinds
+    assert not {"MatMul", "Equal"} & set(kinds)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_sides_of_a_comparison_may_be_exchanged(order) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 6, 1, kind=TensorProto.INT64)
+    sides = [x, model.constant(np.arange(DEPTH).reshape(1, 1, DEPTH))]
+    same = model.add("Equal", *(sides if order else sides[::-1]))
+    vectors = model.add("Cast", same, to=TensorProto.FLOAT)
+    proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
+    assert "MatMul" not in rewritten(proto, x=INDICES[..., None])
+
+
+def test_the_operator_one_hot_counts_negative_indices_from_the_end() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 6, kind=TensorProto.INT64)
+    values = model.constant(np.array([0, 1], np.float32))
+    vectors = model.add("OneHot", x, model.constant(np.array([DEPTH])), values, axis=-1)
+    proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
+    kinds = rewritten(proto, x=INDICES)
+    assert "Gather" in kinds
+    assert not {"MatMul", "OneHot"} & set(kinds)
+
+
+def test_unsigned_bytes_of_256_rows_need_no_bounds() -> None:
+    model = Model(fresh_rng())
+    x = model.input(3, 4, kind=TensorProto.UINT8)
+    wide = model.add("Cast", x, to=TensorProto.INT32)
+    vectors = compared(model, wide, np.arange(256, dtype=np.int32))
+    proto = model.proto(model.add("MatMul", vectors, model.weights(256, WIDTH)))
+    data = fresh_rng().integers(0, 256, (3, 4), dtype=np.uint8)
+    assert "Clip" not in rewritten(proto, x=data)
+
+
+@pytest.mark.parametrize(
+    "case", ["numbers", "order", "axis", "second reader", "values", "no constant"]
+)
+def test_what_is_no_one_hot_vector_stays(case) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 6, kind=TensorProto.INT64)
+    numbers = np.arange(DEPTH)
+    if case == "numbers":
+        numbers = numbers + 1
+    elif case == "order":
+        numbers = numbers[::-1].copy()
+    more = []
+    weights = model.weights(DEPTH, WIDTH)
+    if case == "axis":  # 6 places are compared, not indices
+        same = model.add("Equal", x, model.constant(np.arange(6)))
+        vectors, weights = model.add("Cast", same, to=TensorProto.FLOAT), model.weights(6, WIDTH)
+    elif case == "values":
+        values = model.constant(np.array([0, 2], np.float32))
+        vectors = model.add("OneHot", x, model.constant(np.array([DEPTH])), values, axis=-1)
+    else:
+        vectors = compared(model, x, numbers)
+    if case == "second reader":
+        more = [model.add("Relu", vectors)]
+    given = {"x": INDICES}
+    if case == "no constant":
+        weights = model.input(DEPTH, WIDTH, name="w")
+        given["w"] = np.ones((DEPTH, WIDTH), np.float32)
+    proto = model.proto(model.add("MatMul", vectors, weights), *more)
+    kinds = rewritten(proto, **given)
+    assert "MatMul" in kinds
+    assert "Gather" not in kinds
+
+
+def looked_up(model: Model) -> str:
+    x = model.input(2, 6, kind=TensorProto.INT64)
+    return model.add("Gather", model.weights(DEPTH, WIDTH), x)
+
+
+PLACES = np.abs(INDICES) % DEPTH
+
+
+def test_work_on_features_is_done_on_the_rows() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Add", looked_up(model), model.weights(1, 1, WIDTH))
+    half = model.add("Mul", model.constant(np.float32(0.5)), y)
+    y = model.add("Mul", half, model.add("Add", model.add("Erf", y), model.weights(WIDTH)))
+    y = model.add("Clip", y, model.constant(np.float32(-0.2)), model.constant(np.float32(0.3)))
+    assert rewritten(model.proto(y), x=PLACES) == ["Gather"]
+
+
+@pytest.mark.parametrize("case", ["positions", "two results", "read before", "another tensor"])
+def test_work_that_is_no_function_of_one_row_stays(case) -> None:
+    model = Model(fresh_rng())
+    row = looked_up(model)
+    given = {"x": PLACES}
+    if case == "positions":
+        outputs = [model.add("Add", row, model.weights(6, 1))]
+    elif case == "another tensor":
+        outputs = [model.add("Add", row, model.input(2, 6, WIDTH, name="z"))]
+        given["z"] = np.ones((2, 6, WIDTH), np.float32)
+    else:
+        y = model.add("Relu", row)
+        outputs = [y, model.add("Softmax", row if case == "read before" else model.add("Tanh", y))]
+    kinds = [node.op_type for node in model.nodes]
+    assert len(kinds) > 1
+    assert sorted(rewritten(model.proto(*outputs), **given)) == sorted(kinds)
