@@ -267,10 +267,11 @@ class _Norm(_Form):
         """``(x - mean) * factors / root + offsets``, in any order of factors."""
         product: ir.Value | None = last.outputs[0]
         if last.op_type == "Add":
-            found = [(v, array_of(c)) for v, c in _orders(last) if array_of(c) is not None]
-            if len(found) != 1 or found[0][1] is None:
+            left, right = (array_of(value) for value in last.inputs)
+            offsets = right if left is None else left
+            if offsets is None:
                 return False
-            product, self.offsets = found[0]
+            product, self.offsets = last.inputs[0 if left is None else 1], offsets
         variable = self._variable_factors(product, 1)
         if len(variable) != 2:
             return False
