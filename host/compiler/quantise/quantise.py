@@ -131,7 +131,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     selection, pointwise = _Selection(), PointwiseResults(own)
     int8: set[ir.Value] = set()
     for node in graph:
-        if _looks_up_layers_data(node):
+        if _looks_up_layers_data(node, rows=options.row_functions):
             int8.add(node.outputs[0])
             continue
         if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
@@ -160,7 +160,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     return selection
 
 
-def _looks_up_layers_data(node: ir.Node) -> bool:
+def _looks_up_layers_data(node: ir.Node, *, rows: bool) -> bool:
     """Whether a node looks up constant rows that, after moves alone, a layer or row unit reads.
 
     They are rounded once, where they are kept (`read.int8_lookups`).
@@ -172,7 +172,8 @@ def _looks_up_layers_data(node: ir.Node) -> bool:
     moves = 0
     while is_kind(reader, *_MOVES):
         reader, moves = only_user(reader.outputs[0]), moves + 1
-    return moves > 0 and is_kind(reader, *_LAYERS, *_ROWS) and array_of(input_of(node, 1)) is None
+    read = is_kind(reader, *_LAYERS, *(_ROWS if rows else ()))
+    return moves > 0 and read and array_of(input_of(node, 1)) is None
 
 
 def _row_data(node: ir.Node) -> ir.Value | None:
