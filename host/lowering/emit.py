@@ -26,6 +26,7 @@ from tilewright.host.lowering.program_builder import (
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
 from tilewright.host.lowering.walk import (
     Item,
+    OperandSlots,
     input_slots,
     prefetches,
     resident_slot,
@@ -57,8 +58,38 @@ class _Ready(NamedTuple):
     """(run, instruction word without bases, tile products, micro-op key)."""
 
 
+class LayersBefore:
+    """What the layers of a run have left in the scratchpads for the next one.
+
+    A run is layers with one plan and equal parameters of which none reads what another one writes:
+    no fence parts them. They take the halves of the scratchpads in turn, if each holds a layer; so
+    operands are loaded while the layer before is computed. Micro-ops, parameters and operands that
+    layers share stay.
+
+    Attributes:
+        layers: how many there were.
+        operands: slots of INP and of WGT, by the part of the scratchpads.
+        params: the output tile whose parameters a slot of PARAM holds.
+        kernels: first micro-op and key of each kernel in UOP.
+        gemm_words: instructions without bases, by shape of the tile.
+        table_loaded: the activation table is in TABLE.
+    """
+
+    def __init__(self) -> None:
+        self.layers = 0
+        self.operands: dict[int, tuple[OperandSlots, OperandSlots]] = {}
+        self.params: dict[int, int] = {}
+        self.kernels: dict[Kernel, tuple[int, Key]] = {}
+        self.gemm_words: dict[tuple[int, ...], tuple[int, int, Key]] = {}
+        self.table_loaded = False
+
+
 def emit(
-    builder: ProgramBuilder, plan: Plan, clip: tuple[int, int], placement: OperandPlacement
+    builder: ProgramBuilder,
+    plan: Plan,
+    clip: tuple[int, int],
+    placement: OperandPlacement,
+    before: LayersBefore | None = None,
 ) -> Emitted:
     """Append a plan's instructions to a program.
 
@@ -67,8 +98,9 @@ def emit(
         plan: a legal plan.
         clip: int8 bounds of the output.
         placement: where the operands lie.
+        before: of the run that the layer belongs to; None: it is alone.
     """
-    return _Emitter(builder, plan, clip, placement).run()
+    return _Emitter(builder, plan, clip, placement, before).run()
 
 
 class _Emitter(Emission):
@@ -78,21 +110,32 @@ class _Emitter(Emission):
         plan: Plan,
         clip: tuple[int, int],
         placement: OperandPlacement,
+        before: LayersBefore | None,
     ) -> None:
         super().__init__(builder, clip, placement)
         self.plan = plan
+        sides = 1 if before is None else plan.side_by_side
+        self.before = before = before or LayersBefore()
+        self.table_loaded = before.table_loaded
+        self.side = before.layers % sides
+        """Which part of the scratchpads is this layer's."""
+        self.depth = {name: room // sides for name, (_, _, room) in plan.held().items()}
         self.uop_offset = placement.uop
         self.pad_value = placement.pad_value
         self.weights_by_input = placement.weights_by_input
         self.spread = placement.spread
         self.input_plane = placement.input_plane or plan.shape.height * plan.shape.width
         self.weight_plane = placement.weight_plane // plan.hw.block_out or plan.shape.out_blocks
-        self.inp, self.wgt = input_slots(plan), weight_slots(plan)
-        self.params: dict[int, int] = {}
-        self.kernels: dict[Kernel, tuple[int, Key]] = {}
+        if self.side not in before.operands:
+            before.operands[self.side] = (
+                input_slots(plan, self.side, self.depth["inp"]),
+                weight_slots(plan, self.side, self.depth["wgt"]),
+            )
+        self.inp, self.wgt = before.operands[self.side]
+        self.params, self.kernels = before.params, before.kernels
         self.uops: list[bytes] = []
         self.uop_count = 0
-        self.gemm_words: dict[tuple[int, ...], tuple[int, int, Key]] = {}
+        self.gemm_words = before.gemm_words
         self.inp_words: dict[tuple[int, int, int], tuple[int, int]] = {}
         self.macs_tiles = 0
 
@@ -114,6 +157,8 @@ class _Emitter(Emission):
             self._compute(ready, late)
             if following is not None:
                 ready = following
+        self.before.layers += 1
+        self.before.table_loaded = self.table_loaded
         return Emitted(
             uops=b"".join(self.uops),
             macs_tiles=self.macs_tiles,
@@ -148,7 +193,8 @@ class _Emitter(Emission):
             self.builder.emit_word(Unit.LOAD, word, (), (key,))
 
     def _operand_inp(self, item: Item, loads: list[tuple[int, Key]]) -> int:
-        plan, tile = self.plan, item.inp_tile(self.plan.shape.depthwise)
+        plan = self.plan
+        tile = (self.offsets["inp"], *item.inp_tile(plan.shape.depthwise))
         if plan.inp_copies:
             slot = resident_slot(plan, item)
             fresh = self.inp.place(slot, tile)
@@ -203,7 +249,8 @@ class _Emitter(Emission):
         return words
 
     def _operand_wgt(self, item: Item, loads: list[tuple[int, Key]]) -> int:
-        plan, shape, tile = self.plan, self.plan.shape, item.wgt_tile()
+        plan, shape = self.plan, self.plan.shape
+        tile = (self.offsets["wgt"], *item.wgt_tile())
         if plan.wgt_copies:
             slot = resident_slot(plan, item)
             fresh = self.wgt.place(slot, tile)
@@ -339,14 +386,23 @@ class _Emitter(Emission):
     def _acc_base(self, context: int, block: int, pixels: int) -> int:
         """First ACC tile of an output block: fused by block, neighbours lie in different banks."""
         plan = self.plan
-        region = plan.shape.acc_depth // plan.contexts
+        region = self.depth["acc"] // plan.contexts
+        start = self._region("acc", context)
         if not plan.by_block:
-            return context * region + block * pixels
+            return start + block * pixels
         bank, rank = block % plan.banks, block // plan.banks
-        return context * region + bank * (region // plan.banks) + rank * plan.block_pixels
+        return start + bank * (region // plan.banks) + rank * plan.block_pixels
+
+    def _region(self, name: str, context: int) -> int:
+        """First tile of a context in ACC, OUT or RES."""
+        return self.side * self.depth[name] + context * (self.depth[name] // self.plan.contexts)
+
+    def _context(self, item: Item) -> int:
+        """An item's context, of those of all layers side by side."""
+        return self.side * self.plan.contexts + item.context
 
     def _key(self, name: str, item: Item, block: int) -> Key:
-        return (name, item.context * self.plan.schedule.tile_co + block)
+        return (name, self._context(item) * self.plan.schedule.tile_co + block)
 
     # -- epilogue ---------------------------------------------------------------------------
 
@@ -361,7 +417,7 @@ class _Emitter(Emission):
         if plan.shape.residual:
             row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]
             pixels = plan.batch_tiles[item.batch][1] * row.count * column.count
-            base = item.context * (plan.shape.res_depth // plan.contexts)
+            base = self._region("res", item.context)
             for part in parts(plan, item, 0, channels.count):
                 for offset, start, region in out_boxes(plan, item, part):
                     word = pack_load(
@@ -370,13 +426,13 @@ class _Emitter(Emission):
                         dram_offset=self.offsets["res"] + offset,
                         **region._asdict(),
                     )
-                    self.builder.emit_word(Unit.LOAD, word, (), (("res", item.context),))
+                    self.builder.emit_word(Unit.LOAD, word, (), (("res", self._context(item)),))
                     self.bytes_read += plan.hw.out_tile_bytes * region.tiles
 
     def _epilogue(self, item: Item, first: int, count: int, pixels: int) -> None:
         """VECTOR of output blocks ``first .. first + count - 1``; STORE of what they complete."""
         plan = self.plan
-        out = item.context * (plan.shape.out_depth // plan.contexts)
+        out = self._region("out", item.context)
         for part in parts(plan, item, first, count):
             low, high = max(first, part.first), min(first + count, part.end)
             keys = [self._key("out", item, block) for block in part.keys]
@@ -405,21 +461,21 @@ class _Emitter(Emission):
         first, count = blocks
         slot = item.co % plan.param_slots
         src = self._acc_base(item.context, first, pixels)
-        out = item.context * (shape.out_depth // plan.contexts) + part.first * plan.block_pixels
+        out = self._region("out", item.context) + part.first * plan.block_pixels
         next_block, next_pixel = part.steps(pixels)
         skipped, step = (first - part.first) * next_block, next_block if count > 1 else 0
         operand: dict[str, int] = {}
         reads = [self._key("acc", item, first if plan.by_block else 0), ("param", slot)]
         reads += self.requant_reads
         if shape.residual:
-            base = item.context * (shape.res_depth // plan.contexts)
+            base = self._region("res", item.context)
             operand = {
                 "operand": int(Operand.RES),
                 "opd_base": base + part.first * pixels + skipped,
                 "opd_outer": step,
                 "opd_inner": next_pixel,
             }
-            reads.append(("res", item.context))
+            reads.append(("res", self._context(item)))
         word = pack_vector(
             acc_banks=plan.hw.acc_bank_mask(src, count * pixels),
             param_step=1,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError, ScheduleError
 from tilewright.host.lowering.emission import Emitted, OperandPlacement
-from tilewright.host.lowering.emit import emit
+from tilewright.host.lowering.emit import LayersBefore, emit
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.legality import LEGAL, Legality
 from tilewright.host.lowering.plan import Plan, make_plan
@@ -217,6 +217,7 @@ def append_layer(
     *,
     clip: tuple[int, int],
     placement: OperandPlacement,
+    before: LayersBefore | None = None,
 ) -> Emitted:
     """Append a workload to a program that has other layers.
 
@@ -226,13 +227,14 @@ def append_layer(
         schedule: how.
         clip: int8 bounds of the output.
         placement: where the operands lie; all regions that `lower` would lay out.
+        before: of the run that the layer belongs to, of a workload with weights.
 
     Raises:
         ScheduleError: the schedule is not legal; the text is that of `legal`.
         ProgramError: a clip that is not int8 or not in order.
     """
     plan = _legal_plan(builder.hw, workload, schedule)
-    return _emit(builder, plan, _checked_clip(clip), placement)
+    return _emit(builder, plan, _checked_clip(clip), placement, before)
 
 
 def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan | Legality:
@@ -248,12 +250,13 @@ def _emit(
     plan: AnyPlan,
     clip: tuple[int, int],
     placement: OperandPlacement,
+    before: LayersBefore | None = None,
 ) -> Emitted:
     if isinstance(plan, PoolPlan):
         return emit_pool(builder, plan, clip, placement)
     if isinstance(plan, ProductPlan):
         return emit_product(builder, plan, clip, placement)
-    return emit(builder, plan, clip, placement)
+    return emit(builder, plan, clip, placement, before)
 
 
 def _legal_plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan:

@@ -151,6 +151,39 @@ class Plan:
             return diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
         return hw.wgt_tile_bytes >> self.shape.int4
 
+    def held(self) -> dict[str, tuple[int, int, int]]:
+        """What the scratchpads of operands and results hold at once.
+
+        Returns:
+            By scratchpad: parts, tiles of a part, and the tiles that there is room for.
+        """
+        shape, contexts = self.shape, self.contexts
+        if self.inp_copies:
+            inps, inp = self.inp_copies * self.inp_members, self.inp_set
+        else:
+            inps, inp = self.inp_slots, self.inp_tile
+        if self.wgt_copies:
+            wgts, wgt = self.wgt_copies * self.wgt_members, self.wgt_set
+        else:
+            wgts, wgt = self.wgt_slots, self.wgt_tile
+        blocks = self.schedule.tile_co
+        out = blocks * self.block_pixels
+        accs, acc = contexts, out
+        if self.by_block:
+            accs, acc = contexts * self.banks, blocks_of(blocks, self.banks) * self.block_pixels
+        return {
+            "inp": (inps, inp, shape.inp_depth),
+            "wgt": (wgts, wgt, shape.wgt_depth),
+            "acc": (accs, acc, shape.acc_depth),
+            "out": (contexts, out, shape.out_depth),
+            "res": (contexts, out if shape.residual else 0, shape.res_depth),
+        }
+
+    @property
+    def side_by_side(self) -> int:
+        """How many layers with this plan the scratchpads hold at once: one or two."""
+        return 2 if all(2 * n * tiles <= room for n, tiles, room in self.held().values()) else 1
+
     def gemm(self, batches: int, rows: int, columns: int, ci: int, run: tuple[int, int]) -> Gemm:
         """Loops and kernel of a GEMM.
 
@@ -354,30 +387,16 @@ def _check_fields(plan: Plan) -> Legality | None:
 
 def _check_capacity(plan: Plan) -> Legality | None:
     """Scratchpad tiles that the schedule holds at once."""
-    shape, contexts = plan.shape, plan.contexts
-    if plan.inp_copies:
-        inps, inp = plan.inp_copies * plan.inp_members, plan.inp_set
-    else:
-        inps, inp = plan.inp_slots, plan.inp_tile
-    if plan.wgt_copies:
-        wgts, wgt = plan.wgt_copies * plan.wgt_members, plan.wgt_set
-    else:
-        wgts, wgt = plan.wgt_slots, plan.wgt_tile
-    blocks = plan.schedule.tile_co
-    out = blocks * plan.block_pixels
-    accs, acc = contexts, out
-    if plan.by_block:
-        accs, acc = contexts * plan.banks, blocks_of(blocks, plan.banks) * plan.block_pixels
     return first_over((
-        ("inp_capacity", f"INP must hold {inps} x {inp} tiles", inps * inp, shape.inp_depth),
-        ("wgt_capacity", f"WGT must hold {wgts} x {wgt} tiles", wgts * wgt, shape.wgt_depth),
-        ("acc_capacity", f"ACC must hold {accs} x {acc} tiles", accs * acc, shape.acc_depth),
-        ("out_capacity", f"OUT must hold {contexts} x {out} tiles", contexts * out,
-         shape.out_depth),
-        ("res_capacity", f"RES must hold {contexts} x {out} tiles",
-         contexts * out if shape.residual else 0, shape.res_depth),
-        ("param_capacity", f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks",
-         min(plan.param_slots * blocks, shape.out_blocks), shape.param_depth),
+        *(
+            (f"{name}_capacity", f"{name.upper()} must hold {count} x {tiles} tiles",
+             count * tiles, depth)
+            for name, (count, tiles, depth) in plan.held().items()
+        ),
+        ("param_capacity", f"PARAM must hold {plan.param_slots} co tiles of "
+         f"{plan.schedule.tile_co} blocks",
+         min(plan.param_slots * plan.schedule.tile_co, plan.shape.out_blocks),
+         plan.shape.param_depth),
     ))  # fmt: skip
 
 

@@ -11,6 +11,7 @@ that of each operand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
@@ -40,21 +41,54 @@ _ACC: Final = ("acc", 0)
 
 
 def emit_rows(
-    builder: ProgramBuilder, shape: Shape, function: RowFunction, placement: OperandPlacement
-) -> Emitted:
-    """Append softmax or layer normalisation to a program.
+    builder: ProgramBuilder,
+    shape: Shape,
+    layers: Sequence[tuple[RowFunction, OperandPlacement]],
+) -> list[tuple[int, Emitted]]:
+    """Append softmax or layer normalisation of activations of one shape to a program.
+
+    No fence parts them: while a layer's last rows are computed, the first of the next are loaded.
 
     Args:
         builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
-        shape: NCHW of the activation.
-        function: what to compute of the channels of each pixel.
-        placement: where ``inp``, ``param`` and ``out`` lie, and the planes of an addend
-            (``coarse``, ``fine``), which lie as activations do.
+        shape: NCHW of the activations.
+        layers: what to compute of the channels of each pixel, with addends of as many planes; and
+            where ``inp``, ``param`` and ``out`` lie, and the planes of an addend (``coarse``,
+            ``fine``), which lie as activations do. None reads what another one writes.
+
+    Returns:
+        The first instruction of each layer, and what it added to the program.
 
     Raises:
         ProgramError: a configuration without a row unit.
         WorkloadError: rows that are longer than the scratchpads, or than the function's.
     """
+    for function, _ in layers:
+        _check(function, shape)
+    operands = 1 + len(addend_planes(layers[0][0]))
+    plan = plan_rows(builder.hw, shape, operands, len(layers))
+    emitters = [_RowEmitter(builder, plan, *layer) for layer in layers]
+    pieces = [(emitter, piece) for emitter in emitters for piece in plan.pieces]
+    starts = []
+    working: _RowEmitter | None = None
+    for number, (emitter, piece) in enumerate(pieces):
+        if emitter is not working:
+            starts.append(len(builder))
+            if working is None:
+                emitter.load(number, *piece)
+            emitter.start(working)
+            working = emitter
+        following = pieces[number + 1] if number + 1 < len(pieces) else None
+        if following is not None and plan.slots > 1:
+            following[0].load(number + 1, *following[1])
+        emitter.compute(number, *piece)
+        if following is not None and plan.slots == 1:
+            following[0].load(number + 1, *following[1])
+    return list(zip(starts, (emitter.emitted() for emitter in emitters), strict=True))
+
+
+def _check(function: RowFunction, shape: Shape) -> None:
+    """Refuse a function of other rows."""
     if isinstance(function, LayerNorm) and function.channels != shape[1]:
         raise WorkloadError(
             f"must have the function's {function.channels} channels",
@@ -62,14 +96,9 @@ def emit_rows(
             value=shape,
             remedy="give the parameters of this layer",
         )
-    addend = function.addend if isinstance(function, Softmax) else None
-    operands = 1
-    if addend is not None:
+    if isinstance(function, Softmax) and function.addend is not None:
         images, channels, height, width = shape
-        addend.check((images, height, width, channels))
-        operands += len(addend.planes)
-    plan = plan_rows(builder.hw, shape, operands)
-    return _RowEmitter(builder, plan, function, placement).run()
+        function.addend.check((images, height, width, channels))
 
 
 class _RowEmitter(Emission):
@@ -89,34 +118,41 @@ class _RowEmitter(Emission):
         self.second = self.first + plan.rows
         self.constants = self.second + plan.rows
         self.banks = plan.hw.acc_bank_mask(0, self.constants + CONSTANTS)
-        self.rows = plan.rows
+        self.rows, self.taken = plan.rows, self.operands
 
-    def run(self) -> Emitted:
+    def start(self, before: _RowEmitter | None) -> None:
+        """What the layer needs in PARAM and ACC but for what the one before has left there."""
         plan = self.plan
-        images = blocks_of(plan.shape[0], plan.hw.batch)
-        pieces = [
-            (image, first, min(plan.rows, plan.pixels - first))
-            for image in range(images)
-            for first in range(0, plan.pixels, plan.rows)
-        ]
-        self._load(0, *pieces[0])
-        if plan.held == plan.blocks:
+        same = before is not None and before.offsets["param"] == self.offsets["param"]
+        if plan.held == plan.blocks and not same:
             self.load_params(0, plan.held, 0, plan.held)
-        softmax = isinstance(self.function, Softmax)
-        for index, value in enumerate(self._values()):
-            self._constant(self.constants + index, value)
-        for number, piece in enumerate(pieces):
-            if plan.slots > 1 and number + 1 < len(pieces):
-                self._load(number + 1, *pieces[number + 1])
-            self.rows = piece[2]
-            if softmax:
-                self._softmax(number)
-            else:
-                self._layer_norm(number)
-            self._requantise(number)
-            self._store(number, *piece)
-            if plan.slots == 1 and number + 1 < len(pieces):
-                self._load(number + 1, *pieces[number + 1])
+        if before is None or before._values() != self._values():
+            for index, value in enumerate(self._values()):
+                self._constant(self.constants + index, value)
+
+    def compute(self, number: int, image: int, first: int, rows: int) -> None:
+        """A piece that is loaded: its results, stored."""
+        self.rows, self.taken = rows, self._needed(image, first, rows)
+        if isinstance(self.function, Softmax):
+            self._softmax(number)
+        else:
+            self._layer_norm(number)
+        self._requantise(number)
+        self._store(number, image, first, rows)
+
+    def _needed(self, image: int, first: int, rows: int) -> tuple[str, ...]:
+        """Operands of a piece: where nothing is masked there is no coarse addend."""
+        plane = addend_planes(self.function).get("coarse")
+        if plane is not None:
+            batch = self.plan.hw.batch
+            images = plane[image * batch : (image + 1) * batch]
+            part = images.reshape(len(images), self.plan.pixels, -1)[:, first : first + rows]
+            if not part.any():
+                return tuple(name for name in self.operands if name != "coarse")
+        return self.operands
+
+    def emitted(self) -> Emitted:
+        """What the layer added to the program."""
         return Emitted(
             uops=b"",
             macs_tiles=0,
@@ -129,12 +165,12 @@ class _RowEmitter(Emission):
         if isinstance(self.function, LayerNorm):
             unit = (self.function.unit,) if self.function.epsilon else ()
             return self.function.offset, GREATEST_INVERSE, *unit
-        added = self.function.addend
+        added, power = self.function.addend, PROBABILITY_BITS * ONE
         if added is None:
-            first = self.function.factor
-        else:
-            first = added.ratio if added.coarse is None else added.coarse_steps
-        return first, PROBABILITY_BITS * ONE
+            return self.function.factor, power
+        if added.coarse is None:
+            return added.ratio, power
+        return added.coarse_steps, power, added.ratio
 
     # -- the functions ------------------------------------------------------------------------
 
@@ -144,6 +180,8 @@ class _RowEmitter(Emission):
         added = self.function.addend
         if added is None or added.coarse is None:
             self._take(number, VectorOp.MUL, "inp", src_base=self.constants)
+        elif "coarse" not in self.taken:
+            self._take(number, VectorOp.MUL, "inp", src_base=self.constants + 2)
         else:
             self._take(number, VectorOp.MUL, "coarse", src_base=self.constants)
             self._take(number, VectorOp.ADD, "inp")
@@ -384,9 +422,17 @@ class _RowEmitter(Emission):
         """First RES tile of what a slot holds of an operand."""
         return (slot * self.plan.operands + self.operands.index(operand)) * self.plan.piece
 
-    def _load(self, number: int, image: int, first: int, rows: int) -> None:
+    def load(self, number: int, image: int, first: int, rows: int) -> None:
+        """What a piece is computed of, to RES.
+
+        Args:
+            number: of the piece in the run.
+            image: that it belongs to.
+            first: its first row.
+            rows: of it.
+        """
         slot = number % self.plan.slots
-        for name in self.operands:
+        for name in self._needed(image, first, rows):
             walk = self._walk(name, image, first, rows)
             word = pack_load(memory=Memory.RES, sram_base=self._res(slot, name), **walk)
             self.builder.emit_word(Unit.LOAD, word, (), (("res", slot),))

@@ -122,5 +122,5 @@ def lower_rows(hw: HwConfig, shape: Shape, function: RowFunction) -> LoweredRows
     regions, uop = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
     builder = ProgramBuilder(hw)
-    emit_rows(builder, shape, function, OperandPlacement(offsets=offsets, uop=uop))
+    emit_rows(builder, shape, [(function, OperandPlacement(offsets=offsets, uop=uop))])
     return LoweredRows(hw=hw, shape=shape, function=function, program=builder.finish(sizes, {}))

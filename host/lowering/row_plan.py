@@ -67,14 +67,24 @@ class RowPlan:
         """Rows of an image."""
         return self.shape[2] * self.shape[3]
 
+    @property
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """Image, first row and rows of each piece."""
+        return [
+            (image, first, min(self.rows, self.pixels - first))
+            for image in range(blocks_of(self.shape[0], self.hw.batch))
+            for first in range(0, self.pixels, self.rows)
+        ]
 
-def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1) -> RowPlan:
+
+def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1) -> RowPlan:
     """Pieces that fit, two at a time where RES and OUT hold two, and several for a long image.
 
     Args:
         hw: a configuration with a row unit.
         shape: NCHW of the activation.
         operands: activations of that shape that are read.
+        layers: activations whose pieces follow each other.
 
     Raises:
         ProgramError: a configuration without a row unit.
@@ -92,10 +102,13 @@ def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1) -> RowPlan:
     tiles = blocks_of(blocks, interleave) * interleave
     shared = min(hw.res_depth // operands, hw.out_depth) // tiles
     slots = min(2, shared)
-    rows = min(shape[2] * shape[3], (hw.acc_depth - CONSTANTS) // (tiles + 2))
+    pixels = shape[2] * shape[3]
+    rows = min(pixels, (hw.acc_depth - CONSTANTS) // (tiles + 2))
     rows = min(rows, shared // slots if slots else 0)
     # What is loaded before the first piece and stored after the last has nothing beside it.
-    rows = min(rows, max(_FEW_ROWS, blocks_of(shape[2] * shape[3], _PIECES)))
+    rows = min(rows, max(_FEW_ROWS, blocks_of(layers * pixels, _PIECES)))
+    if layers > 1 and rows > 0:
+        rows = blocks_of(pixels, blocks_of(pixels, rows))  # pieces of one size hide each other
     if rows < 1 or hw.param_depth < interleave:
         raise WorkloadError(
             "a row must fit ACC, RES and OUT, the parameters of a stored block PARAM",

@@ -100,12 +100,14 @@ class OperandSlots:
 
     Args:
         name: of the scratchpad; keys are (name, slot).
-        bases: first scratchpad tile of each slot.
+        bases: first tile of each slot, in the layer's part of the scratchpad.
+        side: which part that is.
+        depth: tiles of a part.
     """
 
-    def __init__(self, name: str, bases: list[int]) -> None:
-        self.bases = bases
-        self.keys = [(name, slot) for slot in range(len(bases))]
+    def __init__(self, name: str, bases: list[int], side: int, depth: int) -> None:
+        self.bases = [side * depth + base for base in bases]
+        self.keys = [(name, side * len(bases) + slot) for slot in range(len(bases))]
         self._content: list[TileId | None] = [None] * len(bases)
         self._next = 0
 
@@ -126,10 +128,11 @@ class OperandSlots:
         return True
 
 
-def input_slots(plan: Plan) -> OperandSlots:
+def input_slots(plan: Plan, side: int, depth: int) -> OperandSlots:
     """INP's slots: whole reductions when input-stationary, otherwise streamed tiles."""
     if not plan.inp_copies:
-        return OperandSlots("inp", [slot * plan.inp_tile for slot in range(plan.inp_slots)])
+        bases = [slot * plan.inp_tile for slot in range(plan.inp_slots)]
+        return OperandSlots("inp", bases, side, depth)
     step = plan.schedule.tile_b * plan.rows.loaded * plan.columns.loaded
     return OperandSlots(
         "inp",
@@ -138,13 +141,16 @@ def input_slots(plan: Plan) -> OperandSlots:
             for member in range(plan.inp_copies * plan.inp_members)
             for first, _ in plan.ci_tiles
         ],
+        side,
+        depth,
     )
 
 
-def weight_slots(plan: Plan) -> OperandSlots:
+def weight_slots(plan: Plan, side: int, depth: int) -> OperandSlots:
     """WGT's slots: whole reductions when weight-stationary, otherwise streamed tiles."""
     if not plan.wgt_copies:
-        return OperandSlots("wgt", [slot * plan.wgt_tile for slot in range(plan.wgt_slots)])
+        bases = [slot * plan.wgt_tile for slot in range(plan.wgt_slots)]
+        return OperandSlots("wgt", bases, side, depth)
     step = plan.schedule.tile_co * plan.shape.taps
     return OperandSlots(
         "wgt",
@@ -153,6 +159,8 @@ def weight_slots(plan: Plan) -> OperandSlots:
             for member in range(plan.wgt_copies * plan.wgt_members)
             for first, _ in plan.ci_tiles
         ],
+        side,
+        depth,
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,9 +20,17 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.network_timing import time_network
 
 
-@pytest.mark.parametrize("make", [convnext, swin])
-def test_every_fidelity_computes_a_network_alike(make) -> None:
+@pytest.mark.parametrize(
+    ("make", "block_in"),
+    [
+        (convnext, 4),
+        (swin, 4),
+        pytest.param(partial(swin, width=16), 8, id="windows at beats of the bus"),
+    ],
+)
+def test_every_fidelity_computes_a_network_alike(make, block_in: int) -> None:
     hw, board = load_hwconfig("tiny-4x4").with_(row_unit=1), load_board("pynq-z2")
+    hw = hw.with_(block_in=block_in)
     options = {"calibration": Calibration(random_samples=2), "offload_all": True}
     network = compile_model(make(np.random.default_rng(3)), hw, board, **options).network
     assert len(network.regions) == 1

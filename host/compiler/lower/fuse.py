@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from tilewright.host.compiler.lower.gathers import join_gathers
+from tilewright.host.compiler.lower.pixel_orders import with_fewer_moves
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     Bounds,
@@ -38,7 +39,7 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
         graph: as imported.
         keep_rounding: keep the intermediate quantisations of the model.
     """
-    graph = replace(graph, keep_rounding=keep_rounding)
+    graph = with_fewer_moves(replace(graph, keep_rounding=keep_rounding))
     graph = _drop_identities(_rebuilt(graph, join_gathers(graph)))
     graph = _absorb_rescales(graph, keep_rounding=keep_rounding)
     if not keep_rounding:

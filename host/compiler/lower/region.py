@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowers the layers of a region into one `RegionProgram`, from its inputs to its outputs.
 
-Layers follow each other in one instruction stream: a fence of tokens between two layers takes the
-place of the host. Activations share an arena (`host.compiler.lower.memory`); weights, parameters
-and micro-ops are packed once.
+Layers follow each other in one instruction stream: a fence of tokens takes the place of the host.
+It parts layers but those of a run, which need not wait for each other (`host.compiler.lower.runs`).
+Activations share an arena (`host.compiler.lower.memory`); weights, parameters and micro-ops are
+packed once.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from tilewright.host.compiler.lower.region_program import (
     RegionProgram,
     TensorBuffer,
 )
-from tilewright.host.lowering.emission import OperandPlacement
+from tilewright.host.compiler.lower.runs import runs_of
+from tilewright.host.lowering.default import default_schedule
+from tilewright.host.lowering.emission import Emitted, OperandPlacement
+from tilewright.host.lowering.emit import LayersBefore
 from tilewright.host.lowering.gathers import emit_gather
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.layer import append_layer
+from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.lowering.row_emit import emit_rows
 from tilewright.host.lowering.row_layers import packed_addend
@@ -103,7 +108,10 @@ def _stored(hw: HwConfig, shape: tuple[int, int, int, int], block: int, planes: 
 
 class _RegionLowering:
     def __init__(self, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> None:
-        self.graph = graph
+        runs = runs_of(graph)
+        self.run_of = [number for number, run in enumerate(runs) for _ in run]
+        """By layer: what a run's layers read and write is in memory all the time of the run."""
+        self.graph = graph = replace(graph, layers=tuple(layer for run in runs for layer in run))
         self.hw = hw
         self.schedule_of = schedule_of
         self.workloads = [
@@ -115,11 +123,11 @@ class _RegionLowering:
             if workload.kind.weighs and isinstance(layer.data, ChannelSlice):
                 self.first_reader.setdefault(layer.data.tensor, workload)
         self.constants: list[bytes] = []
+        self.known: dict[bytes, int] = {}
+        """Offsets of constants: layers of a run share theirs."""
         self.constant_bytes = 0
         self.uops: list[bytes] = []
         self.uop_bytes = 0
-        self.planes: dict[bytes, int] = {}
-        """Offsets of what softmax adds to its rows."""
         self.held: dict[str, int] = {}
         """Where the region's own tensors lie."""
 
@@ -140,55 +148,30 @@ class _RegionLowering:
         self.held = {name: weights_at + offset for name, offset in held.items()}
         uop_at = weights_at + _aligned(self.constant_bytes)
         builder = ProgramBuilder(hw)
-        codes = []
-        for index, (layer, workload) in enumerate(zip(graph.layers, workloads, strict=True)):
-            builder.fence()
-            first = len(builder)
-            offsets = {
-                name: weights_at + offset for name, offset in constants[index].items()
-            } | self._operands(layer, index, arena, folded=foldings[index] is not None)
-            schedule = self.schedule_of(workload)
-            placement = OperandPlacement(
-                offsets=offsets,
+        codes: list[LayerCode] = []
+
+        def placement(index: int) -> OperandPlacement:
+            layer, folded = graph.layers[index], foldings[index] is not None
+            offsets = {name: weights_at + offset for name, offset in constants[index].items()}
+            return OperandPlacement(
+                offsets=offsets | self._operands(layer, index, arena, folded=folded),
                 uop=uop_at + self.uop_bytes,
                 pad_value=layer.pad_value,
                 weights_by_input=isinstance(layer.weights, ChannelSlice),
                 factor_zero=layer.factor_zero,
                 spread=layer.spread,
-                input_plane=0 if foldings[index] is not None else self._plane(layer.data),
+                input_plane=0 if folded else self._plane(layer.data),
                 weight_plane=0 if layer.weight_packing else self._plane(layer.weights),
             )
-            if layer.rows is not None:
-                emitted = emit_rows(builder, workload.input_shape, layer.rows, placement)
-            elif layer.pixels is not None:
-                source = prod(graph.tensors[_data_tensor(layer)].shape[2:])
-                emitted = emit_gather(
-                    builder, workload.channels_in, layer.pixels, source, placement
-                )
-            else:
-                emitted = append_layer(
-                    builder,
-                    workload,
-                    schedule,
-                    clip=(layer.requant.clip_min, layer.requant.clip_max),
-                    placement=placement,
-                )
-            padding = _aligned(len(emitted.uops)) - len(emitted.uops) if emitted.uops else 0
-            self.uops += [emitted.uops, bytes(padding)]
-            self.uop_bytes += len(emitted.uops) + padding
-            codes.append(
-                LayerCode(
-                    name=layer.name,
-                    workload=workload,
-                    schedule=schedule,
-                    first=first,
-                    count=len(builder) - first,
-                    operators=layer.operators,
-                    macs_tiles=emitted.macs_tiles,
-                    bytes_read=emitted.bytes_read,
-                    bytes_written=emitted.bytes_written,
-                )
-            )
+
+        for run in self._runs():
+            builder.fence()
+            if graph.layers[run[0]].rows is not None:
+                codes += self._emit_rows(builder, run, placement)
+                continue
+            before = LayersBefore() if len(run) > 1 else None
+            for index in run:
+                codes.append(self._emit(builder, index, placement(index), before))
         program = builder.finish(
             {"activations": arena.nbytes, "weights": self.constant_bytes, "uop": self.uop_bytes},
             {"weights": b"".join(self.constants), "uop": b"".join(self.uops)},
@@ -202,6 +185,91 @@ class _RegionLowering:
             layers=tuple(codes),
             activation_peak=arena.peak,
         )
+
+    # -- layers -------------------------------------------------------------------------------
+
+    def _runs(self) -> list[list[int]]:
+        """The layers of each run."""
+        found: list[list[int]] = [[] for _ in range(self.run_of[-1] + 1)] if self.run_of else []
+        for index, run in enumerate(self.run_of):
+            found[run].append(index)
+        return found
+
+    def _emit(
+        self,
+        builder: ProgramBuilder,
+        index: int,
+        placement: OperandPlacement,
+        before: LayersBefore | None,
+    ) -> LayerCode:
+        """A layer but softmax and layer normalisation."""
+        layer, workload, first = self.graph.layers[index], self.workloads[index], len(builder)
+        schedule = self._schedule(workload, in_run=before is not None)
+        if layer.pixels is not None:
+            source = prod(self.graph.tensors[_data_tensor(layer)].shape[2:])
+            channels = workload.channels_in
+            emitted = emit_gather(builder, channels, layer.pixels, source, placement)
+        else:
+            emitted = append_layer(
+                builder,
+                workload,
+                schedule,
+                clip=(layer.requant.clip_min, layer.requant.clip_max),
+                placement=placement,
+                before=before,
+            )
+        padding = _aligned(len(emitted.uops)) - len(emitted.uops) if emitted.uops else 0
+        self.uops += [emitted.uops, bytes(padding)]
+        self.uop_bytes += len(emitted.uops) + padding
+        return self._code(index, schedule, emitted, range(first, len(builder)))
+
+    def _emit_rows(
+        self,
+        builder: ProgramBuilder,
+        run: list[int],
+        placement: Callable[[int], OperandPlacement],
+    ) -> list[LayerCode]:
+        """A run of softmax, or a layer normalisation."""
+        functions = [self.graph.layers[index].rows for index in run]
+        layers = [
+            (function, placement(index))
+            for index, function in zip(run, functions, strict=True)
+            if function is not None
+        ]
+        shape = self.workloads[run[0]].input_shape
+        starts, emitted = zip(*emit_rows(builder, shape, layers), strict=True)
+        spans = map(range, starts, (*starts[1:], len(builder)))
+        return [
+            self._code(index, self.schedule_of(self.workloads[index]), each, span)
+            for index, each, span in zip(run, emitted, spans, strict=True)
+        ]
+
+    def _code(self, index: int, schedule: Schedule, emitted: Emitted, span: range) -> LayerCode:
+        layer = self.graph.layers[index]
+        return LayerCode(
+            name=layer.name,
+            workload=self.workloads[index],
+            schedule=schedule,
+            first=span.start,
+            count=len(span),
+            operators=layer.operators,
+            macs_tiles=emitted.macs_tiles,
+            bytes_read=emitted.bytes_read,
+            bytes_written=emitted.bytes_written,
+        )
+
+    def _schedule(self, workload: Workload, *, in_run: bool) -> Schedule:
+        """The largest tiles for a layer of a run, if the scratchpads hold two such layers.
+
+        Nothing is tuned there: the layers beside it hide what small tiles would, and large ones
+        read least.
+        """
+        if in_run:
+            largest = default_schedule(self.hw, workload)
+            plan = make_plan(self.hw, workload, largest)
+            if isinstance(plan, Plan) and plan.side_by_side > 1:
+                return largest
+        return self.schedule_of(workload)
 
     # -- activations --------------------------------------------------------------------------
 
@@ -234,7 +302,7 @@ class _RegionLowering:
 
     def _arena(self, foldings: list[Folding | None]) -> Arena:
         graph = self.graph
-        end = len(graph.layers)
+        end = len(self.run_of)
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         sizes: dict[str, int] = {}
@@ -250,11 +318,12 @@ class _RegionLowering:
                 return
             used(name, step, self._stored(name).nbytes)
 
-        for step, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
+        for number, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
+            step = self.run_of[number]
             for tensor in layer.reads():
                 if folding is not None and tensor == _data_tensor(layer):
-                    name = _folded_name(tensor, step)
-                    used(name, -1, self._folded_stored(step).nbytes)
+                    name = _folded_name(tensor, number)
+                    used(name, -1, self._folded_stored(number).nbytes)
                     used(name, step, sizes[name])
                 else:
                     plain(tensor, step)
@@ -351,11 +420,8 @@ class _RegionLowering:
             table = pack_table(layer.requant.table, axi_bytes=hw.axi_bytes)
             offsets["table"] = self._constant(table)
         if layer.rows is not None:
-            for name, plane in packed_addend(hw, layer.rows).items():  # heads share a mask
-                key = plane.tobytes()
-                if key not in self.planes:
-                    self.planes[key] = self._constant(plane)
-                offsets[name] = self.planes[key]
+            for name, plane in packed_addend(hw, layer.rows).items():
+                offsets[name] = self._constant(plane)
         if isinstance(layer.weights, np.ndarray):
             weights = layer.weights
             missing = workload.channels_in - layer.workload.channels_in
@@ -381,9 +447,14 @@ class _RegionLowering:
         )
 
     def _constant(self, data: Bytes) -> int:
-        offset = self.constant_bytes
+        """Bytes that may have been packed before; their offset."""
+        raw = data.tobytes()
+        known = self.known.get(raw)
+        if known is not None:
+            return known
+        offset = self.known[raw] = self.constant_bytes
         padded = _aligned(data.size)
-        self.constants += [data.tobytes(), bytes(padded - data.size)]
+        self.constants += [raw, bytes(padded - data.size)]
         self.constant_bytes += padded
         return offset
 

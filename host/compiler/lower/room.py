@@ -69,7 +69,11 @@ def _rewired(
     """A layer that reads sources instead of copies, and leaves room where that is wanted."""
     weights = layer.weights
     if isinstance(weights, ChannelSlice) and weights.tensor in sources:
-        layer = replace(layer, weights=sources[weights.tensor])
+        source = sources[weights.tensor]
+        part = replace(
+            source, channel=source.channel + weights.channel, pixel=source.pixel + weights.pixel
+        )
+        layer = replace(layer, weights=part)
     if layer.output.tensor in rows:
         layer = replace(layer, spread=rows[layer.output.tensor])
     return layer

@@ -3,30 +3,31 @@
 
 Tokens of windows follow each other as the pixels of one tensor. Each window is a product of its
 own, on its pixels. As in `attention`, one factor is loaded as weights, whose tokens are output
-channels. So each window of it begins at a block of tokens: where windows have another number of
-tokens, all of them are moved apart at once. What lies in between belongs to output channels without
-multipliers.
+channels, in whole tiles. Where windows have another number of tokens, the last tile has tokens of
+the next window, which are output channels without multipliers. So the tensor has room for a whole
+tile behind its last window; that is a copy, which `room` spares where it can. Where a window does
+not begin at a beat of the bus, all windows are moved apart instead, to where tiles begin.
 
-Values are turned at once, too: identity times all windows' values as weights. The tokens of a
+Values are turned window by window: identity times a window's values as weights. The tokens of a
 window are then channels that begin at a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tilewright.host.compiler.lower.attention import ProductLayers
-from tilewright.host.compiler.lower.epilogue import epilogue, operator_epilogue
+from tilewright.host.compiler.lower.attention import ProductLayers, unchanged
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
 from tilewright.host.compiler.lower.gathers import gather_layer
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QGather, QMatmul, QTensor, Shape
-from tilewright.host.compiler.lower.workloads import label_of, refused
+from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, blocks_of, output_block
-from tilewright.host.network.workload import dense
+from tilewright.host.network.workload import Kind, dense
 
 PartOf = Callable[[str], ChannelSlice]
 
@@ -69,9 +70,10 @@ def window_product_layers(
             operator, f"the channels of a head are {b.shape[1]}, no multiple of {output_block(hw)}"
         )
     made = _Windows(hw, operator)
-    weights, step = made.apart(part_of(b.name), b)
+    weights, step = made.as_weights(part_of(b.name), b)
+    parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
     if not operator.b_rows_are_outputs:
-        weights = made.turned(weights, b)
+        parts = made.turned(parts, b)
     requant = operator_epilogue(
         operator,
         result,
@@ -79,12 +81,7 @@ def window_product_layers(
         bias=np.zeros(count),
     )
     data = part_of(a.name)
-    for window in range(operator.windows):
-        first = (
-            replace(weights, pixel=weights.pixel + window * step)
-            if operator.b_rows_are_outputs
-            else replace(weights, channel=weights.channel + window * step)
-        )
+    for window, first in zip(made.numbers, parts, strict=True):
         made.append(
             name=f"{operator.name}/{window}",
             workload=dense(label_of(operator.name), tokens, depth, count),
@@ -92,14 +89,7 @@ def window_product_layers(
             data=replace(data, pixel=data.pixel + window * tokens),
             weights=first,
             output=part_of(result.name),
-            spread=Spread(
-                first_row=window * tokens,
-                first_column=0,
-                row_step=1,
-                column_step=1,
-                height=result.shape[2],
-                width=1,
-            ),
+            spread=_rows(window * tokens, result.shape[2]),
         )
     return made.found
 
@@ -120,19 +110,26 @@ class _Windows:
         self.found.tensors[made.name] = made
         return made
 
-    def _step(self, tensor: QTensor) -> int:
-        """Tokens from window to window, where each begins at a block."""
-        tokens = tensor.shape[2] // self._operator.windows
-        return blocks_of(tokens, output_block(self._hw)) * output_block(self._hw)
+    @property
+    def numbers(self) -> range:
+        """Of the windows."""
+        return range(self._operator.windows)
 
-    def apart(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
-        """Where the windows of a tensor begin at blocks of tokens, and tokens between them."""
-        windows, pixels, step = self._operator.windows, tensor.shape[2], self._step(tensor)
-        tokens = pixels // windows
-        if step == tokens:
-            return part, step
+    def as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
+        """Where each window of a tensor begins with whole tiles; tokens from window to window."""
+        hw, stored = self._hw, output_block(self._hw)
+        tokens = tensor.shape[2] // self._operator.windows
+        whole = blocks_of(tokens, stored) * stored  # values are turned in stored blocks
+        if tokens * stored % min(hw.wgt_tile_bytes, hw.axi_bytes):
+            return self._apart(part, tensor, whole), whole
+        rows = blocks_of(tensor.shape[2] - tokens + whole, hw.block_out) * hw.block_out
+        return (part if rows == tensor.shape[2] else self._with_room(part, tensor, rows)), tokens
+
+    def _apart(self, part: ChannelSlice, tensor: QTensor, step: int) -> ChannelSlice:
+        """A copy whose windows begin at every so many tokens."""
+        windows, pixels = self._operator.windows, tensor.shape[2]
         copy = self._tensor("apart", (1, tensor.shape[1], windows * step, 1), tensor)
-        places = np.add.outer(np.arange(windows) * tokens, np.arange(step)).reshape(-1)
+        places = np.add.outer(np.arange(windows) * (pixels // windows), np.arange(step)).reshape(-1)
         move = QGather(
             name=copy.name,
             inputs=(tensor.name,),
@@ -142,27 +139,56 @@ class _Windows:
         target = ChannelSlice(tensor=copy.name)
         layer = gather_layer(move, tensor, copy, (part, target), self._hw.block_out)
         self.found.layers.append(replace(layer, operators=(self._operator.name,)))
-        return target, step
+        return target
 
-    def turned(self, part: ChannelSlice, tensor: QTensor) -> ChannelSlice:
-        """Channels and tokens exchanged: identity times the tensor, whose windows lie apart."""
-        count, step = tensor.shape[1], self._step(tensor)
-        tokens, outputs = tensor.shape[2] // self._operator.windows, step * self._operator.windows
-        turned = self._tensor("turned", (1, outputs, count, 1), tensor)
+    def _with_room(self, part: ChannelSlice, tensor: QTensor, rows: int) -> ChannelSlice:
+        """A copy with so many tokens, of which the last are not written."""
+        copy = self._tensor("room", (1, tensor.shape[1], rows, 1), tensor)
+        self.found.rooms.add(copy.name)
+        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
+        self.append(
+            name=copy.name,
+            workload=workload,
+            requant=unchanged(tensor, tensor.shape[1]),
+            data=part,
+            weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
+            output=ChannelSlice(tensor=copy.name),
+            spread=_rows(0, rows),
+        )
+        return ChannelSlice(tensor=copy.name)
+
+    def turned(self, parts: Sequence[ChannelSlice], tensor: QTensor) -> list[ChannelSlice]:
+        """Channels and tokens of each window exchanged: identity times its tokens as weights."""
+        count, tokens = tensor.shape[1], tensor.shape[2] // self._operator.windows
+        block = output_block(self._hw)
+        step = blocks_of(tokens, block) * block
+        turned = self._tensor("turned", (1, step * len(parts), count, 1), tensor)
+        # All of a stored block is computed: GEMM reads zeros behind the last token.
         requant = epilogue(
-            units=np.full(outputs, tensor.scale),
-            bias=np.zeros(outputs),
+            units=np.full(step, tensor.scale),
+            bias=np.zeros(step),
             output=turned,
             bounds=UNBOUNDED,
             where=turned.name,
         )
-        between = np.arange(outputs) % step >= tokens
-        self.append(
-            name=turned.name,
-            workload=dense(label_of(self._operator.name), count, count, outputs),
-            requant=replace(requant, m1=np.where(between, 0, requant.m1).astype(np.int16)),
-            data=np.eye(count, dtype=np.int8)[None, :, :, None],
-            weights=part,
-            output=ChannelSlice(tensor=turned.name),
+        requant = replace(
+            requant, m1=np.where(np.arange(step) < tokens, requant.m1, 0).astype(np.int16)
         )
-        return ChannelSlice(tensor=turned.name)
+        found = [ChannelSlice(tensor=turned.name, channel=window * step) for window in self.numbers]
+        for window, part in zip(self.numbers, parts, strict=True):
+            self.append(
+                name=f"{turned.name}/{window}",
+                workload=dense(label_of(self._operator.name), count, count, step),
+                requant=requant,
+                data=np.eye(count, dtype=np.int8)[None, :, :, None],
+                weights=part,
+                output=found[window],
+            )
+        return found
+
+
+def _rows(first: int, height: int) -> Spread:
+    """Rows of a larger tensor, from one on."""
+    return Spread(
+        first_row=first, first_column=0, row_step=1, column_step=1, height=height, width=1
+    )

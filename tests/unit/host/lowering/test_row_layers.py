@@ -70,6 +70,30 @@ def test_long_images_are_cut_so_that_transfers_run_beside_the_vector_unit() -> N
     assert plan_rows(hw, (1, 128, 1, 128)).slots == 2
 
 
+def test_pieces_of_a_run_are_of_one_size_and_as_large_as_fits() -> None:
+    hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
+    assert [rows for _, _, rows in plan_rows(hw, (1, 49, 196, 1), 2).pieces] == [33] * 5 + [31]
+    assert [rows for _, _, rows in plan_rows(hw, (1, 49, 196, 1), 2, 12).pieces] == [98, 98]
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.02])
+def test_rows_without_a_mask_do_not_load_one(bias: float) -> None:
+    rng, shape = np.random.default_rng(5), (1, 8, 64, 1)
+    counts = []
+    for masked in (64, 20):
+        addend = rng.normal(0, bias, (1, 64, 1, 8))
+        addend[:, :masked, :, 5:] = -np.inf
+        function = Softmax.of(0.1, addend=addend)
+        data = rng.integers(-128, 128, shape).astype(np.int8)
+        lowered = lower_rows(ROWED, shape, function)
+        memory = lowered.image(data)
+        check_hazards(ROWED, lowered.program, memory)
+        result = ReferenceDevice(ROWED).run(lowered.program, memory)
+        assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+        counts.append(lowered.program.instruction_count)
+    assert counts[1] < counts[0]
+
+
 def test_a_configuration_without_the_unit_is_refused() -> None:
     with pytest.raises(ProgramError, match="row_unit: 1"):
         lower_rows(load_hwconfig("tiny-4x4"), (1, 4, 1, 1), Softmax.of(0.1))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.hazards import check_hazards
 from support.qgraph_floats import evaluate as evaluate_floats
 from support.randomness import fresh_rng
 
@@ -31,13 +32,14 @@ ARRAYS = {
 
 def attention(
     heads: int, tokens: int, width: int, *, keys: int | None = None, zero_point: int = 0,
-    addend: np.ndarray | None = None,
+    addend: np.ndarray | None = None, windows: int = 1,
 ) -> QGraph:  # fmt: skip
-    """softmax(q k^T / 4 + addend) v of int8 tensors."""
+    """softmax(q k^T / 4 + addend) v of int8 tensors; tokens and keys are those of a window."""
     keys = keys or tokens
-    shapes = {"q": (heads * width, tokens), "k": (heads * width, keys), "v": (heads * width, keys),
-              "s": (heads * keys, tokens), "p": (heads * keys, tokens),
-              "y": (heads * width, tokens)}  # fmt: skip
+    everywhere, read = tokens * windows, keys * windows
+    shapes = {"q": (heads * width, everywhere), "k": (heads * width, read),
+              "v": (heads * width, read), "s": (heads * keys, everywhere),
+              "p": (heads * keys, everywhere), "y": (heads * width, everywhere)}  # fmt: skip
     scales = {"q": 0.03, "k": 0.03, "v": 0.02, "s": 0.1, "p": 1 / 127, "y": 0.02}
     known = {
         name: QTensor(
@@ -50,11 +52,16 @@ def attention(
     }
     scores = QMatmul(
         name="scores", inputs=("q", "k"), output="s", heads=heads, b_rows_are_outputs=True,
-        factor=0.25,
+        factor=0.25, windows=windows,
     )  # fmt: skip
     softmax = QSoftmax(name="softmax", inputs=("s",), output="p", heads=heads, addend=addend)
     context = QMatmul(
-        name="context", inputs=("p", "v"), output="y", heads=heads, b_rows_are_outputs=False
+        name="context",
+        inputs=("p", "v"),
+        output="y",
+        heads=heads,
+        b_rows_are_outputs=False,
+        windows=windows,
     )
     return QGraph(name="g", tensors=known, operators=(scores, softmax, context),
                   inputs=("q", "k", "v"), outputs=("y",))  # fmt: skip
@@ -79,6 +86,7 @@ def run(graph: QGraph, hw: HwConfig) -> None:
     residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
     memory[region.offset : region.offset + region.nbytes] = residue
     program.write_inputs(memory, data)
+    check_hazards(hw, program.program, memory)
     found = ReferenceDevice(hw).run(program.program, memory)
     assert np.array_equal(program.read_outputs(found.memory)["y"], expected)
 
@@ -129,29 +137,60 @@ def test_what_no_array_multiplies_is_refused(hw: HwConfig, zero_point: int, why:
         layer_graph(attention(1, 8, 8, zero_point=zero_point), hw)
 
 
-def test_what_a_dense_layer_writes_has_room_and_is_not_copied() -> None:
-    graph = attention(2, 13, 8)
+def after_dense(graph: QGraph) -> QGraph:
+    """The same where dense layers write the factors."""
     rng = fresh_rng()
+    (_, channels, tokens, _) = graph.tensors["q"].shape
     dense = [
         QConv(
             name=f"dense {name}",
             inputs=("x",),
             output=name,
-            weights=rng.integers(-9, 9, (16, 6, 1, 1)).astype(np.int8),
-            weight_scales=np.full(16, 0.05),
-            bias=np.zeros(16),
+            weights=rng.integers(-9, 9, (channels, 6, 1, 1)).astype(np.int8),
+            weight_scales=np.full(channels, 0.05),
+            bias=np.zeros(channels),
         )
         for name in graph.inputs
     ]
-    x = QTensor(name="x", shape=(1, 6, 13, 1), scale=0.02)
-    graph = replace(
+    x = QTensor(name="x", shape=(1, 6, tokens, 1), scale=0.02)
+    return replace(
         graph,
         tensors={**graph.tensors, "x": x},
         operators=(*dense, *graph.operators),
         inputs=("x",),
     )
+
+
+def test_what_a_dense_layer_writes_has_room_and_is_not_copied() -> None:
+    graph = after_dense(attention(2, 13, 8))
     layers = layer_graph(graph, ROWED)
     assert not any(layer.workload.kind is Kind.DEPTHWISE for layer in layers.layers)
     assert layers.tensors["k"].shape == layers.tensors["v"].shape == (1, 16, 16, 1)
     assert layers.tensors["q"].shape == (1, 16, 13, 1)
     run(graph, ROWED)
+
+
+@pytest.mark.parametrize("array", ["4x4", "8x4"])
+@pytest.mark.parametrize(
+    ("heads", "tokens", "windows"), [(1, 4, 3), (2, 6, 4), (2, 9, 2), (1, 5, 3)]
+)
+def test_windows_of_any_size_have_their_bits(
+    array: str, heads: int, tokens: int, windows: int
+) -> None:
+    graph = attention(heads, tokens, 8, windows=windows)
+    run(graph, ARRAYS[array])
+    run(after_dense(graph), ARRAYS[array])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "moves", "copies"),
+    [
+        pytest.param(8, 0, 0, id="whole tiles"),
+        pytest.param(6, 0, 0, id="beats of the bus"),
+        pytest.param(5, 2, 0, id="neither"),
+    ],
+)
+def test_windows_that_begin_at_a_beat_are_not_moved(tokens: int, moves: int, copies: int) -> None:
+    layers = layer_graph(after_dense(attention(1, tokens, 8, windows=3)), ROWED).layers
+    kinds = [layer.workload.kind for layer in layers]
+    assert (kinds.count(Kind.GATHER), kinds.count(Kind.DEPTHWISE)) == (moves, copies)
