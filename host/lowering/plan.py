@@ -387,16 +387,15 @@ def _check_fields(plan: Plan) -> Legality | None:
 
 def _check_capacity(plan: Plan) -> Legality | None:
     """Scratchpad tiles that the schedule holds at once."""
+    shape, blocks = plan.shape, plan.schedule.tile_co
     return first_over((
         *(
             (f"{name}_capacity", f"{name.upper()} must hold {count} x {tiles} tiles",
              count * tiles, depth)
             for name, (count, tiles, depth) in plan.held().items()
         ),
-        ("param_capacity", f"PARAM must hold {plan.param_slots} co tiles of "
-         f"{plan.schedule.tile_co} blocks",
-         min(plan.param_slots * plan.schedule.tile_co, plan.shape.out_blocks),
-         plan.shape.param_depth),
+        ("param_capacity", f"PARAM must hold {plan.param_slots} co tiles of {blocks} blocks",
+         min(plan.param_slots * blocks, shape.out_blocks), shape.param_depth),
     ))  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from tilewright.host.lowering.program_builder import (
 )
 from tilewright.host.lowering.row_plan import CONSTANTS, RowPlan, Shape, plan_rows
 from tilewright.host.machine.isa import Memory, Operand, Reduce, Unit, VectorOp
-from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.row_functions import (
     GREATEST_INVERSE,
     MEAN_BITS,

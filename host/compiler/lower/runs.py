@@ -9,7 +9,7 @@ while it computes another.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
