@@ -39,8 +39,8 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
         graph: as imported.
         keep_rounding: keep the intermediate quantisations of the model.
     """
-    graph = with_fewer_moves(replace(graph, keep_rounding=keep_rounding))
-    graph = _drop_identities(_rebuilt(graph, join_gathers(graph)))
+    graph = _without_idle_moves(replace(graph, keep_rounding=keep_rounding))
+    graph = _without_idle_moves(with_fewer_moves(graph))
     graph = _absorb_rescales(graph, keep_rounding=keep_rounding)
     if not keep_rounding:
         graph = _absorb_adds(graph)
@@ -69,6 +69,10 @@ def _rebuilt(graph: QGraph, operators: list[QOperator]) -> QGraph:
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in used}
     constants = {name: values for name, values in graph.constants.items() if name in used}
     return replace(graph, tensors=tensors, operators=tuple(operators), constants=constants)
+
+
+def _without_idle_moves(graph: QGraph) -> QGraph:
+    return _drop_identities(_rebuilt(graph, join_gathers(graph)))
 
 
 def _drop_identities(graph: QGraph) -> QGraph:
