@@ -45,14 +45,15 @@ class Proof:
     """One property module and how it is proven.
 
     Attributes:
-        name: of the proof; the top is ``formal_<name>``.
+        name: of the proof.
         units: RTL files that are read, without suffix, in dependency order.
         depth: cycles of the bounded check, or of the induction.
         bounded: check executions of ``depth`` cycles from reset only; else prove all executions.
         slow: too slow for the fast regression.
         covers: cycles within which every ``cover`` statement must be reached.
         claims: what is proven, in a line.
-        parameters: values of the top's parameters that differ from its defaults.
+        module: that holds the properties, without ``formal_``; empty: it has the proof's name.
+        parameters: values of its parameters that differ from its defaults.
     """
 
     name: str
@@ -62,8 +63,19 @@ class Proof:
     claims: str
     bounded: bool = False
     slow: bool = False
+    module: str = ""
     parameters: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def top(self) -> str:
+        """Name of the module that holds the properties."""
+        return f"formal_{self.module or self.name}"
+
+
+_LOAD: Final = (
+    "tw_pkg", "tw_sizes", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_padding", "tw_hold",
+    "tw_load",
+)  # fmt: skip
 
 PROOFS: Final = {
     proof.name: proof
@@ -139,22 +151,23 @@ PROOFS: Final = {
         ),
         Proof(
             name="load",
-            units=(
-                "tw_pkg",
-                "tw_sizes",
-                "tw_fifo",
-                "tw_rows",
-                "tw_bursts",
-                "tw_stepper",
-                "tw_padding",
-                "tw_hold",
-                "tw_load",
-            ),
+            units=_LOAD,
             depth=8,
             covers=13,
             bounded=True,
             slow=True,
             claims="asks for its rows alone, writes inside the scratchpads, retires in order",
+        ),
+        Proof(
+            name="load-int4",
+            units=_LOAD,
+            depth=6,
+            covers=13,
+            bounded=True,
+            slow=True,
+            module="load",
+            parameters={"Int4": 1},
+            claims="the same of a LOAD that also unpacks weights of 4 bits",
         ),
         Proof(
             name="store",
@@ -214,7 +227,7 @@ def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERT
         ToolError: a tool is missing.
     """
     programs = _find_programs()
-    top = f"formal_{proof.name}"
+    top = proof.top
     manifests = (manifest, manifest.with_name(SYSTEM_MANIFEST))
     listed = {path.stem: path for each in manifests for path in read_manifest(each)}
     sources = [*(listed[unit] for unit in proof.units), properties / f"{top}.sv"]
@@ -239,7 +252,7 @@ def _solve(
     proof: Proof, mode: str, depth: int, sources: Sequence[Path], programs: Mapping[str, str]
 ) -> str:
     """What SymbiYosys prints about one mode of a proof."""
-    top = f"formal_{proof.name}"
+    top = proof.top
     with tempfile.TemporaryDirectory(prefix="tilewright-formal-") as folder:
         job = Path(folder) / f"{top}.sby"
         job.write_text(_job(proof, mode, depth, sources), encoding="utf-8")
@@ -286,7 +299,7 @@ def _stop(running: subprocess.Popen[str]) -> None:
 
 
 def _job(proof: Proof, mode: str, depth: int, sources: Sequence[Path]) -> str:
-    top = f"formal_{proof.name}"
+    top = proof.top
     values = " ".join(f"-G {name}={value}" for name, value in proof.parameters.items())
     return "\n".join(
         [

@@ -4,7 +4,8 @@
 // order, each once and after the data that it asked for.
 module formal_load #(
     parameter int unsigned BeatBytes = 8,  // of a beat
-    parameter int unsigned BurstBeats = 2  // longest burst
+    parameter int unsigned BurstBeats = 2,  // longest burst
+    parameter int unsigned Int4 = 0  // with weights of 4 bits
 ) (
     input logic                        clk_i,
     input logic                        rst_i,
@@ -55,7 +56,7 @@ module formal_load #(
       .ParDepth    (32'(Depth[4])),
       .ResDepth    (32'(Depth[5])),
       .TableDepth  (32'(Depth[7])),
-      .Int4Weights (1),
+      .Int4Weights (Int4),
       .AccBankShift(1),
       .DiagBytes   (8),
       .DiagBlocks  (1)
@@ -161,7 +162,7 @@ module formal_load #(
       cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
       cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
-      cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
+      if (Int4 != 0) cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
       cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);
       cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);

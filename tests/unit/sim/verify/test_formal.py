@@ -34,6 +34,11 @@ FAULTS = {
     "grant": ("tw_grant.sv", "left_q != '0 ? left_q - 1'b1 :", "left_q != '0 ? left_q :"),
     "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
     "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr < depth"),
+    "load-int4": (
+        "tw_load.sv",
+        "tile_shift[cur_q.memory] - 4'(cur_q.int4 && has_int4)",
+        "tile_shift[cur_q.memory]",
+    ),
     "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),
 }
 """File, text that occurs once, and what replaces it."""
@@ -64,7 +69,7 @@ def test_the_proof_finds_a_seeded_fault(tmp_path, name):
     search = replace(PROOFS[name], bounded=True, depth=9)
     verdict = prove(search, manifest=tmp_path / "rtl" / MANIFEST.name)
     assert not verdict.holds
-    assert any(place.startswith(f"formal_{name}.sv:") for place in verdict.failed), verdict.text
+    assert any(place.startswith(f"{PROOFS[name].top}.sv:") for place in verdict.failed), verdict.text
     assert "counterexample" in verdict.text, "the fault must be reachable from reset"
 
 
