@@ -69,7 +69,8 @@ def test_the_proof_finds_a_seeded_fault(tmp_path, name):
     search = replace(PROOFS[name], bounded=True, depth=9)
     verdict = prove(search, manifest=tmp_path / "rtl" / MANIFEST.name)
     assert not verdict.holds
-    assert any(place.startswith(f"{PROOFS[name].top}.sv:") for place in verdict.failed), verdict.text
+    module = f"{PROOFS[name].top}.sv:"
+    assert any(place.startswith(module) for place in verdict.failed), verdict.text
     assert "counterexample" in verdict.text, "the fault must be reachable from reset"
 
 
