@@ -9,18 +9,25 @@ import onnx_ir as ir
 import onnxruntime
 from support.randomness import fresh_rng
 
+from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 
 
-def rewritten(proto: onnx.ModelProto, **given: tuple[int, ...] | np.ndarray) -> list[str]:
+def rewritten(
+    proto: onnx.ModelProto,
+    options: QuantiseOptions | None = None,
+    /,
+    **given: tuple[int, ...] | np.ndarray,
+) -> list[str]:
     """The kinds of operators after rewriting; results stay.
 
     Args:
         proto: the model.
+        options: what the accelerator has.
         given: its inputs, or the shapes of float ones.
     """
     current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current)
+    rewrite(current, options)
     changed = ir.to_proto(current)
     onnx.checker.check_model(changed)
     rng = fresh_rng()

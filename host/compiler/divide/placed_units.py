@@ -20,6 +20,7 @@ from tilewright.host.compiler.divide.pixel_layouts import (
 )
 from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
+from tilewright.host.compiler.divide.second_axis import placed_slice
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.qgraph import (
     QConcat,
@@ -27,6 +28,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QLayerNorm,
     QMatmul,
     QOperator,
+    QSelect,
     QSoftmax,
     QStack,
 )
@@ -57,6 +59,8 @@ def placed(
         output = _plain(unit.output.shape)
     elif isinstance(operator, QSoftmax | QLayerNorm):
         return _placed_rows(operator, shapes[0], lying[0])
+    elif isinstance(operator, QSelect) and unit.axes == (1,) and len(shapes[0]) == MAX_RANK - 1:
+        operator, needed, output = placed_slice(operator, unit, lying[0])
     elif (last := last_channels(unit, lying[0])) is not None:
         needed = (last,)
         b, _, h, w = last.shape

@@ -20,7 +20,6 @@ from tilewright.host.compiler.divide.relax_image_units import enlarge, prelu
 from tilewright.host.compiler.divide.relax_import import UNLIMITED
 from tilewright.host.compiler.divide.relax_match import MAX_RANK, Match, Parts, Refusal
 from tilewright.host.compiler.divide.relax_own import OWN
-from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT
 from tilewright.host.compiler.lower.own_call import QuantisedTensor, placeholders
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
@@ -56,7 +55,7 @@ class OffloadUnit:
         operator: with the placeholders ``in0``, ``in1``, ... and ``out`` for tensors.
         data: the Relax expressions of the int8 inputs, in the operator's order.
         inputs, output: the tensors.
-        axes: of a permutation, concatenation or gather, in the model's shape.
+        axes: of a permutation, concatenation, slice or gather, in the model's shape.
     """
 
     kind: str
@@ -334,39 +333,23 @@ def _move(_match: Match) -> QOperator:
 
 
 def _select(match: Match) -> QOperator:
-    """A slice of channels of an image, or of features or tokens of a sequence."""
+    """A slice of one axis; whether it has channels or tokens depends on how the data lie."""
+    shape, cut = match.inputs[0].shape, _cut(match)
+    if len(cut) > 1 or (len(shape) == MAX_RANK and set(cut) - {1}) or 0 in cut:
+        raise Refusal("it leaves out more than channels of an image or tokens of a sequence")
+    channels = 1 if len(shape) == MAX_RANK else len(shape) - 1
+    chosen = cut[next(iter(cut))] if cut else range(shape[channels])
+    return QSelect(**placeholders(1), channels=tuple(chosen))
+
+
+def _cut(match: Match) -> dict[int, range]:
+    """The axes of which a slice does not take all positions, and which it takes."""
     call, shape = match.call, match.inputs[0].shape
     bounds = [_numbers(call.args[index]) for index in range(1, 5)]
     chosen = [range(size) for size in shape]
     for axis, start, end, step in zip(*bounds, strict=True):
         chosen[axis] = chosen[axis][start:end:step]
-    cut = [axis for axis, size in enumerate(shape) if len(chosen[axis]) != size]
-    channels = 1 if len(shape) == MAX_RANK else len(shape) - 1
-    if cut in ([], [channels]):
-        return QSelect(**placeholders(1), channels=tuple(chosen[channels]))
-    if len(shape) != MAX_RANK - 1 or cut != [1]:
-        raise Refusal("it leaves out more than channels of an image or tokens of a sequence")
-    return _tokens(shape[2], shape[1], chosen[1])
-
-
-def _tokens(channels: int, tokens: int, chosen: range) -> QConv:
-    """Some tokens: a depthwise convolution, of whose window one weight is not 0."""
-    first, count = chosen.start, len(chosen)
-    stride = chosen.step if count > 1 else tokens
-    if stride < 1:
-        raise Refusal("it turns tokens round")
-    reach = (count - 1) * stride + 1
-    window = first + 1 if count == 1 else tokens - reach + 1
-    weights = np.zeros((channels, 1, window, 1), np.int8)
-    weights[:, :, first] = COPY_WEIGHT
-    return QConv(
-        **placeholders(1),
-        weights=weights,
-        weight_scales=np.full(channels, 1 / COPY_WEIGHT),
-        bias=np.zeros(channels),
-        stride=(stride, 1),
-        groups=channels,
-    )
+    return {axis: chosen[axis] for axis, size in enumerate(shape) if chosen[axis] != range(size)}
 
 
 def _gather(match: Match) -> QOperator:
@@ -443,6 +426,8 @@ def _axes(kind: str, match: Match) -> tuple[int, ...]:
         return (int(axis if axis is not None else 0) % len(match.output.shape),)
     if kind == "move" and operator_name(match.call) == "relax.permute_dims":
         return _permutation(match.call)
+    if kind == "select":
+        return tuple(_cut(match))
     if kind == "gather":
         return (int(match.call.attrs.axis) % len(match.inputs[0].shape),)
     return ()

@@ -119,7 +119,7 @@ def _prepared(
     _require_known_domains(model, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
-    rewrite(current, rows=options.row_functions)
+    rewrite(current, None if was_quantised else options)
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)

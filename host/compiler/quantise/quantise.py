@@ -19,6 +19,7 @@ import onnx_ir as ir
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.activation_ranges import find_ranges
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
+from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
@@ -129,13 +130,16 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     What a table or a row unit computes is rounded where an operator that is taken reads it.
     """
     selection, pointwise = _Selection(), PointwiseResults(own)
+    ending = Ending(graph, lambda node: _is_any_layer(node, own))
     int8: set[ir.Value] = set()
+    functions: set[str] = set()
     for node in graph:
         if _looks_up_layers_data(node, rows=options.row_functions):
             int8.add(node.outputs[0])
             continue
         if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
             int8.add(node.outputs[0])
+            functions.add(node.name or "")
             continue
         if _is_own_layer(node, int8, selection, own):
             selection.nodes.append(node.name or "")
@@ -146,9 +150,11 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
             continue
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
         itself = options.activation_tables and _is_product_of_one(node, pointwise, int8)
-        if itself or inside or not _is_taken(node, int8, selection):
+        floats = ending.joins_floats(node, int8)
+        if itself or inside or floats or not _is_taken(node, int8, selection):
             if options.activation_tables and pointwise.takes(node, int8):
                 int8.add(node.outputs[0])
+                functions.add(node.name or "")
             continue
         selection.nodes.append(node.name or "")
         selection.kinds.add(node.op_type)
@@ -157,6 +163,9 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
             selection.one_scale.append(weights.name or "")
         int8.add(node.outputs[0])
         int8 |= {value for value in node.inputs if value is not None and _is_activation(value)}
+    biases = {name for name, _, _ in selection.floats}
+    left = ending.left_to_cpu(set(selection.nodes) - biases, functions)
+    selection.nodes = [name for name in selection.nodes if name not in left]
     return selection
 
 
@@ -174,6 +183,11 @@ def _looks_up_layers_data(node: ir.Node, *, rows: bool) -> bool:
         reader, moves = only_user(reader.outputs[0]), moves + 1
     read = is_kind(reader, *_LAYERS, *(_ROWS if rows else ()))
     return moves > 0 and read and array_of(input_of(node, 1)) is None
+
+
+def _is_any_layer(node: ir.Node, own: OwnOperators) -> bool:
+    operator = own.find(node.domain, node.op_type)
+    return node.op_type in _LAYERS or (operator is not None and operator.lowered)
 
 
 def _row_data(node: ir.Node) -> ir.Value | None:

@@ -50,7 +50,8 @@ def _slice_parts(editor: Editor, node: ir.Node) -> None:
     shapes = [shape_of(output) for output in node.outputs]
     if shape is None or len(shape) not in (_IMAGE_RANK - 1, _IMAGE_RANK) or None in shapes:
         return
-    channels = _CHANNELS if len(shape) == _IMAGE_RANK else len(shape) - 1
+    is_image = len(shape) == _IMAGE_RANK or _is_flat_image(data)
+    channels = _CHANNELS if is_image else len(shape) - 1
     if integer(node, "axis", 0) % len(shape) != channels:
         return
     sizes = [each[channels] for each in shapes if each is not None]
@@ -67,6 +68,20 @@ def _slice_parts(editor: Editor, node: ir.Node) -> None:
         _take_place(output, part)
         start += size
     editor.graph.remove(node, safe=True)
+
+
+def _is_flat_image(value: ir.Value | None) -> bool:
+    """Whether a value (N, C, P) has the channels and pixels of images, perhaps joined."""
+    node = None if value is None else value.producer()
+    if is_kind(node, "Concat"):
+        along = integer(node, "axis", 0) % (_IMAGE_RANK - 1)
+        return along != 0 and all(_is_flat_image(each) for each in node.inputs)
+    if not is_kind(node, "Flatten", "Reshape"):
+        return False
+    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if before is None or after is None or len(before) != _IMAGE_RANK:
+        return False
+    return before[:2] == after[:2]
 
 
 def _enlarge(editor: Editor, node: ir.Node) -> None:

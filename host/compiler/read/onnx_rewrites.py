@@ -9,9 +9,14 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_affine import convolve_affine
 from tilewright.host.compiler.read.onnx_attention import state_attention
 from tilewright.host.compiler.read.onnx_biases import fold_biases
+from tilewright.host.compiler.read.onnx_detections import (
+    apply_before_joining,
+    split_before_joining,
+)
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -28,6 +33,7 @@ from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_lookups import look_up_one_hot
 from tilewright.host.compiler.read.onnx_rows import state_rows
 from tilewright.host.compiler.read.onnx_sequences import widen
+from tilewright.host.compiler.read.onnx_softmax import state_softmax
 from tilewright.host.compiler.read.onnx_transposed import fold_behind_transposed
 from tilewright.host.compiler.read.onnx_volumes import take_apart
 from tilewright.host.compiler.read.onnx_windows import rewrite_windows
@@ -37,15 +43,17 @@ IMAGE_RANK: Final = 4
 _WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
 
 
-def rewrite(model: ir.Model, *, rows: bool = True) -> None:
+def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
     """Apply all rewrites to a model with known shapes, in place.
 
     Args:
-        model: whose nodes have names.
-        rows: the accelerator takes softmax and layer normalisation; otherwise those that are
-            written out stay, which TVM runs in fewer passes.
+        model: of ONNX operators, and a user's own; its nodes have names.
+        options: what the accelerator has, for rewrites that depend on it; None: no options. Without
+            a row unit, softmax and normalisation that are written out stay, which TVM runs in fewer
+            passes.
     """
-    if rows:
+    options = options or QuantiseOptions()
+    if options.row_functions:
         state_rows(model)
     editor = Editor(model.graph)
     look_up_one_hot(editor)
@@ -69,6 +77,11 @@ def rewrite(model: ir.Model, *, rows: bool = True) -> None:
     fold_factors(editor)
     fold_behind_transposed(editor)
     convolve_affine(editor)
+    split_before_joining(editor)
+    if options.activation_tables:
+        apply_before_joining(editor)
+    if options.row_functions:
+        state_softmax(editor, outputs=options.int8_ends)
     move_by_layers(editor)
     editor.drop_unused()
 

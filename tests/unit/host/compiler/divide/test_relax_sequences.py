@@ -75,3 +75,27 @@ def test_some_features_are_where_they_lie() -> None:
     bounds = [model.constant(np.array([n], np.int64)) for n in (2, 7, 2)]
     found = agrees(model, model.add("Slice", x, *bounds))
     assert any(isinstance(operator, QSelect) for operator in found)
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 2, 1), (1, 6, 2), (5, -7, -1)])
+def test_some_channels_of_an_image_without_rows_are_where_they_lie(start, end, step) -> None:
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 3, 5, 4), model.weights(6, 3, 1, 1))
+    x = model.add("Reshape", x, model.constant(np.array([1, 6, 20])))
+    bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
+    x = model.add("Slice", x, *bounds)
+    expected = tuple(range(6)[start:end:step])
+    x = model.add("Reshape", x, model.constant(np.array([1, len(expected), 5, 4])))
+    x = model.add("Conv", x, model.weights(2, len(expected), 1, 1))
+    parts = accelerated(model.proto(x))
+    (region,) = parts.regions
+    (chosen,) = [each for each in region.operators if isinstance(each, QSelect)]
+    assert chosen.channels == expected
+
+
+def test_tokens_in_reverse_are_none_that_are_left_out() -> None:
+    model = Model(fresh_rng())
+    bounds = [model.constant(np.array([n], np.int64)) for n in (6, -8, 1, -1)]
+    x = model.add("Slice", sequence(model), *bounds)
+    parts = accelerated(model.proto(model.add("MatMul", x, model.weights(5, 6))))
+    assert not any(isinstance(operator, QSelect) for operator in operators(parts))

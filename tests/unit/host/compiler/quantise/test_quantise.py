@@ -104,6 +104,53 @@ def test_operators_that_the_accelerator_does_not_take_stay_float() -> None:
         assert not any(is_kind(use.node, "QuantizeLinear") for use in node.outputs[0].uses())
 
 
+def rounded(model: ir.Model, kind: str) -> list[bool]:
+    """Of each operator of a kind whether its result is rounded."""
+    return [
+        any(is_kind(use.node, "QuantizeLinear") for use in node.outputs[0].uses())
+        for node in nodes(model, kind)
+    ]
+
+
+@pytest.mark.parametrize("layer_behind", [False, True])
+def test_sums_and_joins_with_results_of_the_cpu_are_float_at_the_end(layer_behind) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    other = model.add("Log", model.add("Exp", y))
+    z = model.add("Concat", model.add("Add", y, other), other, axis=1)
+    if layer_behind:
+        z = model.add("Conv", z, model.weights(4, 8, 1, 1))
+    found = quantised(model, model.add("Neg", z))
+    assert rounded(found, "Add") == rounded(found, "Concat") == [layer_behind]
+
+
+@pytest.mark.parametrize("kind", ["Neg", "Relu"])
+def test_what_the_cpu_alone_reads_at_the_end_is_float(kind) -> None:
+    """Boxes from distances: moved, cut, and constants added."""
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    y = model.add("Reshape", y, model.constant(np.array([1, 4, 25])))
+    y = model.add("Slice", y, *(model.constant(np.array([n])) for n in (0, 2, 1)))
+    anchors = model.constant(model.rng.normal(size=(1, 2, 25)).astype(np.float32))
+    found = quantised(model, model.add(kind, model.add("Add", y, anchors)))
+    taken = kind == "Relu"
+    assert rounded(found, "Conv") == [True]
+    assert rounded(found, "Reshape") == rounded(found, "Slice") == [taken]
+    assert rounded(found, "Add") == [False]  # in a unit with what is behind it, or float
+    assert rounded(found, kind) == [taken]
+
+
+def test_what_a_table_computes_is_rounded_where_it_is_moved_at_the_end() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+    for kind in ("Reshape", "Sigmoid", "Reshape"):
+        sizes = [model.constant(np.array([1, 4, 25]))] if kind == "Reshape" else []
+        y = model.add(kind, y, *sizes)
+    found = quantised(model, model.add("Neg", y), activation_tables=True)
+    assert rounded(found, "Sigmoid") == [True]
+    assert rounded(found, "Reshape") == [True, True]
+
+
 @pytest.mark.parametrize(("asymmetric", "dtype"), [(False, np.int8), (True, np.uint8)])
 def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
     model = Model(fresh_rng())

@@ -11,7 +11,10 @@ from support.onnx_results import rewritten
 from support.randomness import fresh_rng
 from support.small_models import Model
 
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+
 SHAPE = (3, 4, 8)
+ROWS = QuantiseOptions(row_functions=True)
 
 
 class Form:
@@ -143,13 +146,13 @@ FORMS: dict[str, dict[str, Any]] = {
 def test_a_layer_normalisation_is_one_operator(name, opset) -> None:
     model = Model(fresh_rng(), opset=opset)
     y = normalised(model, model.input(*SHAPE), SHAPE, **FORMS[name])["result"]
-    assert rewritten(model.proto(y), x=SHAPE) == ["LayerNormalization"]
+    assert rewritten(model.proto(y), ROWS, x=SHAPE) == ["LayerNormalization"]
 
 
 def test_a_normalisation_of_features_without_positions() -> None:
     model = Model(fresh_rng())
     y = normalised(model, model.input(2, 16), (2, 16), **FORMS["JAX"])["result"]
-    assert rewritten(model.proto(y), x=(2, 16)) == ["LayerNormalization"]
+    assert rewritten(model.proto(y), ROWS, x=(2, 16)) == ["LayerNormalization"]
 
 
 @pytest.mark.parametrize("name", ["PyTorch", "JAX", "TensorFlow, differences"])
@@ -157,7 +160,11 @@ def test_a_normalisation_over_positions_is_one_of_the_transpose(name) -> None:
     shape = (1, 6, 8)
     model = Model(fresh_rng())
     y = normalised(model, model.input(*shape), shape, axis=1, **FORMS[name])["result"]
-    assert rewritten(model.proto(y), x=shape) == ["Transpose", "LayerNormalization", "Transpose"]
+    assert rewritten(model.proto(y), ROWS, x=shape) == [
+        "Transpose",
+        "LayerNormalization",
+        "Transpose",
+    ]
 
 
 NEARLY: dict[str, dict[str, Any]] = {
@@ -175,7 +182,7 @@ def test_what_is_nearly_a_layer_normalisation_stays(name) -> None:
     shape = (2, 8, 8)
     model = Model(fresh_rng())
     y = normalised(model, model.input(*shape), shape, **NEARLY[name])["result"]
-    assert "LayerNormalization" not in rewritten(model.proto(y), x=shape)
+    assert "LayerNormalization" not in rewritten(model.proto(y), ROWS, x=shape)
 
 
 @pytest.mark.parametrize("part", ["mean", "difference", "variance"])
@@ -183,7 +190,7 @@ def test_a_normalisation_of_which_a_part_is_read_stays(part) -> None:
     model = Model(fresh_rng())
     found = normalised(model, model.input(*SHAPE), SHAPE)
     proto = model.proto(found["result"], model.add("Exp", found[part]))
-    assert "LayerNormalization" not in rewritten(proto, x=SHAPE)
+    assert "LayerNormalization" not in rewritten(proto, ROWS, x=SHAPE)
 
 
 @pytest.mark.parametrize("what", ["root", "mean of another", "square of another"])
@@ -197,7 +204,7 @@ def test_other_functions_of_differences_stay(what) -> None:
     e = add("Sub", other, mean) if what == "square of another" else d
     v = add("Add", form.mean(add("Mul", e, e), "mean"), form.number(0.1))
     y = add("Div", d, v if what == "root" else add("Sqrt", v))
-    assert "LayerNormalization" not in rewritten(model.proto(y), x=SHAPE)
+    assert "LayerNormalization" not in rewritten(model.proto(y), ROWS, x=SHAPE)
 
 
 @pytest.mark.parametrize(("kind", "place"), [("Mul", 0), ("Add", 1)])
@@ -205,7 +212,7 @@ def test_numbers_for_other_places_stay_behind(kind, place) -> None:
     model = Model(fresh_rng())
     y = normalised(model, model.input(*SHAPE), SHAPE, order="none", offsets=False)["result"]
     y = model.add(kind, y, model.weights(4, 8 if place else 1))
-    assert rewritten(model.proto(y), x=SHAPE) == ["LayerNormalization", kind]
+    assert rewritten(model.proto(y), ROWS, x=SHAPE) == ["LayerNormalization", kind]
 
 
 def test_a_mean_that_spreads_over_other_places_stays() -> None:
@@ -216,7 +223,7 @@ def test_a_mean_that_spreads_over_other_places_stays() -> None:
     d = add("Sub", x, form.reduced("ReduceMean", x))
     v = add("Add", form.reduced("ReduceMean", add("Mul", d, d)), form.number(0.1))
     y = add("Div", d, add("Sqrt", v))
-    assert "LayerNormalization" not in rewritten(model.proto(y), x=(8, 8))
+    assert "LayerNormalization" not in rewritten(model.proto(y), ROWS, x=(8, 8))
 
 
 # -- softmax ---------------------------------------------------------------------------------------
@@ -245,7 +252,7 @@ def softmax(
 def test_a_softmax_is_one_operator(axis, more) -> None:
     model = Model(fresh_rng())
     y = softmax(model, model.input(*SHAPE), SHAPE, axis=axis, **more)["result"]
-    assert rewritten(model.proto(y), x=SHAPE) == ["Softmax"]
+    assert rewritten(model.proto(y), ROWS, x=SHAPE) == ["Softmax"]
 
 
 @pytest.mark.parametrize(
@@ -255,11 +262,11 @@ def test_what_is_nearly_a_softmax_stays(more) -> None:
     shape = (2, 8, 8)
     model = Model(fresh_rng())
     y = softmax(model, model.input(*shape), shape, **more)["result"]
-    assert "Softmax" not in rewritten(model.proto(y), x=shape)
+    assert "Softmax" not in rewritten(model.proto(y), ROWS, x=shape)
 
 
 def test_powers_that_something_else_reads_stay() -> None:
     model = Model(fresh_rng())
     found = softmax(model, model.input(*SHAPE), SHAPE)
     proto = model.proto(found["result"], model.add("Relu", found["power"]))
-    assert "Softmax" not in rewritten(proto, x=SHAPE)
+    assert "Softmax" not in rewritten(proto, ROWS, x=SHAPE)

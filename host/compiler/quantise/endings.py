@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a network: behind its last layers, what the CPU computes anyway stays in float.
+
+Detectors end in arithmetic on few numbers, such as boxes from distances, and join what no scale
+fits. Rounding between two operators of the CPU costs accuracy and saves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import array_of, is_kind
+
+_JOINS: Final = ("Add", "Concat")
+_MOVES: Final = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+
+
+class Ending:
+    """The operators of a graph behind which there is no layer.
+
+    Args:
+        graph: sorted.
+        is_layer: whether an operator is one.
+    """
+
+    def __init__(self, graph: ir.Graph, is_layer: Callable[[ir.Node], bool]) -> None:
+        self._graph = graph
+        before: set[ir.Node] = set()
+        for node in reversed(graph):
+            if any(use in before or is_layer(use) for use in _readers(node)):
+                before.add(node)
+        self._before = before
+
+    def joins_floats(self, node: ir.Node, int8: Collection[ir.Value]) -> bool:
+        """Whether an operator at the end joins something that the CPU computes in float."""
+        if node in self._before or not is_kind(node, *_JOINS):
+            return False
+        computed = [value for value in node.inputs if value is not None and _is_computed(value)]
+        return any(value not in int8 for value in computed)
+
+    def left_to_cpu(self, taken: Collection[str], functions: Collection[str]) -> set[str]:
+        """Names of operators at the end that only the CPU reads: moves, sums with a constant.
+
+        Args:
+            taken: names of the operators that are quantised, without biases.
+            functions: names of those that tables and row units compute, which are rounded where
+                an operator that is taken reads them.
+        """
+        used: set[ir.Node] = set()
+        left: set[str] = set()
+        for node in reversed(self._graph):
+            is_read = any(reader in used for reader in _readers(node))
+            if node.name in functions:
+                if is_read:
+                    used.add(node)
+            elif node.name in taken and self._is_idle(node, functions) and not is_read:
+                left.add(node.name or "")
+            elif node.name in taken:
+                used.add(node)
+        return left
+
+    def _is_idle(self, node: ir.Node, functions: Collection[str]) -> bool:
+        """Whether an operator at the end is worth nothing without a reader on the accelerator."""
+        if node in self._before or any(value.is_graph_output() for value in node.outputs):
+            return False
+        source: ir.Node | None = node
+        while is_kind(source, *_MOVES):
+            value = source.inputs[0]
+            source = None if value is None else value.producer()
+        if source is not node:
+            return source is None or source.name not in functions
+        return is_kind(node, "Add") and any(array_of(value) is not None for value in node.inputs)
+
+
+def _readers(node: ir.Node) -> list[ir.Node]:
+    return [use.node for value in node.outputs for use in value.uses()]
+
+
+def _is_computed(value: ir.Value) -> bool:
+    return not value.is_graph_input() and array_of(value) is None
