@@ -15,6 +15,9 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.onnx_edit import array_of, is_kind
 
 _JOINS: Final = ("Add", "Concat")
+_SCORES: Final = ("HardSigmoid", "Sigmoid")
+_SATURATED: Final = 8.0
+"""Beyond it a sigmoid is within 0.0004 of 0 or 1."""
 _MOVES: Final = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
@@ -40,6 +43,26 @@ class Ending:
             return False
         computed = [value for value in node.inputs if value is not None and _is_computed(value)]
         return any(value not in int8 for value in computed)
+
+    def score_ranges(self) -> dict[str, tuple[float, float]]:
+        """Ranges of what a sigmoid at the end reads and makes, moved and joined too, by name.
+
+        Rare large scores are the answers, and calibration data need not hold one of each kind: the
+        ranges are those of the function, not what occurs.
+        """
+        found: dict[str, tuple[float, float]] = {}
+        made: set[ir.Value] = set()
+        for node in self._graph:
+            if node in self._before or not node.inputs:
+                continue
+            data, result = node.inputs[0], node.outputs[0]
+            if is_kind(node, *_SCORES) and data is not None:
+                found[data.name or ""] = (-_SATURATED, _SATURATED)
+            elif not is_kind(node, *_MOVES, "Concat") or not _are_all(node, made):
+                continue
+            found[result.name or ""] = (0.0, 1.0)
+            made.add(result)
+        return found
 
     def left_to_cpu(self, taken: Collection[str], functions: Collection[str]) -> set[str]:
         """Names of operators at the end that only the CPU reads: moves, sums with a constant.
@@ -81,3 +104,9 @@ def _readers(node: ir.Node) -> list[ir.Node]:
 
 def _is_computed(value: ir.Value) -> bool:
     return not value.is_graph_input() and array_of(value) is None
+
+
+def _are_all(node: ir.Node, values: Collection[ir.Value]) -> bool:
+    """Whether a move or a join reads these values alone, constants apart."""
+    read = [value for value in node.inputs if value is not None and array_of(value) is None]
+    return bool(read) and all(value in values for value in read)

@@ -106,6 +106,8 @@ def quantise(
         selection = _select(model.graph, options, own)
     rounded, inner = _activations(model.graph, selection)
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
+    scores = Ending(model.graph, lambda node: _is_any_layer(node, own)).score_ranges()
+    ranges |= {name: found for name, found in scores.items() if name in rounded}
     symmetric = product_factors(model.graph, selection.nodes) & rounded
     quantised = quantise_static(
         model, selection.nodes, selection.kinds, {*selection.one_scale, *symmetric}, ranges, options
