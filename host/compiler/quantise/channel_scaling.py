@@ -52,12 +52,15 @@ class ChannelScaling:
     Args:
         graph: a float model in topological order, with known shapes.
         accelerated: names of operators that the accelerator takes.
+        tables: names of operators that a table computes; their constants stay one number.
 
     Attributes:
         layers: whose weights take factors of their data.
     """
 
-    def __init__(self, graph: ir.Graph, accelerated: Collection[str]) -> None:
+    def __init__(
+        self, graph: ir.Graph, accelerated: Collection[str], tables: Collection[str] = ()
+    ) -> None:
         self._accelerated = accelerated
         self._parents = [0]
         self._classes: dict[ir.Value, Array] = {}
@@ -66,7 +69,7 @@ class ChannelScaling:
         self._normalisations: list[ir.Node] = []
         self.layers: list[ir.Node] = []
         for node in graph:
-            if not self._is_passed(node):
+            if node.name in tables or not self._is_passed(node):
                 self._fix_operands(node)
         for value in graph.outputs:
             self._fix(value)

@@ -28,7 +28,11 @@ _SMALLEST_RANGE: Final = 1 / 64
 
 
 def equalise(
-    model: ir.Model, rounded: Collection[str], accelerated: Collection[str], batches: Batches
+    model: ir.Model,
+    rounded: Collection[str],
+    accelerated: Collection[str],
+    batches: Batches,
+    tables: Collection[str] = (),
 ) -> None:
     """Equalise the channels of activations, in place.
 
@@ -37,11 +41,12 @@ def equalise(
         rounded: names of the activations that will be int8.
         accelerated: names of the operators that the accelerator takes.
         batches: calibration data.
+        tables: names of the operators that a table computes.
 
     Raises:
         WorkloadError: an activation is not finite, or ONNX Runtime failed.
     """
-    scaling = ChannelScaling(model.graph, accelerated)
+    scaling = ChannelScaling(model.graph, accelerated, tables)
     values = [v for n in model.graph for v in n.outputs if v.name in rounded]
     scalable = [value for value in values if scaling.classes(value).any()]
     if not scalable:

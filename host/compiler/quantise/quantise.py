@@ -64,6 +64,7 @@ class _Selection:
         constants: the same of operators whose inputs are rounded: slopes, constants of users' own.
         one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
             transposed convolutions in groups.
+        tables: names of operators that a table computes.
     """
 
     nodes: list[str] = field(default_factory=list)
@@ -71,6 +72,7 @@ class _Selection:
     floats: list[tuple[str, int, Array]] = field(default_factory=list)
     constants: list[tuple[str, int, Array]] = field(default_factory=list)
     one_scale: list[str] = field(default_factory=list)
+    tables: set[str] = field(default_factory=set)
 
 
 def quantise(
@@ -102,7 +104,8 @@ def quantise(
         )
     known = list(batches)
     if options.equalisation:
-        equalise(model, _activations(model.graph, selection)[0], selection.nodes, known)
+        rounded = _activations(model.graph, selection)[0]
+        equalise(model, rounded, selection.nodes, known, selection.tables)
         selection = _select(model.graph, options, own)
     rounded, inner = _activations(model.graph, selection)
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
@@ -156,6 +159,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         if itself or inside or floats or not _is_taken(node, int8, selection):
             if options.activation_tables and pointwise.takes(node, int8):
                 int8.add(node.outputs[0])
+                selection.tables.add(node.name or "")
                 functions.add(node.name or "")
             continue
         selection.nodes.append(node.name or "")

@@ -132,3 +132,27 @@ def test_data_that_are_not_finite_are_refused() -> None:
     batches[1]["x"][0, 0, 0, 0] = np.nan
     with pytest.raises(WorkloadError, match=r"activation relu1: must be finite on calibration"):
         equalised(uneven(rng), batches)
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_constants_of_what_a_table_computes_stay_one_number(tables) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    weights = rng.uniform(0.5, 1, (CHANNELS, 3, 1, 1)) * RANGES[:, None, None, None]
+    y = model.add("Conv", model.input(1, 3, 8, 8), model.constant(weights.astype(np.float32)))
+    three, none, six = (model.constant(np.float32(number)) for number in (3, 0, 6))
+    gate = model.add("Clip", model.add("Add", y, three), none, six)
+    y = model.add("Div", model.add("Mul", y, gate), six)
+    proto = onnx.shape_inference.infer_shapes(
+        model.proto(model.add("Conv", y, model.weights(5, CHANNELS, 1, 1)))
+    )
+    options = QuantiseOptions(activation_tables=tables, bias_correction=False)
+    found = quantise(ir.from_proto(proto), batches_for(rng), options)
+    sizes = {
+        np.size(value.const_value.numpy())
+        for node in found.graph
+        if node.op_type in ("Add", "Div")
+        for value in node.inputs
+        if value is not None and value.const_value is not None
+    }
+    assert (sizes == {1}) == tables
