@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,10 @@ def _stored(hw: HwConfig, shape: tuple[int, int, int, int], block: int, planes: 
     return _Stored(nbytes=nbytes, block=block, planes=planes)
 
 
+_LONG_RUN: Final = 5
+"""Layers of a run from which on they hide each other's loads."""
+
+
 class _RegionLowering:
     def __init__(self, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> None:
         runs = runs_of(graph)
@@ -171,7 +176,8 @@ class _RegionLowering:
                 continue
             before = LayersBefore() if len(run) > 1 else None
             for index in run:
-                codes.append(self._emit(builder, index, placement(index), before))
+                long = len(run) >= _LONG_RUN
+                codes.append(self._emit(builder, index, placement(index), before, in_long_run=long))
         program = builder.finish(
             {"activations": arena.nbytes, "weights": self.constant_bytes, "uop": self.uop_bytes},
             {"weights": b"".join(self.constants), "uop": b"".join(self.uops)},
@@ -201,10 +207,12 @@ class _RegionLowering:
         index: int,
         placement: OperandPlacement,
         before: LayersBefore | None,
+        *,
+        in_long_run: bool,
     ) -> LayerCode:
         """A layer but softmax and layer normalisation."""
         layer, workload, first = self.graph.layers[index], self.workloads[index], len(builder)
-        schedule = self._schedule(workload, in_run=before is not None)
+        schedule = self._schedule(workload, in_long_run=in_long_run)
         if layer.pixels is not None:
             source = prod(self.graph.tensors[_data_tensor(layer)].shape[2:])
             channels = workload.channels_in
@@ -258,13 +266,13 @@ class _RegionLowering:
             bytes_written=emitted.bytes_written,
         )
 
-    def _schedule(self, workload: Workload, *, in_run: bool) -> Schedule:
-        """The largest tiles for a layer of a run, if the scratchpads hold two such layers.
+    def _schedule(self, workload: Workload, *, in_long_run: bool) -> Schedule:
+        """The largest tiles for a layer of a long run, if the scratchpads hold two such layers.
 
         Nothing is tuned there: the layers beside it hide what small tiles would, and large ones
         read least.
         """
-        if in_run:
+        if in_long_run:
             largest = default_schedule(self.hw, workload)
             plan = make_plan(self.hw, workload, largest)
             if isinstance(plan, Plan) and plan.side_by_side > 1:
