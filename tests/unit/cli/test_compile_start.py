@@ -104,8 +104,8 @@ def test_the_process_that_compiles_loads_what_it_needs_alone(parent) -> None:
 
 def test_the_process_that_reads_loads_what_it_needs_alone(tmp_path, monkeypatch) -> None:
     from tilewright.host.compiler.quantise import prepare_process  # noqa: PLC0415  (its words)
-    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415
-    from tilewright.host.compiler.read.import_options import ImportOptions  # noqa: PLC0415
+    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415  (late)
+    from tilewright.host.compiler.read.import_options import ImportOptions  # noqa: PLC0415  (late)
 
     found = {}
 
