@@ -371,7 +371,7 @@ def compile_network(
         graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)
         progress(f"{region.name} of {len(parts.regions)}: {counted(len(graph.layers), 'layer')}")
         layers.append(graph)
-        executables.append(make_executable(region, graph, hw, schedule_of))
+        executables.append(make_executable(region, graph, hw, schedule_of, board))
     network = CompiledNetwork(
         name=imported.name,
         hw=hw,

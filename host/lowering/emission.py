@@ -33,6 +33,8 @@ class OperandPlacement:
         spread: the output fills only some pixels of a larger one; without a residual.
         input_plane: pixels of the tensor of which the input is a part; 0: it is no part of one.
         weight_plane: the same of an activation that is loaded as weights.
+        channels_last: all channels of a pixel of the output lie together; of a workload with
+            weights, without a residual and without a spread (`host.lowering.outputs`).
     """
 
     offsets: Mapping[str, int]
@@ -43,6 +45,7 @@ class OperandPlacement:
     spread: Spread | None = None
     input_plane: int = 0
     weight_plane: int = 0
+    channels_last: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

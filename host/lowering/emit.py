@@ -13,7 +13,13 @@ from typing import Final, NamedTuple
 from tilewright.host.lowering.emission import Emission, Emitted, Key, OperandPlacement
 from tilewright.host.lowering.geometry import ChannelTile, Geometry, Run
 from tilewright.host.lowering.kernels import Gemm, Kernel, kernel_bytes
-from tilewright.host.lowering.outputs import OutputPart, out_boxes, parts, spread_boxes
+from tilewright.host.lowering.outputs import (
+    OutputPart,
+    channels_last,
+    out_boxes,
+    parts,
+    spread_boxes,
+)
 from tilewright.host.lowering.plan import Plan
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
@@ -113,7 +119,7 @@ class _Emitter(Emission):
         before: LayersBefore | None,
     ) -> None:
         super().__init__(builder, clip, placement)
-        self.plan = plan
+        self.plan = plan = channels_last(plan) if placement.channels_last else plan
         sides = 1 if before is None else plan.side_by_side
         self.before = before = before or LayersBefore()
         self.table_loaded = before.table_loaded

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from tilewright.host.lowering.geometry import aligned_parts
@@ -45,6 +46,15 @@ class OutputPart(NamedTuple):
     def steps(self, pixels: int) -> tuple[int, int]:
         """Tiles from block to block and from pixel to pixel, of a tile with so many pixels."""
         return (1, self.blocks) if self.interleaved else (pixels, 1)
+
+
+def channels_last(plan: Plan) -> Plan:
+    """The plan of a layer whose output in DRAM has all channels of a pixel together.
+
+    The whole output is then one stored block. The channels must be whole blocks of the array, and
+    the layer has no residual, which would have to lie so, too.
+    """
+    return replace(plan, shape=replace(plan.shape, out_interleave=plan.shape.out_blocks))
 
 
 def parts(plan: Plan, item: Item, first: int, count: int) -> list[OutputPart]:

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.compiler.lower.qgraph import QTensor, from_normal_form, to_normal_form
+from tilewright.host.compiler.lower.qgraph import (
+    QTensor,
+    from_normal_form,
+    is_channels_last,
+    to_normal_form,
+)
 from tilewright.host.compiler.lower.region_program import RegionProgram
 from tilewright.host.network.layout import Spread
 from tilewright.host.runtime.device import Device, RunResult
@@ -106,6 +111,19 @@ class RegionExecutable:
                         target = wire.spread.pixels(target, *part.shape[2:])
                     target[...] = part
         return [self._output(name, values) for name in self.outputs], results
+
+    def leaves_in_order(self, name: str) -> bool:
+        """Whether an output lies in memory as the model has it, so that its bytes need no move."""
+        shape = self.tensors[name].shape
+        return is_channels_last(shape, self.model_shapes.get(name, shape)) and any(
+            (wire.tensor, wire.inner) == (name, buffer.tensor)
+            and buffer.shape == shape
+            and buffer.channels_last
+            and shape[0] == step.program.hw.batch == 1
+            for step in self.steps
+            for wire in step.writes
+            for buffer in step.program.outputs
+        )
 
     def _output(self, name: str, values: Mapping[str, Int8Array]) -> Int8Array:
         shape = self.tensors[name].shape

@@ -11,14 +11,20 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
+from tilewright.host.compiler.lower.output_order import ModelOrder
 from tilewright.host.compiler.lower.qgraph import QGraph, QTensor
 from tilewright.host.compiler.lower.region import ScheduleOf, lower_region
+from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import chains
 
 
 def make_executable(
-    region: QGraph, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf
+    region: QGraph,
+    graph: LayerGraph,
+    hw: HwConfig,
+    schedule_of: ScheduleOf,
+    board: Board | None = None,
 ) -> RegionExecutable:
     """Lower a region for a configuration.
 
@@ -27,13 +33,16 @@ def make_executable(
         graph: its layers.
         hw: the configuration.
         schedule_of: a legal schedule for each workload.
+        board: its memory and CPU decide which results lie as the model has them; None: none does.
 
     Raises:
         ScheduleError: a schedule that is not legal.
         WorkloadError: parts of a tensor that the layout does not hold.
     """
     if chains(hw):
-        program = lower_region(graph, hw, schedule_of)
+        shapes = region.model_shapes
+        order = None if board is None else ModelOrder(shapes=shapes, board=board)
+        program = lower_region(graph, hw, schedule_of, order)
         kept = {*graph.inputs, *graph.outputs}
         steps = [
             ProgramStep(

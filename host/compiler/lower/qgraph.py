@@ -370,6 +370,20 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     return np.ascontiguousarray(folded)
 
 
+def is_channels_last(shape: tuple[int, ...], model_shape: tuple[int, ...]) -> bool:
+    """Whether channels are the last axis of the array that is a tensor of the normal form.
+
+    Args:
+        shape: of the tensor.
+        model_shape: of the model's array.
+    """
+    if shape == model_shape or shape[3] != 1:
+        return False
+    if len(model_shape) == 3:
+        return shape[:2] != model_shape[:2] or shape[1] == shape[2]
+    return len(model_shape) == 4 and shape[1] == model_shape[3]
+
+
 def from_normal_form(
     data: npt.NDArray[np.int8], model_shape: tuple[int, ...]
 ) -> npt.NDArray[np.int8]:
@@ -382,14 +396,13 @@ def from_normal_form(
         return data
     if data.size != int(np.prod(model_shape)):
         raise WorkloadError("must have as many elements", field="data", value=data.shape)
-    rows_apart = data.shape[3] > 1 or data.shape[1] != data.shape[2]
-    if len(model_shape) == 3 and data.shape[:2] == model_shape[:2] and rows_apart:
-        return np.ascontiguousarray(data.reshape(model_shape))
-    if len(model_shape) == 3 or (len(model_shape) == 4 and data.shape[1] == model_shape[3]):
+    if is_channels_last(data.shape, model_shape):
         plain = data[..., 0].transpose(0, 2, 1).reshape(model_shape)
-    elif len(model_shape) == 4:
+    elif len(model_shape) == 4 and data.shape[1] != model_shape[3]:
         b, heads, tokens, width = model_shape
         plain = data.reshape(b, heads, width, tokens).transpose(0, 1, 3, 2)
+    elif len(model_shape) == 4 or (len(model_shape) == 3 and data.shape[:2] != model_shape[:2]):
+        raise WorkloadError("has no rule that leads to it", field="model_shape", value=model_shape)
     else:
         plain = data.reshape(model_shape)
     return np.ascontiguousarray(plain)

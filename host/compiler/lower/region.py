@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
+from tilewright.host.compiler.lower.output_order import ModelOrder
 from tilewright.host.compiler.lower.region_program import (
     Folding,
     LayerCode,
@@ -58,13 +59,16 @@ ScheduleOf = Callable[[Workload], Schedule]
 """The schedule of a layer's workload: tuned, or `host.lowering.default_schedule`."""
 
 
-def lower_region(graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> RegionProgram:
+def lower_region(
+    graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf, order: ModelOrder | None = None
+) -> RegionProgram:
     """Lower all layers of a region into one program.
 
     Args:
         graph: the region, made for this configuration's channel blocks.
         hw: the configuration; more than one layer must chain on it (`host.network.layout.chains`).
         schedule_of: a legal schedule for each workload.
+        order: decides which results lie as the model has them; None: none of them does.
 
     Raises:
         ScheduleError: a configuration whose layers do not chain, or a schedule that is not legal.
@@ -77,7 +81,7 @@ def lower_region(graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> Re
             value=f"batch {hw.batch}, block_in {hw.block_in}, block_out {hw.block_out}",
             remedy="lower each layer as a region of its own",
         )
-    return _RegionLowering(graph, hw, schedule_of).lower()
+    return _RegionLowering(graph, hw, schedule_of, order).lower()
 
 
 def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
@@ -112,7 +116,13 @@ _LONG_RUN: Final = 5
 
 
 class _RegionLowering:
-    def __init__(self, graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf) -> None:
+    def __init__(
+        self,
+        graph: LayerGraph,
+        hw: HwConfig,
+        schedule_of: ScheduleOf,
+        order: ModelOrder | None,
+    ) -> None:
         runs = runs_of(graph)
         self.run_of = [number for number, run in enumerate(runs) for _ in run]
         """By layer: what a run's layers read and write is in memory all the time of the run."""
@@ -135,6 +145,14 @@ class _RegionLowering:
         self.uop_bytes = 0
         self.held: dict[str, int] = {}
         """Where the region's own tensors lie."""
+        self.channels_last: frozenset[str] = (
+            frozenset()
+            if order is None
+            else order.results(
+                graph, zip(graph.layers, self.workloads, strict=True), hw, schedule_of
+            )
+        )
+        """Results that lie as the model has them."""
 
     def lower(self) -> RegionProgram:
         hw, graph = self.hw, self.graph
@@ -167,6 +185,7 @@ class _RegionLowering:
                 spread=layer.spread,
                 input_plane=0 if folded else self._plane(layer.data),
                 weight_plane=0 if layer.weight_packing else self._plane(layer.weights),
+                channels_last=layer.output.tensor in self.channels_last,
             )
 
         for run in self._runs():
@@ -291,6 +310,8 @@ class _RegionLowering:
     def _stored(self, tensor: str) -> _Stored:
         """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
         shape = self.graph.tensors[tensor].shape
+        if tensor in self.channels_last:
+            return _stored(self.hw, shape, shape[1], 1)
         if tensor in self.first_reader:
             block = input_block(self.hw)
             planes = blocks_of(shape[1], block)

@@ -58,6 +58,11 @@ class TensorBuffer:
     planes: int
     folding: Folding | None = None
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether all channels of a pixel lie together, without others between or behind them."""
+        return self.planes == 1 and self.block == self.shape[1] and self.folding is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCode:
@@ -141,17 +146,23 @@ class RegionProgram:
             memory[base + buffer.offset : base + buffer.offset + packed.size] = packed
 
     def read_outputs(self, memory: Bytes) -> dict[str, Int8Array]:
-        """The outputs in a memory image after a run, int8 NCHW by name."""
+        """The outputs in a memory image after a run, int8 NCHW by name.
+
+        Nothing is moved where all channels of a pixel lie together: the output is a view.
+        """
         base = self.program.regions["activations"].offset
         return {
-            buffer.tensor: unpack_activations(
-                memory[base + buffer.offset : base + buffer.offset + buffer.nbytes],
-                buffer.shape,
-                batch=self.hw.batch,
-                block=buffer.block,
+            buffer.tensor: self._output(
+                buffer, memory[base + buffer.offset : base + buffer.offset + buffer.nbytes]
             )
             for buffer in self.outputs
         }
+
+    def _output(self, buffer: TensorBuffer, packed: Bytes) -> Int8Array:
+        n, channels, height, width = buffer.shape
+        if n == self.hw.batch == 1 and buffer.channels_last:
+            return packed.view(np.int8).reshape(n, height, width, channels).transpose(0, 3, 1, 2)
+        return unpack_activations(packed, buffer.shape, batch=self.hw.batch, block=buffer.block)
 
     def run(
         self, device: Device, inputs: Mapping[str, Int8Array]

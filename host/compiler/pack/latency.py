@@ -84,9 +84,18 @@ def behind_seconds(placed: Placed, cpu: CpuModel) -> float:
 
 
 def region_seconds(region: RegionExecutable, cpu: CpuModel) -> float:
-    """What a region costs the CPU: its calls, and to pack and unpack its tensors."""
-    moved = sum(prod(region.tensors[name].shape) for name in (*region.inputs, *region.outputs))
-    return len(region.steps) * cpu.call_seconds + cpu.transfer_seconds(moved)
+    """What a region costs the CPU: its calls, and to pack and unpack its tensors.
+
+    An output that lies as the model has it is read where it lies, and nothing is written.
+    """
+
+    def moved(names: tuple[str, ...]) -> int:
+        return sum(prod(region.tensors[name].shape) for name in names)
+
+    packed = cpu.transfer_seconds(moved((*region.inputs, *region.outputs)))
+    in_place = moved(tuple(filter(region.leaves_in_order, region.outputs)))
+    calls = len(region.steps) * cpu.call_seconds
+    return calls + packed - cpu.work_seconds(nbytes=in_place)
 
 
 def mac_share(network: CompiledNetwork) -> float:

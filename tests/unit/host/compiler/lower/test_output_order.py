@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that nothing in a region reads lie as the model has them, where that costs less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.hazards import check_hazards
+from support.randomness import fresh_rng
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.executable import RegionExecutable
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.lower_executable import make_executable
+from tilewright.host.compiler.lower.qgraph import (
+    QConv,
+    QGraph,
+    QTensor,
+    from_normal_form,
+    is_channels_last,
+)
+from tilewright.host.compiler.pack.latency import region_seconds
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.board import Board, load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.layout import input_block
+from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.twin.network_timing import time_layers
+
+PYNQ = load_hwconfig("pynq-16x16")
+ROOMY = load_hwconfig("tiny-4x4").with_(
+    inp_bytes=1 << 15, wgt_bytes=1 << 16, acc_bytes=1 << 16, out_bytes=1 << 14,
+    res_bytes=1 << 14, param_bytes=1 << 14, uop_bytes=1 << 15,
+)  # fmt: skip
+ARRAYS = {
+    "4x4": ROOMY,
+    "8x4": ROOMY.with_(name="8x4", block_in=8),
+    "4x8": ROOMY.with_(name="4x8", block_out=8),
+    "4x16": ROOMY.with_(name="4x16", block_out=16),
+}
+BOARD = load_board("pynq-z2")
+TOKENS = 13
+
+
+def with_cpu(bytes_per_second: float) -> Board:
+    return replace(BOARD, cpu=replace(BOARD.cpu, bytes_per_second=bytes_per_second))
+
+
+SLOW = with_cpu(1e5)
+"""Its CPU takes longer than STORE to write anything."""
+
+
+def dense(name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, int]) -> QConv:
+    """A dense layer of so many outputs and inputs."""
+    outputs = shape[0]
+    return QConv(
+        name=name,
+        inputs=inputs,
+        output=output,
+        weights=fresh_rng().integers(-8, 9, (*shape, 1, 1)).astype(np.int8),
+        weight_scales=np.full(outputs, 0.01),
+        bias=np.linspace(-0.2, 0.2, outputs),
+    )
+
+
+def graph_of(
+    operators: tuple[QConv, ...],
+    channels: dict[str, int],
+    outputs: tuple[str, ...],
+    *,
+    tokens: int = TOKENS,
+    images: int = 1,
+    last: bool = True,
+) -> QGraph:
+    """A region on sequences; ``last``: channels are the last axis of the model's results."""
+    tensors = {
+        name: QTensor(
+            name=name, shape=(images, count, tokens, 1), scale=0.05 if name == "x" else 0.02
+        )
+        for name, count in channels.items()
+    }
+    shapes = {name: (images, tokens, channels[name]) for name in outputs} if last else {}
+    written = {operator.output for operator in operators}
+    return QGraph(
+        name="g",
+        tensors=tensors,
+        operators=operators,
+        inputs=tuple(name for name in channels if name not in written),
+        outputs=outputs,
+        model_shapes=shapes,
+    )
+
+
+def logits(
+    outputs: int = 48,
+    inputs: int = 16,
+    *,
+    tokens: int = TOKENS,
+    images: int = 1,
+    last: bool = True,
+) -> QGraph:
+    """One dense layer."""
+    operator = dense("logits", ("x",), "y", (outputs, inputs))
+    channels = {"x": inputs, "y": outputs}
+    return graph_of((operator,), channels, ("y",), tokens=tokens, images=images, last=last)
+
+
+def compiled(
+    graph: QGraph, hw: HwConfig, board: Board | None, schedule: Schedule | None = None
+) -> tuple[RegionExecutable, LayerGraph]:
+    def schedule_of(workload: Workload) -> Schedule:
+        return default_schedule(hw, workload) if schedule is None else schedule
+
+    layers = layer_graph(graph, hw)
+    return make_executable(graph, layers, hw, schedule_of, board), layers
+
+
+def check_bits(executable: RegionExecutable, graph: QGraph, layers: LayerGraph) -> None:
+    """Its results are those of its layers, whatever memory held; and no unit races another one."""
+    (step,) = executable.steps
+    program, hw, rng = step.program, step.program.hw, fresh_rng()
+    data = {
+        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    expected = evaluate(layers, data)
+    memory = program.program.image()
+    region = program.program.regions["activations"]
+    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
+    memory[region.offset : region.offset + region.nbytes] = residue
+    program.write_inputs(memory, data)
+    check_hazards(hw, program.program, memory)
+    after = ReferenceDevice(hw).run(program.program, memory).memory
+    found = program.read_outputs(after)
+    for buffer in program.outputs:
+        name = buffer.tensor
+        assert np.array_equal(found[name], expected[name])
+        raw = after[region.offset + buffer.offset :][: buffer.nbytes]
+        if executable.leaves_in_order(name):
+            array = from_normal_form(expected[name], graph.model_shapes[name])
+            assert raw.tobytes() == array.tobytes()
+    results, _ = executable.run(ReferenceDevice(hw), [data[name] for name in graph.inputs])
+    for name, result in zip(graph.outputs, results, strict=True):
+        shape = graph.model_shapes.get(name, expected[name].shape)
+        assert np.array_equal(result, from_normal_form(expected[name], shape))
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("fusion", list(Fusion))
+@pytest.mark.parametrize("threads", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("order", list(LoopOrder))
+def test_logits_lie_as_the_model_has_them_with_every_schedule(
+    array: str, fusion: Fusion, threads: tuple[int, int], order: LoopOrder
+) -> None:
+    hw, graph = ARRAYS[array], logits()
+    stored = input_block(hw) // hw.block_in
+    for tile_h, tile_co in ((5, 1), (13, 2), (4, 3)):
+        schedule = Schedule(
+            tile_h=tile_h, tile_w=1, tile_ci=stored, tile_co=tile_co, h_threading=threads[0],
+            oc_threading=threads[1], loop_order=order, fusion=fusion,
+        )  # fmt: skip
+        executable, layers = compiled(graph, hw, SLOW, schedule)
+        assert executable.leaves_in_order("y")
+        check_bits(executable, graph, layers)
+        layer = executable.steps[0].program.layers[0]
+        assert layer.bytes_written == TOKENS * 48
+
+
+def test_nothing_is_moved_to_hand_them_over() -> None:
+    executable, _ = compiled(logits(), PYNQ, SLOW)
+    program = executable.steps[0].program
+    memory = program.program.image()
+    (plain,) = program.read_outputs(memory).values()
+    assert np.shares_memory(plain, memory)
+    assert np.shares_memory(from_normal_form(plain, (1, TOKENS, 48)), memory)
+
+
+def test_a_result_that_a_layer_reads_stays_in_blocks() -> None:
+    first = dense("first", ("x",), "y", (32, 16))
+    second = dense("second", ("y",), "z", (48, 32))
+    graph = graph_of((first, second), {"x": 16, "y": 32, "z": 48}, ("y", "z"))
+    executable, layers = compiled(graph, PYNQ, SLOW)
+    assert [executable.leaves_in_order(name) for name in graph.outputs] == [False, True]
+    check_bits(executable, graph, layers)
+
+
+def added() -> QGraph:
+    operator = dense("sum", ("x", "r"), "y", (48, 16))
+    return graph_of((operator,), {"x": 16, "r": 48, "y": 48}, ("y",))
+
+
+OTHERS = {
+    "pixels are the last axis": lambda: logits(last=False),
+    "channels fill no blocks": lambda: logits(46),
+    "one pixel": lambda: logits(tokens=1),
+    "two images": lambda: logits(images=2),
+    "a residual lies in blocks": added,
+}
+
+
+@pytest.mark.parametrize("why", OTHERS)
+def test_other_results_stay_in_blocks(why: str) -> None:
+    graph = OTHERS[why]()
+    executable, layers = compiled(graph, PYNQ, SLOW)
+    (buffer,) = executable.steps[0].program.outputs
+    assert buffer.block == PYNQ.block_out
+    assert not executable.leaves_in_order("y")
+    check_bits(executable, graph, layers)
+
+
+def test_an_output_in_order_is_read_but_not_written_anew() -> None:
+    graph = logits()
+    plain, _ = compiled(graph, PYNQ, None)
+    ordered, _ = compiled(graph, PYNQ, SLOW)
+    assert not plain.leaves_in_order("y")
+    spent = [region_seconds(each, BOARD.cpu) for each in (plain, ordered)]
+    moved = TOKENS * 16, TOKENS * 48
+    rate = BOARD.cpu.bytes_per_second
+    assert spent[0] == pytest.approx(BOARD.cpu.call_seconds + 2 * sum(moved) / rate)
+    assert spent[0] - spent[1] == pytest.approx(moved[1] / rate)
+
+
+def cycles(graph: QGraph, board: Board | None, schedule: Schedule) -> int:
+    executable, _ = compiled(graph, PYNQ, board, schedule)
+    return time_layers(executable.steps[0].program, BOARD.memory)[0].cycles
+
+
+def test_rows_of_a_burst_cost_no_cycles() -> None:
+    graph = logits(512, 64, tokens=64)
+    schedule = Schedule(tile_h=64, tile_w=1, tile_ci=4, tile_co=8, oc_threading=2)
+    assert cycles(graph, SLOW, schedule) <= 1.01 * cycles(graph, None, schedule)
+
+
+def test_the_cost_decides_where_rows_are_short() -> None:
+    graph = logits(512, 16, tokens=64)
+    schedule = Schedule(tile_h=64, tile_w=1, tile_ci=1, tile_co=1, oc_threading=2)
+    blocks, in_order = (cycles(graph, board, schedule) for board in (None, SLOW))
+    lost = (in_order - blocks) / (BOARD.clock_mhz * 1e6)
+    assert in_order > 1.5 * blocks
+    even = 64 * 512 / lost  # a CPU of this rate saves as much as STORE loses
+    for rate, expected in ((even / 2, True), (even * 2, False)):
+        executable, _ = compiled(graph, PYNQ, with_cpu(rate), schedule)
+        assert executable.leaves_in_order("y") == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "model_shape", "last"),
+    [
+        ((1, 6, 4, 1), (1, 4, 6), True),
+        ((1, 6, 4, 1), (1, 6, 4), False),
+        ((1, 4, 4, 1), (1, 4, 4), True),
+        ((1, 6, 4, 1), (1, 2, 2, 6), True),
+        ((1, 6, 4, 1), (1, 2, 4, 3), False),
+        ((1, 6, 2, 2), (1, 6, 4), False),
+        ((1, 6, 2, 2), (1, 6, 2, 2), False),
+        ((1, 6, 1, 1), (1, 6), False),
+    ],
+)
+def test_channels_are_last_where_an_array_is_the_tensor_turned(
+    shape: tuple[int, ...], model_shape: tuple[int, ...], last: bool
+) -> None:
+    data = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
+    array = from_normal_form(data, model_shape)
+    turned = np.moveaxis(data, 1, 3).reshape(model_shape)
+    assert is_channels_last(shape, model_shape) == last
+    if shape[2] > 1:
+        assert np.array_equal(array, turned) == last
+
+
+def test_an_array_that_no_rule_leads_to_is_refused() -> None:
+    data = np.zeros((1, 6, 2, 2), np.int8)
+    for model_shape in ((1, 4, 6), (1, 2, 2, 6)):
+        with pytest.raises(WorkloadError, match="has no rule that leads to it"):
+            from_normal_form(data, model_shape)
