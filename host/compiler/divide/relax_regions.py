@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
 from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
+from tilewright.host.compiler.lower.fuse import is_dense
 from tilewright.host.compiler.lower.own_call import QuantisedTensor
 from tilewright.host.compiler.lower.qgraph import (
     QGather,
@@ -224,11 +226,13 @@ class RegionWriter:
         forms = (layouts.image, layouts.heads, layouts.sequence)
         wanted = [layouts.natural(shape, form) for form in forms]
         same_order = [want for want in wanted if want is not None and want.order == layout.order]
-        if layout in same_order or _is_pixels(layout, shape):
+        flat = bool(same_order) and len(shape) == 2
+        if layout in same_order or flat or _is_pixels(layout, shape):
             return name
-        if not same_order:
+        apart = [want for want in same_order if want.shape[:2] == layout.shape[:2]]
+        if not apart:
             raise Misfit(step, "its result lies in an order that cannot leave the accelerator")
-        return page.reshaped(name, layout, same_order[0], shape)
+        return page.reshaped(name, layout, apart[0], shape)
 
 
 def _is_pixels(layout: TensorLayout, shape: Sequence[int]) -> bool:
@@ -289,8 +293,9 @@ class _Page:
             self.lies[step.var] = (name, replace(layout, order=order))
             return
         operator, needed, output = placed(unit, [self.lies[var][1] for var in unit.data])
+        dense = is_dense(operator)
         sources = tuple(
-            self.reshaped(*self.lies[var], want, tensor.shape)
+            self.reshaped(*self.lies[var], want, tensor.shape, flattens=dense)
             for var, want, tensor in zip(unit.data, needed, unit.inputs, strict=True)
         )
         self.enter(step.var, unit.output, output)
@@ -306,12 +311,26 @@ class _Page:
         return self._operators[-1]
 
     def reshaped(
-        self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
+        self,
+        name: str,
+        layout: TensorLayout,
+        needed: TensorLayout,
+        model_shape: tuple[int, ...],
+        *,
+        flattens: bool = False,
     ) -> str:
         """The tensor that holds another's elements in another shape or order.
 
+        Args:
+            name: of the other one.
+            layout: its layout.
+            needed: the layout of the result.
+            model_shape: the shape that the model gives it.
+            flattens: its reader takes a whole image for the channels of a pixel.
+
         Raises:
-            Refusal: channels and pixels would have to be exchanged, which is not wanted.
+            Refusal: channels and pixels would have to be exchanged, which is not wanted, or pixels
+                would have to become channels, or the other way round.
         """
         if layout.order != needed.order and layouts.is_turned(layout, needed):
             name, layout = self._exchanged(name, layout, needed, model_shape)
@@ -321,6 +340,11 @@ class _Page:
             name = self._shuffled(name, layout, needed, model_shape)
         if layout.shape == needed.shape:
             return name
+        whole = needed.shape == (layout.shape[0], prod(layout.shape[1:]), 1, 1)
+        if layout.shape[:2] != needed.shape[:2] and not (flattens and whole):
+            raise Refusal(
+                "a change of shape in front of it makes pixels channels, or channels pixels"
+            )
         stem = f"{name}_{'x'.join(str(size) for size in needed.shape)}"
         if stem not in self._tensors:
             self._tensors[stem] = replace(self._tensors[name], name=stem, shape=needed.shape)

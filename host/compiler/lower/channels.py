@@ -128,6 +128,8 @@ class _Storing:
         """Stored tensors that concatenations make of parts."""
         self._lies: dict[str, Lying] = {}
         self._copies: dict[str, str] = {}
+        self._reshaped: set[str] = set()
+        """Stored tensors that a change of shape has another name for."""
 
     def run(self) -> StoredGraph:
         graph = self._graph
@@ -264,6 +266,8 @@ class _Storing:
             made = replace(self._tensors[inputs[0]], name=f"{inputs[0]}/apart")
             self._emit(QRescale(name=made.name, inputs=inputs, output=made.name), made)
             inputs = (made.name,)
+        if isinstance(operator, QReshape):
+            self._reshaped.add(inputs[0])
         self._emit(replace(operator, inputs=inputs), self._graph.tensors[operator.output])
 
     def _wanted(self, name: str, products: int, pixels: int) -> Lying:
@@ -407,6 +411,7 @@ class _Storing:
         """
         graph, stored = self._graph, self._tensors[at.tensor]
         fixed = {*graph.inputs, *graph.constants, *graph.outputs, *self._parts, *taken}
+        fixed |= self._reshaped
         if at.tensor in fixed or name in fixed or concat.bounds != UNBOUNDED or concat.lookup:
             return False
         if at.tensor not in (name, f"{name}/stored"):

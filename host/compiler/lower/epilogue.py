@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ldexp
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,9 @@ COPY_WEIGHT: Final = 64
 
 _INT32_MAX: Final = 2**31 - 1
 
+_LEAST_BESIDE_RESIDUAL: Final = 64
+"""Least multiplier of an accumulator to which a residual is added."""
+
 
 def rounded_result(operator: QOperator, output: QTensor) -> QTensor:
     """What an operator's result is rounded to: its output, or what its table is addressed with."""
@@ -26,6 +30,30 @@ def rounded_result(operator: QOperator, output: QTensor) -> QTensor:
     if lookup is None:
         return output
     return replace(output, scale=lookup.scale, zero_point=lookup.zero_point)
+
+
+def beside_residual(
+    weights: npt.NDArray[np.int8],
+    units: npt.NDArray[np.float64],
+    output: QTensor,
+    residual: QTensor,
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
+    """Weights, and accumulator units of which a multiplier beside the residual's holds some bits.
+
+    Both multipliers have one shift. A channel of tiny weights would have the multiplier 0, which
+    takes its bias away, too. Such a channel gets the least unit that keeps the bias, and weights in
+    it: they are so small that their rounding does not show.
+
+    Args:
+        weights: (channels, ...).
+        units: (channels,) real value of one accumulator step; positive.
+        output: scale of the rounded result.
+        residual: the tensor that is added.
+    """
+    _, _, shift = snap_scales(0.0, residual.scale / output.scale)
+    least = ldexp(_LEAST_BESIDE_RESIDUAL, -shift) * output.scale
+    shares = np.minimum(units / least, 1.0).reshape(-1, *(1,) * (weights.ndim - 1))
+    return np.rint(weights * shares).astype(np.int8), np.maximum(units, least)
 
 
 def operator_epilogue(

@@ -45,7 +45,7 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
     if not keep_rounding:
         graph = _absorb_adds(graph)
         graph = _absorb_rescales(graph, keep_rounding=False)
-    return _unflatten(_absorb_tables(graph))
+    return unflattened(_absorb_tables(graph))
 
 
 def compose(first: Bounds, second: Bounds) -> Bounds:
@@ -200,7 +200,7 @@ def _absorb_tables(graph: QGraph) -> QGraph:
     )
 
 
-def _unflatten(graph: QGraph) -> QGraph:
+def unflattened(graph: QGraph) -> QGraph:
     """A dense layer on a flattened image is a convolution whose kernel is the image."""
     readers = graph.readers()
     flattened: dict[str, str] = {}
@@ -209,8 +209,11 @@ def _unflatten(graph: QGraph) -> QGraph:
             continue
         source, target = graph.tensors[operator.inputs[0]], graph.tensors[operator.output]
         flat = target.shape == (source.shape[0], prod(source.shape[1:]), 1, 1)
-        if flat and all(_is_dense(reader) for reader in readers[operator.output]):
-            flattened[operator.output] = source.name
+        if flat and all(
+            is_dense(reader) and target.name not in reader.inputs[1:]
+            for reader in readers[target.name]
+        ):
+            flattened[target.name] = source.name
     operators: list[QOperator] = []
     for operator in graph.operators:
         if operator.output in flattened:
@@ -232,7 +235,8 @@ def _unflatten(graph: QGraph) -> QGraph:
     return _rebuilt(graph, operators)
 
 
-def _is_dense(operator: QOperator) -> bool:
+def is_dense(operator: QOperator) -> bool:
+    """Whether it is a plain convolution of one pixel."""
     return (
         isinstance(operator, QConv)
         and not operator.transposed

@@ -59,12 +59,13 @@ def join_gathers(graph: QGraph) -> list[QOperator]:
             operators.append(operator)
             continue
         source = operator.inputs[0]
+        passed = {source}
         while isinstance(before := writers.get(source), QReshape) and _is_inner(graph, before):
             source = before.inputs[0]
+            passed.add(source)
         both, first = operator, joined.get(source)
         if first is not None:
             both = replace(operator, inputs=first.inputs, pixels=first.pixels[operator.pixels])
-            passed = {source, operator.inputs[0]}
             if all(len(readers[name]) == 1 and name not in graph.outputs for name in passed):
                 dropped |= passed
         joined[operator.output] = both

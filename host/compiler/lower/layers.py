@@ -33,6 +33,7 @@ from tilewright.host.compiler.lower.channels import Lying, StoredGraph, store_ch
 from tilewright.host.compiler.lower.enlarge import enlarging_layers
 from tilewright.host.compiler.lower.epilogue import (
     COPY_WEIGHT,
+    beside_residual,
     operator_epilogue,
     rounded_result,
 )
@@ -218,15 +219,17 @@ class _Layers:
         output, target = self._part(operator.output), self._tensor(operator.output)
         units = data.scale * operator.weight_scales
         weights = operator.weights
-        sums = weights.astype(np.int64).sum(axis=(1, 2, 3))
         empty = ~weights.reshape(outputs, -1).any(axis=1)
         # Without weights a channel is its bias; any unit holds it.
         rounded = rounded_result(operator, target)
         units = np.where(empty, rounded.scale / 256, units)
         if not np.all(units > 0):
             raise refused(operator, "a weight scale is 0")
-        bias = operator.bias / units - data.zero_point * sums
         residual = self._tensor(operator.inputs[1]) if len(operator.inputs) > 1 else None
+        if residual is not None:
+            weights, units = beside_residual(weights, units, rounded, residual)
+        sums = weights.astype(np.int64).sum(axis=(1, 2, 3))
+        bias = operator.bias / units - data.zero_point * sums
         requant = operator_epilogue(
             operator,
             target,

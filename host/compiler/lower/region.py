@@ -194,9 +194,9 @@ class _RegionLowering:
                 codes += self._emit_rows(builder, run, placement)
                 continue
             before = LayersBefore() if len(run) > 1 else None
+            schedule = self._schedule(workloads[run[0]], in_long_run=len(run) >= _LONG_RUN)
             for index in run:
-                long = len(run) >= _LONG_RUN
-                codes.append(self._emit(builder, index, placement(index), before, in_long_run=long))
+                codes.append(self._emit(builder, index, placement(index), schedule, before))
         program = builder.finish(
             {"activations": arena.nbytes, "weights": self.constant_bytes, "uop": self.uop_bytes},
             {"weights": b"".join(self.constants), "uop": b"".join(self.uops)},
@@ -225,13 +225,11 @@ class _RegionLowering:
         builder: ProgramBuilder,
         index: int,
         placement: OperandPlacement,
+        schedule: Schedule,
         before: LayersBefore | None,
-        *,
-        in_long_run: bool,
     ) -> LayerCode:
         """A layer but softmax and layer normalisation."""
         layer, workload, first = self.graph.layers[index], self.workloads[index], len(builder)
-        schedule = self._schedule(workload, in_long_run=in_long_run)
         if layer.pixels is not None:
             source = prod(self.graph.tensors[_data_tensor(layer)].shape[2:])
             channels = workload.channels_in
@@ -286,10 +284,10 @@ class _RegionLowering:
         )
 
     def _schedule(self, workload: Workload, *, in_long_run: bool) -> Schedule:
-        """The largest tiles for a layer of a long run, if the scratchpads hold two such layers.
+        """The schedule of all layers of a run: they share what is in the scratchpads.
 
-        Nothing is tuned there: the layers beside it hide what small tiles would, and large ones
-        read least.
+        For a long run the largest tiles, if the scratchpads hold two such layers. Nothing is tuned
+        there: the layers beside it hide what small tiles would, and large ones read least.
         """
         if in_long_run:
             largest = default_schedule(self.hw, workload)

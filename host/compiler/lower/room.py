@@ -27,8 +27,9 @@ def write_with_room(graph: LayerGraph, copies: Collection[str]) -> LayerGraph:
         if layer.spread is None or not isinstance(layer.data, ChannelSlice):
             continue
         if _can_have_room(graph, layer.data.tensor):
-            sources[name] = layer.data
-            rows[layer.data.tensor] = layer.spread
+            source = sources[name] = layer.data
+            known = rows.get(source.tensor, layer.spread)
+            rows[source.tensor] = max(known, layer.spread, key=lambda spread: spread.height)
     tensors = dict(graph.tensors)
     for name, spread in rows.items():
         n, channels, _, width = tensors[name].shape

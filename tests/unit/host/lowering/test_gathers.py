@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.qgraph_floats import evaluate as evaluate_floats
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
@@ -100,3 +101,24 @@ def test_moves_that_follow_each_other_are_one_and_those_that_cancel_are_none() -
     kept = fuse(replace(two, outputs=("t1", "t2"))).operators
     assert len(kept) == 2
     assert kept[1].inputs == ("t0",)
+
+
+def test_a_move_stays_where_a_shape_between_it_and_the_next_one_is_read() -> None:
+    pixels = fresh_rng().permutation(36)
+    shapes = {"t0": (6, 6), "t1": (36, 1), "t2": (4, 9), "t3": (9, 4), "t4": (36, 1)}
+    tensors = {n: QTensor(name=n, shape=(1, 4, *s), scale=0.1) for n, s in shapes.items()}
+    operators = (
+        QGather(name="first", inputs=("t0",), output="t1", pixels=pixels),
+        QReshape(name="one", inputs=("t1",), output="t2"),
+        QReshape(name="two", inputs=("t2",), output="t3"),
+        QGather(name="second", inputs=("t3",), output="t4", pixels=pixels),
+    )
+    given = QGraph(name="g", tensors=tensors, operators=operators, inputs=("t0",),
+                   outputs=("t2", "t4"))  # fmt: skip
+    data = fresh_rng().integers(-128, 128, (1, 4, 6, 6)).astype(np.int8)
+    for expected, found in zip(
+        evaluate_floats(given, [data]), evaluate_floats(fuse(given), [data]), strict=True
+    ):
+        assert np.array_equal(found, expected)
+    (both,) = fuse(replace(given, outputs=("t4",))).operators
+    assert isinstance(both, QGather)

@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import cycle
+
+import numpy as np
 import pytest
+from support.randomness import fresh_rng
 
 from tilewright.host.compiler.lower import region
+from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QGraph, QMatmul, QTensor
@@ -14,6 +20,9 @@ from tilewright.host.compiler.lower.runs import runs_of
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.network_timing import time_layers
 
 HW = load_hwconfig("pynq-16x16")
@@ -88,6 +97,23 @@ def test_a_run_hides_loads_and_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     beside = cycles()
     monkeypatch.setattr(region, "runs_of", lambda graph: [[layer] for layer in graph.layers])
     assert beside < 0.55 * cycles()
+
+
+def test_layers_of_a_run_have_one_schedule_whatever_they_would_have_alone() -> None:
+    graph, rng = scores(heads=1, windows=4, tokens=48), fresh_rng()
+    largest = cycle([2, 1])  # blocks of a reduction step
+
+    def schedule_of(workload: Workload) -> Schedule:
+        return replace(default_schedule(HW, workload), tile_ci=next(largest))
+
+    program = lower_region(graph, HW, schedule_of)
+    assert len({layer.schedule for layer in program.layers}) == 1
+    data = {
+        name: rng.integers(-127, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    run = ReferenceDevice(HW).run(program.program, program.image(data))
+    assert np.array_equal(program.read_outputs(run.memory)["s"], evaluate(graph, data)["s"])
 
 
 def test_layers_of_a_run_load_what_they_share_once() -> None:
