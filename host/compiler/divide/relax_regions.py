@@ -335,7 +335,7 @@ class _Page:
         if layout.order != needed.order and layouts.is_turned(layout, needed):
             name, layout = self._exchanged(name, layout, needed, model_shape)
         if layout.order != needed.order and layouts.channels_of(layout, needed) is None:
-            return self._gathered(name, layout, needed, model_shape)
+            name, layout = self._gathered(name, layout, needed, model_shape)
         if layout.order != needed.order:
             name = self._shuffled(name, layout, needed, model_shape)
         if layout.shape == needed.shape:
@@ -369,8 +369,8 @@ class _Page:
 
     def _gathered(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]
-    ) -> str:
-        """The tensor that holds another's pixels in another order."""
+    ) -> tuple[str, TensorLayout]:
+        """The tensor that holds another's pixels in another order: rows as its first reader's."""
         pixels = layouts.pixels_of(layout, needed)
         assert pixels is not None
         known = (name, pixels)
@@ -381,7 +381,8 @@ class _Page:
             operator = QGather(name="", inputs=(), output="", pixels=np.array(pixels))
             self._append(operator, stem, (name,), stem)
             self._gathers[known] = stem
-        return self._gathers[known]
+        stem = self._gathers[known]
+        return stem, TensorLayout(shape=self._tensors[stem].shape, order=needed.order)
 
     def _shuffled(
         self, name: str, layout: TensorLayout, needed: TensorLayout, model_shape: tuple[int, ...]

@@ -433,6 +433,26 @@ def test_rows_and_columns_exchanged_are_a_move_of_pixels() -> None:
     assert move.pixels.tolist() == np.arange(30).reshape(6, 5).T.reshape(-1).tolist()
 
 
+@pytest.mark.parametrize("first", ["tokens", "image"])
+def test_a_move_of_pixels_is_read_as_tokens_and_as_an_image(first) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 4, 6, 5), model.weights(4, 4, 1, 1))
+    turned = model.add("Transpose", y, perm=[0, 1, 3, 2])
+
+    def image() -> str:
+        return model.add("Conv", turned, model.weights(3, 4, 3, 3))
+
+    def tokens() -> str:
+        flat = model.add("Reshape", turned, model.constant(np.array([1, 4, 30])))
+        flat = model.add("Transpose", flat, perm=[0, 2, 1])
+        return model.add("MatMul", flat, model.weights(4, 2))
+
+    made = (tokens(), image()) if first == "tokens" else (image(), tokens())
+    parts = accelerated(model.proto(*made))
+    assert len(parts.regions) == 1
+    assert sum(isinstance(o, QGather) for o in operators(parts)) == 1
+
+
 def test_a_move_that_is_read_inside_and_outside_its_region() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 4, 2, 2), model.weights(4, 4, 1, 1))
