@@ -87,6 +87,7 @@ class StoredGraph:
         constants: the elements of tensors that the region holds itself.
         parts: tensors that are channels of another one: its name and the first channel.
         lies: where the tensors of the model lie that have no bytes of their own, or several scales.
+        origins: by name of an operator that is a copy, the one that it is made for.
     """
 
     name: str
@@ -97,6 +98,7 @@ class StoredGraph:
     constants: Mapping[str, npt.NDArray[np.int8]]
     parts: Mapping[str, tuple[str, int]]
     lies: Mapping[str, Lying]
+    origins: Mapping[str, str]
 
 
 def store_channels(graph: QGraph, alignment: int) -> StoredGraph:
@@ -128,12 +130,16 @@ class _Storing:
         """Stored tensors that concatenations make of parts."""
         self._lies: dict[str, Lying] = {}
         self._copies: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
+        self._at = ""
+        """Name of the operator that is given its place."""
         self._reshaped: set[str] = set()
         """Stored tensors that a change of shape has another name for."""
 
     def run(self) -> StoredGraph:
         graph = self._graph
         for operator in graph.operators:
+            self._at = operator.name
             if isinstance(operator, QSelect) and _is_exact(operator, graph):
                 self._note(operator)
             elif isinstance(operator, QSelect):
@@ -147,8 +153,11 @@ class _Storing:
                 self._by_channel(operator)
             else:
                 self._plain(operator)
+        writers = graph.writers()
         for name in graph.outputs:
-            self._leave(name)
+            if name not in self._tensors:
+                self._at = writers[name].name
+                self._leave(name)
         return StoredGraph(
             name=graph.name,
             tensors=self._tensors,
@@ -162,6 +171,7 @@ class _Storing:
                 for name in (operator.output for operator in graph.operators)
                 if name not in self._tensors or name in self._parts or self._lying(name).scales
             },
+            origins=self._origins,
         )
 
     # -- places ------------------------------------------------------------------------------
@@ -213,6 +223,8 @@ class _Storing:
         return self._copies[name]
 
     def _emit(self, operator: QOperator, output: QTensor) -> None:
+        if operator.name != self._at:
+            self._origins[operator.name] = self._at
         self._tensors[output.name] = output
         self._writer[output.name] = len(self._operators)
         self._operators.append(replace(operator, output=output.name))
@@ -246,8 +258,6 @@ class _Storing:
 
     def _leave(self, name: str) -> None:
         """A result of the region is stored as the model has it."""
-        if name in self._tensors:
-            return
         every = tuple(range(self._graph.tensors[name].shape[1]))
         made = QSelect(name=f"{name}/gathered", inputs=(name,), output=name, channels=every)
         self._copy(name, made, made.name, name)

@@ -102,7 +102,9 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     graph, of_heads = split_heads(graph)
     graph, of_prelus = expand_prelus(graph)
     stored = store_channels(graph, output_block(hw))
-    return _Layers(stored, hw, {**of_heads, **of_prelus}).build()
+    origins = {**of_heads, **of_prelus}
+    origins |= {copy: origins.get(name, name) for copy, name in stored.origins.items()}
+    return _Layers(stored, hw, origins).build()
 
 
 class _Layers:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 from support.qgraph_floats import evaluate as evaluate_floats
+from support.qgraphs import draw_channels
 from support.randomness import fresh_rng
 
+from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import (
@@ -64,3 +66,14 @@ def test_what_a_selection_of_all_channels_reshapes_is_not_moved_into_a_concatena
     run = ReferenceDevice(TINY).run(program.program, program.image(data))
     for name, found in program.read_outputs(run.memory).items():
         assert np.array_equal(found, expected[name])
+
+
+def test_copies_name_the_operator_that_they_are_made_for() -> None:
+    copies = 0
+    for _ in range(20):
+        graph = fuse(draw_channels(fresh_rng(), 4)[0])
+        layers = layer_graph(graph, TINY).layers
+        names = {operator.name for operator in graph.operators}
+        assert all(names.issuperset(layer.operators) for layer in layers)
+        copies += sum(layer.name.startswith("concat") and "/" in layer.name for layer in layers)
+    assert copies
