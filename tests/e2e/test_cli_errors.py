@@ -110,6 +110,10 @@ def test_truncated_onnx_models(tmp_path):
     ("words", "parts"),
     [
         (("compile", "m.onnx"), ("m.onnx", "--calibration", "--random-calibration")),
+        (("compile", "m.onnx", "-o", "m.onnx"), ("--output", "m.onnx", "another file than MODEL")),
+        (("compile", "m.onnx", "--annotated", "./m.onnx"), ("--annotated", "than MODEL")),
+        (("compile", "m.onnx", "--html", "m.tw"), ("--html", "m.tw", "another file than --output")),
+        (("compile", "m.onnx", "-o", "m.pt/x.tw"), ("--output", "m.pt/x.tw", "cannot be written")),
         (("compile", "m.pt2"), ("m.pt2", "nothing but ATen", "bare pickle", "--trust-model")),
         (("compile", "m.pt"), ("m.pt", "nothing but ATen", "torch.export.save", "--trust-model")),
         (("compile", "m.tw"), ("m.tw", "is compiled already", "ONNX")),
@@ -125,6 +129,7 @@ def test_models_that_do_not_fit_the_command(tmp_path, words, parts):
         (tmp_path / name).write_bytes(b"\x80\x04N.")
     more = () if words[1] == "m.onnx" or words[0] == "tune" else ("--random-calibration", 1)
     assert_one_error(tilewright(*words, *more, cwd=tmp_path), *parts)
+    assert (tmp_path / "m.onnx").read_bytes() == model_bytes()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.relax_calls import BUILDING, dtype_of
+from tilewright.host.compiler.divide.relax_calls import (
+    BUILDING,
+    dtype_of,
+    shape_of,
+    shape_of_type,
+)
 from tilewright.host.compiler.divide.relax_own import OwnNode
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
@@ -83,6 +88,7 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
     Raises:
         WorkloadError: TVM does not know an operator, or not in this form.
     """
+    _require_first_results(model)
     operators = tuple(
         ModelOperator(
             name=short(node.name) or f"{short(node.op_type)}_{index}",
@@ -92,7 +98,7 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
         for index, node in enumerate(model.graph.node)
     )
     opset = next(e.version for e in model.opset_import if e.domain in DEFAULT_DOMAINS)
-    importer = _Importer({}, "float32", sanitize=True)
+    importer = _Importer(model, {}, "float32", sanitize=True)
     chatter = io.StringIO()
     try:
         with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
@@ -107,6 +113,23 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
         outputs=tuple(value.name for value in model.graph.output),
         own=_own_nodes(model, own or OwnOperators(), importer) if model.functions else {},
     )
+
+
+def _require_first_results(model: onnx.ModelProto) -> None:
+    """Refuse layer normalisation whose mean is read: TVM gives 0 for it.
+
+    Raises:
+        WorkloadError: there is one.
+    """
+    read = {name for node in model.graph.node for name in node.input}
+    read |= {value.name for value in model.graph.output}
+    for node in model.graph.node:
+        if node.op_type == "LayerNormalization" and read & set(filter(None, node.output[1:])):
+            raise WorkloadError(
+                "must give the normalised tensor alone",
+                field=f"LayerNormalization {short(node.name)}",
+                remedy="compute its mean and deviation with operators of their own",
+            )
 
 
 def _marked(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -158,12 +181,34 @@ def _model_inputs(graph: Any) -> list[str]:
     return [value.name for value in graph.input if value.name not in constants]
 
 
-class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
-    """TVM's importer that names results after nodes and keeps operators whole."""
+def _shapes_of(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """The known shapes of the first results of nodes, by the names that `_marked` gives these."""
+    known = {}
+    for value in (*model.graph.value_info, *model.graph.output):
+        kind = value.type.tensor_type
+        sizes = [dim.dim_value for dim in kind.shape.dim if dim.HasField("dim_value")]
+        if kind.HasField("shape") and len(sizes) == len(kind.shape.dim):
+            known[value.name] = tuple(sizes)
+    return {
+        f"{_MARK}{index}": known[node.output[0]]
+        for index, node in enumerate(model.graph.node)
+        if node.output and node.output[0] in known
+    }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+
+class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
+    """TVM's importer that names results after nodes and keeps operators whole.
+
+    Args:
+        model: whose shapes the results must have.
+        arguments: see TVM's.
+        options: see TVM's.
+    """
+
+    def __init__(self, model: onnx.ModelProto, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._current = ""
+        self._shapes = _shapes_of(model)
 
     def value(self, name: str) -> Any:
         """What a tensor of the model became."""
@@ -186,7 +231,17 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         result = own(inputs, attrs, opset) if own is not None else None
         if result is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
-        return self._named(result, inputs)
+        found = self._named(result, inputs)
+        self._require_shape(found)
+        return found
+
+    def _require_shape(self, result: Any) -> None:
+        """Refuse a result of another shape: TVM has left an attribute of the operator unread."""
+        first = result.fields[0] if isinstance(result, relax.Tuple) else result
+        stated = self._shapes.get(self._current)
+        found = shape_of_type(getattr(first, "ty", None))
+        if None not in (stated, found) and stated != found:
+            raise ValueError(f"TVM gives it the shape {found}, not {stated}")
 
     def _named(self, result: Any, inputs: Any) -> Any:
         """A converter's result, of which a variable bears the name of the current node."""
@@ -259,11 +314,61 @@ def _gather(inputs: Any, attributes: Any, _opset: int) -> Any:
     return relax.op.take(inputs[0], inputs[1], axis)
 
 
+def _layer_norm(inputs: Any, attributes: Any, _opset: int) -> Any:
+    """Layer normalisation with a scale for each element of a row: TVM takes the axes from it.
+
+    Raises:
+        ValueError: its scale has another shape.
+    """
+    shape, scale = shape_of(inputs[0]), shape_of(inputs[1])
+    axis = attributes.get("axis", -1)
+    if shape is not None and scale is not None and shape[axis:] != scale:
+        raise ValueError(f"its scale has the shape {scale}, and what is normalised {shape[axis:]}")
+
+
+def _transposed(_inputs: Any, attributes: Any, _opset: int) -> Any:
+    """A transposed convolution whose padding is stated: TVM does not read ``output_shape``.
+
+    Raises:
+        ValueError: it is not stated.
+    """
+    if "output_shape" in attributes or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
+        raise ValueError("its padding does not follow from its output_shape or auto_pad")
+
+
+def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
+    """Resizing that is what its sizes say: TVM reads neither exact factors nor smoothing.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    if "axes" in attributes or attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        raise ValueError("its sizes are stated for some axes, or by an aspect ratio")
+    mode, shape = attributes.get("mode", b"nearest"), shape_of(inputs[0])
+    scales, sizes = _constant_input(inputs, 2), _constant_input(inputs, 3)
+    if shape is None or (scales is None and sizes is None):
+        return
+    wide = np.array(shape, np.float32)
+    after = wide * scales if scales is not None and scales.size else np.array(sizes)
+    by_corners = attributes.get("coordinate_transformation_mode", b"") == b"align_corners"
+    if not by_corners and np.abs(np.floor(after) - after).max() > _EXACT:
+        raise ValueError(f"its factors do not give whole sizes: {after.tolist()}")
+    smaller = bool((np.floor(after) < np.array(shape)).any())
+    if attributes.get("antialias", 0) and mode != b"nearest" and (smaller or mode == b"cubic"):
+        raise ValueError("it is smoothed (antialias)")
+
+
+_EXACT: Final = 1e-3
+"""Pixels by which a size may differ from the input's size times the factor."""
 _PADS_ARE_INPUTS: Final = 11
 _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "Clip": _clip,
+    "ConvTranspose": _transposed,
     "Gather": _gather,
+    "LayerNormalization": _layer_norm,
     "Pad": _pad,
+    "Resize": _resize,
     "Tile": _tile,
 }
-"""Of operators that TVM expands to loops: what they return is one operator, or None."""
+"""Of operators that TVM expands to loops: what they return is one operator, or None. Others refuse
+what TVM would import as something else."""

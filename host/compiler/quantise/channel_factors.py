@@ -29,7 +29,9 @@ def channel_axis(shape: tuple[int, ...]) -> int:
 def channel_vector(value: ir.Value | None, channels: int) -> Array | None:
     """A constant that has one number for each channel, as (C,); ``None``: it is none."""
     array = array_of(value)
-    if array is None or array.size != channels or array.dtype != np.float32:
+    if array is None or array.shape[-1:] != (channels,) or array.size != channels:
+        return None
+    if array.dtype != np.float32:
         return None
     return array.reshape(-1)
 

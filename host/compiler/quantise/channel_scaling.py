@@ -293,6 +293,8 @@ class ChannelScaling:
             integer(node, "axis", -1) % len(shape) != last or channel_axis(shape) != last
         ):
             return False
+        if node.op_type == "BatchNormalization" and channel_axis(shape) != 1:
+            return False  # its channels are on axis 1, whatever a sequence has there
         constants = [value for value in node.inputs[1:3] if value is not None]
         if all(channel_vector(value, channels) is not None for value in constants):
             self._free(node.outputs[0], channels)

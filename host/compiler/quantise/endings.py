@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.onnx_edit import array_of, is_kind
+from tilewright.host.compiler.read.onnx_edit import array_of, is_kind, number
 
 _JOINS: Final = ("Add", "Concat")
 _SCORES: Final = ("HardSigmoid", "Sigmoid")
@@ -48,7 +48,8 @@ class Ending:
         """Ranges of what a sigmoid at the end reads and makes, moved and joined too, by name.
 
         Rare large scores are the answers, and calibration data need not hold one of each kind: the
-        ranges are those of the function, not what occurs.
+        ranges are those of the function, not what occurs. What something else reads, too, keeps
+        what occurs: a logit that leaves the network, or the other factor of SiLU.
         """
         found: dict[str, tuple[float, float]] = {}
         made: set[ir.Value] = set()
@@ -56,8 +57,11 @@ class Ending:
             if node in self._before or not node.inputs:
                 continue
             data, result = node.inputs[0], node.outputs[0]
-            if is_kind(node, *_SCORES) and data is not None:
-                found[data.name or ""] = (-_SATURATED, _SATURATED)
+            if is_kind(node, *_SCORES):
+                if data is not None and _is_score(data):
+                    low, high = found.get(data.name or "", (0.0, 0.0))
+                    least, most = _unsaturated(node)
+                    found[data.name or ""] = (min(low, least), max(high, most))
             elif not is_kind(node, *_MOVES, "Concat") or not _are_all(node, made):
                 continue
             found[result.name or ""] = (0.0, 1.0)
@@ -104,6 +108,20 @@ def _readers(node: ir.Node) -> list[ir.Node]:
 
 def _is_computed(value: ir.Value) -> bool:
     return not value.is_graph_input() and array_of(value) is None
+
+
+def _is_score(value: ir.Value) -> bool:
+    """Whether nothing but sigmoids reads a value."""
+    return not value.is_graph_output() and all(is_kind(u.node, *_SCORES) for u in value.uses())
+
+
+def _unsaturated(node: ir.Node) -> tuple[float, float]:
+    """Between which data a sigmoid is more than 0 and less than 1, with 0 among them."""
+    if node.op_type == "Sigmoid":
+        return -_SATURATED, _SATURATED
+    slope, middle = number(node, "alpha", 0.2), number(node, "beta", 0.5)
+    ends = (-middle / slope, (1 - middle) / slope) if slope else (0.0, 0.0)
+    return min(*ends, 0.0), max(*ends, 0.0)
 
 
 def _are_all(node: ir.Node, values: Collection[ir.Value]) -> bool:

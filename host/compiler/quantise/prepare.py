@@ -23,7 +23,6 @@ from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_in
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import inferred, normalised
-from tilewright.host.compiler.read.onnx_loops import unroll_loops
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.compiler.read.own_models import put_back, set_aside
@@ -103,8 +102,7 @@ def _prepared(
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     current = ir.from_proto(model)
-    loops, recurrent = unroll_loops(current), unroll_recurrent(current)
-    if loops or recurrent:
+    if unroll_recurrent(current):
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
     was_quantised = qoperator.is_quantised(current)

@@ -35,6 +35,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     integers,
     is_kind,
+    number,
     only_user,
     scalar_of,
     shape_of,
@@ -193,7 +194,7 @@ def _looks_up_layers_data(node: ir.Node, *, rows: bool) -> bool:
 
 def _is_any_layer(node: ir.Node, own: OwnOperators) -> bool:
     operator = own.find(node.domain, node.op_type)
-    return node.op_type in _LAYERS or (operator is not None and operator.lowered)
+    return is_kind(node, *_LAYERS) or (operator is not None and operator.lowered)
 
 
 def _row_data(node: ir.Node) -> ir.Value | None:
@@ -295,14 +296,15 @@ def _is_layer(node: ir.Node) -> bool:
     if node.op_type == "MatMul":
         return _is_dense(node) or _is_product(node)
     if node.op_type == "Gemm":
-        plain = all(_number(node, name) == 1 for name in ("alpha", "beta"))
-        return plain and not integer(node, "transA", 0) and _is_weight(node, 2)
+        plain = all(number(node, name, 1.0) == 1 for name in ("alpha", "beta"))
+        return plain and not integer(node, "transA", 0) and _is_weight(node, 2) and _has_bias(node)
     return _is_activation(node.inputs[0]) and _is_weight(node, IMAGE_RANK)
 
 
-def _number(node: ir.Node, name: str) -> float:
-    attribute = node.attributes.get(name)
-    return 1.0 if attribute is None else float(attribute.as_float())
+def _has_bias(node: ir.Node) -> bool:
+    """Whether what a Gemm adds is nothing, or one number for each channel."""
+    bias, array, shape = input_of(node, 2), array_of(input_of(node, 2)), shape_of(node.outputs[0])
+    return bias is None or (array is not None and shape is not None and array.shape == shape[1:])
 
 
 def _is_weight(node: ir.Node, rank: int) -> bool:

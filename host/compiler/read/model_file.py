@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,9 @@ from tilewright.host.network.onnx_file import (
 MAX_NODES: Final = 10_000
 CONVERTED_OPSET: Final = 17
 """Of models that are older than `OLDEST_OPSET`."""
+
+_HALF_PIXEL_OPSET: Final = 11
+"""Since then resizing can be between pixel centres, and is so if it states nothing."""
 
 _LARGE_BYTES: Final = 1 << 16
 """Of a constant that is no shape, list of axes or the like."""
@@ -96,17 +99,36 @@ def _normalised(
         drop_meanings(model, own)
         model = inliner.inline_local_functions(model)
         _check_structure(model, path, own)
+    version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
+    if version >= OLDEST_OPSET and any(node.op_type == "Loop" for node in model.graph.node):
+        model = _without_loops(model)
+        _check_structure(model, path, own)
+    _require_no_bodies(model, path)
     model = attach_meanings(model, own)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = with_shapes(model)  # the checker wants them
     onnx.checker.check_model(model)
     widen_floats(model)
     _fix_shapes(model, path, input_shapes)
-    version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
     if version < OLDEST_OPSET:
         model = version_converter.convert_version(model, CONVERTED_OPSET)
+        if version < _HALF_PIXEL_OPSET:
+            _state_coordinates(model)
     _take_weights_off_inputs(model)
     return inferred(model, path)
+
+
+def _state_coordinates(model: onnx.ModelProto) -> None:
+    """State what old resizing computes, which ONNX's converter leaves to newer defaults."""
+    before = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    for node in model.graph.node:
+        if node.op_type == "Resize":
+            stated = {attribute.name for attribute in node.attribute}
+            node.attribute.extend(
+                onnx.helper.make_attribute(name, value)
+                for name, value in before.items()
+                if name not in stated
+            )
 
 
 def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
@@ -215,22 +237,47 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
                 remedy="replace it in the model, or register it (docs/how-to/plug-ins.md)",
             )
+
+
+def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in attributes of nodes, and those in them."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield body
+                yield from _bodies(body)
+
+
+def _without_loops(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with loops of a known number of rounds unrolled."""
+    import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
+
+    from tilewright.host.compiler.read.onnx_loops import unroll_loops  # noqa: PLC0415  (heavy, too)
+
+    current = ir.from_proto(model)
+    return ir.to_proto(current) if unroll_loops(current) else model
+
+
+def _require_no_bodies(model: onnx.ModelProto, path: Path) -> None:
+    for node in model.graph.node:
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise WorkloadError(
-                "a network must not have control flow",
+                "a network must not have control flow, but loops of a known number of rounds",
                 field=f"{path}: {short(node.op_type)} {short(node.name)}",
-                remedy="export it for fixed input shapes, in inference mode",
+                remedy=f"export it for fixed input shapes, in inference mode, for operator set "
+                f"{OLDEST_OPSET} or newer",
             )
 
 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
-    for tensor in model.graph.initializer:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        require_external_file(tensor, path, links=False)
-        external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
+    for graph in (model.graph, *_bodies(model.graph)):
+        stated = (a.t for node in graph.node for a in node.attribute if a.HasField("t"))
+        for tensor in (*graph.initializer, *stated):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                require_external_file(tensor, path, links=False)
+                external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+                tensor.data_location = onnx.TensorProto.DEFAULT
+                del tensor.external_data[:]
 
 
 def _fix_shapes(

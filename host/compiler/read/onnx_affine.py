@@ -20,6 +20,8 @@ from tilewright.host.compiler.read.onnx_edit import (
     input_of,
     integer,
     is_kind,
+    is_single,
+    number,
     only_user,
     shape_of,
 )
@@ -44,8 +46,7 @@ def normalisation(node: ir.Node) -> tuple[Array, Array] | None:
     known = [array.astype(np.float64) for array in arrays if array is not None]
     if len(known) != len(arrays) or integer(node, "training_mode", 0):
         return None
-    attribute = node.attributes.get("epsilon")
-    epsilon = 1e-5 if attribute is None else float(attribute.as_float())
+    epsilon = number(node, "epsilon", 1e-5)
     scale, offset, mean, variance = known
     if not (variance + epsilon > 0).all():
         return None
@@ -97,7 +98,9 @@ def _replace(
     """Let a convolution of the data take the place of a node."""
     shape, result = shape_of(data), node.outputs[0]
     narrow = [array.astype(np.float32) for array in (factors, offsets)]
-    if shape is None or len(shape) != _IMAGE_RANK or shape[1] != factors.size:
+    if shape is None or len(shape) != _IMAGE_RANK or not is_single(data):
+        return
+    if shape[1] != factors.size:
         return
     if not all(np.isfinite(array).all() for array in narrow):
         return

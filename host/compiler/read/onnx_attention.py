@@ -28,6 +28,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     integers,
     is_kind,
+    is_single,
     only_user,
     shape_of,
 )
@@ -80,12 +81,9 @@ def _masking(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
         (node.inputs[2], node.inputs[1], False),
     ):
         number = array_of(other)
-        if value is None or number is None or shape_of(value) != shape:
+        if not is_single(value) or number is None or shape_of(value) != shape:
             continue
         if array_of(value) is None and number.size and number.max() <= _MASKED:
-            kept = np.broadcast_to(condition, shape) == keeps
-            if not kept.any(axis=-1).all():  # a row without any place has no softmax
-                return None
             return value, np.where(condition == keeps, 0, -np.inf).astype(np.float32)
     return None
 
@@ -100,11 +98,15 @@ def _add_once(editor: Editor, softmax: ir.Node) -> None:
         found.append(step[1])
         value = step[0]
     plain = len(found) == 1 and is_kind(softmax.inputs[0].producer(), "Add")  # type: ignore[union-attr]  # found: there is one
-    if value is None or not found or plain:
+    shape = shape_of(value)
+    if value is None or shape is None or not found or plain:
         return
     total = np.zeros((), np.float32)
     for array in found:
         total = total + array
+    kept = np.broadcast_to(total > -np.inf, shape)
+    if not kept.any(axis=integer(softmax, "axis", -1)).all():
+        return  # a row without any place has no softmax
     stem = f"{value.name}_masked"
     addend = editor.constant(f"{stem}_addend", np.asarray(total, np.float32))
     added = editor.before(softmax, "Add", [value, addend], stem=stem, like=softmax.inputs[0])
@@ -195,14 +197,17 @@ def _picked(node: ir.Node) -> tuple[ir.Value, list[int], int, int] | None:
 def _only_position(node: ir.Node, axis: int) -> int | None:
     """The one position of an axis that a slice takes, if it takes all of the others."""
     shape, sizes = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    bounds = [array_of(input_of(node, index)) for index in (1, 3)]
-    if shape is None or sizes is None or any(each is None or each.size != 1 for each in bounds):
+    bounds = [array_of(input_of(node, index)) for index in (1, 2, 3)]
+    steps = array_of(input_of(node, 4)) if input_of(node, 4) is not None else np.array(1)
+    stated = [each for each in (*bounds, steps) if each is not None and each.size == 1]
+    if shape is None or sizes is None or len(stated) != 4:
         return None
-    start, cut = (int(each.reshape(())) for each in bounds if each is not None)
+    start, end, cut, step = (int(each.reshape(())) for each in stated)
     left = [each for each, size in enumerate(shape) if sizes[each] != size]
     if cut % len(shape) != axis or left not in ([axis], []) or sizes[axis] != 1:
         return None
-    return start % shape[axis]
+    places = range(shape[axis])[start:end:step]
+    return places[0] if len(places) == 1 else None
 
 
 def _sliced(editor: Editor, node: ir.Node, data: ir.Value, axis: int, places: range) -> ir.Value:
@@ -258,8 +263,8 @@ def _gather_tokens(editor: Editor, node: ir.Node) -> None:
     if len(shape) != _SEQUENCE_RANK or shape[1] != 1 or shape[0] == 1:
         return
     last, user = node, only_user(node.outputs[0])
-    added = added_constant(user)
-    if user is not None and added is not None and added[1].size == weights.shape[1]:
+    step = added_constant(user)
+    if user is not None and step is not None and _is_of_channels(step[1], weights.shape[1]):
         last = user
     node.replace_input_with(0, _reshaped(editor, node, data, (1, shape[0], shape[2])))
     apart, together = (shape[0], 1, weights.shape[1]), (1, shape[0], weights.shape[1])
@@ -277,3 +282,8 @@ def _gather_tokens(editor: Editor, node: ir.Node) -> None:
         outputs = editor.graph.outputs
         outputs[list(outputs).index(result)] = back
         result.name, back.name = editor.name(f"{stem}_together"), stem
+
+
+def _is_of_channels(array: Array, channels: int) -> bool:
+    """Whether a constant has one number for each channel, which are last."""
+    return array.size == channels and array.shape[-1:] == (channels,)

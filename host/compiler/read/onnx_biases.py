@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Biases that are added behind a convolution, and changes of shape, as part of the convolution.
 
-ONNX Runtime folds those that are added to the result itself.
+ONNX Runtime folds those that are added to the result itself. A bias of a Gemm may be stated in many
+shapes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,17 @@ def fold_biases(editor: Editor) -> None:
     for node in list(editor.graph):
         if is_kind(node, "Add") and any(_fold(editor, node, *sides) for sides in ((0, 1), (1, 0))):
             editor.graph.remove(node, safe=True)
+
+
+def state_bias(editor: Editor, node: ir.Node) -> None:
+    """What a Gemm adds as one number for each channel, if it adds the same to all rows."""
+    shape, array = shape_of(node.outputs[0]), array_of(input_of(node, 2))
+    if shape is None or array is None or array.shape == shape[1:]:
+        return
+    if array.ndim == 2 and array.shape[0] != 1:
+        return
+    wide = np.ascontiguousarray(np.broadcast_to(array.reshape(-1), shape[1:]))
+    node.replace_input_with(2, editor.constant(f"{node.name}_bias", wide))
 
 
 def _fold(editor: Editor, node: ir.Node, data: int, other: int) -> bool:

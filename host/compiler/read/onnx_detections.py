@@ -67,7 +67,7 @@ def _is_apart(value: ir.Value, axis: int, part: range) -> bool:
     node = value.producer()
     if is_kind(node, "Concat"):
         pieces = _pieces(node, axis, part)
-        return pieces is not None and all(_is_apart(each, axis, some) for each, some in pieces)
+        return bool(pieces) and all(_is_apart(each, axis, some) for each, some in pieces or ())
     before = _before_reshape(node, axis)
     return before is not None and _is_apart(before, axis, part)
 

@@ -134,6 +134,11 @@ def scalar_of(value: ir.Value | None) -> float | None:
     return float(array.reshape(()))
 
 
+def is_single(value: ir.Value | None) -> TypeGuard[ir.Value]:
+    """Whether a tensor is of single precision, or its type is not known."""
+    return value is not None and value.dtype in (None, ir.DataType.FLOAT)
+
+
 def input_of(node: ir.Node, index: int) -> ir.Value | None:
     """An input, or ``None`` where the node leaves it out."""
     return node.inputs[index] if index < len(node.inputs) else None
@@ -159,6 +164,12 @@ def integer(node: ir.Node, name: str, default: int) -> int:
     """An attribute that is an integer."""
     attribute = node.attributes.get(name)
     return default if attribute is None else int(attribute.as_int())
+
+
+def number(node: ir.Node, name: str, default: float) -> float:
+    """An attribute that is a real number."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else float(attribute.as_float())
 
 
 def text_of(node: ir.Node, name: str, default: str) -> str:

@@ -21,7 +21,9 @@ from tilewright.host.compiler.read.onnx_edit import (
     array_of,
     input_of,
     integer,
+    integers,
     is_kind,
+    is_single,
     shape_of,
     text_of,
 )
@@ -39,6 +41,7 @@ def move_by_layers(editor: Editor) -> None:
         if is_kind(node, "Split"):
             _slice_parts(editor, node)
         elif is_kind(node, "Resize"):
+            _state_all_axes(editor, node)
             _enlarge(editor, node)
         elif is_kind(node, "DepthToSpace", "SpaceToDepth"):
             _shuffle_pixels(editor, node)
@@ -84,17 +87,41 @@ def _is_flat_image(value: ir.Value | None) -> bool:
     return before[:2] == after[:2]
 
 
+def _state_all_axes(editor: Editor, node: ir.Node) -> None:
+    """Factors or sizes of all axes where a resizing states those of some (operator set 18)."""
+    shape, axes = shape_of(node.inputs[0]), integers(node, "axes", ())
+    cropped = text_of(node, "coordinate_transformation_mode", "") == "tf_crop_and_resize"
+    if shape is None or not axes or cropped:
+        return
+    if text_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        return
+    scales, sizes = array_of(input_of(node, 2)), array_of(input_of(node, 3))
+    by_factors = scales is not None and scales.size > 0
+    stated = scales if by_factors else sizes
+    if stated is None:
+        return
+    whole: Array = np.ones(len(shape), np.float32) if by_factors else np.array(shape, np.int64)
+    whole[[axis % len(shape) for axis in axes]] = stated
+    node.replace_input_with(1, None)
+    node.replace_input_with(2 if by_factors else 3, editor.constant(f"{node.name}_axes", whole))
+    del node.attributes["axes"]
+
+
 def _enlarge(editor: Editor, node: ir.Node) -> None:
     """Nearest resizing by whole factors."""
     data, result = node.inputs[0], node.outputs[0]
     shape, target = shape_of(data), shape_of(result)
-    if shape is None or target is None or len(shape) != _IMAGE_RANK or shape[:2] != target[:2]:
+    if not is_single(data) or shape is None or target is None:
+        return
+    if len(shape) != _IMAGE_RANK or shape[:2] != target[:2]:
         return
     if text_of(node, "mode", "nearest") != "nearest":
         return
     factors = [after // before for before, after in zip(shape[2:], target[2:], strict=True)]
     stated = array_of(input_of(node, 2))
     scales = list(factors) if stated is None or not stated.size else list(stated[2:])
+    if len(scales) != len(factors):
+        return
     for before, after, factor, scale in zip(shape[2:], target[2:], factors, scales, strict=True):
         if before * factor != after or factor != scale:
             return
@@ -132,7 +159,9 @@ def _shuffle_pixels(editor: Editor, node: ir.Node) -> None:
     """Channels as pixels of a larger image, or pixels as channels of a smaller one."""
     shape, side = shape_of(node.inputs[0]), integer(node, "blocksize", 1)
     target = shape_of(node.outputs[0])
-    if shape is None or target is None or len(shape) != _IMAGE_RANK:
+    if not is_single(node.inputs[0]) or shape is None or target is None:
+        return
+    if len(shape) != _IMAGE_RANK:
         return
     to_space = node.op_type == "DepthToSpace"
     wide, narrow = (shape, target) if to_space else (target, shape)

@@ -201,11 +201,14 @@ def _work_on_rows(editor: Editor, gather: ir.Node) -> None:
 def _by_feature(editor: Editor, gather: ir.Node, width: int) -> list[ir.Node]:
     """The operators that make each feature from that of the look-up and constants alone."""
     known, members = {gather.outputs[0]}, []
+    shape = shape_of(gather.outputs[0])
     for node in editor.graph:
         if not is_kind(node, *BY_ELEMENT, *OF_TWO, "Pow") or len(node.outputs) != 1:
             continue
         others = [value for value in node.inputs if value is not None and value not in known]
         if len(others) == len(node.inputs) or node.outputs[0].dtype != ir.DataType.FLOAT:
+            continue
+        if shape_of(node.outputs[0]) != shape:
             continue
         if all(_is_of_features(array_of(value), width) for value in others):
             known.add(node.outputs[0])

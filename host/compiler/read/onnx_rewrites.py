@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_affine import convolve_affine
 from tilewright.host.compiler.read.onnx_attention import state_attention
-from tilewright.host.compiler.read.onnx_biases import fold_biases
+from tilewright.host.compiler.read.onnx_biases import fold_biases, state_bias
 from tilewright.host.compiler.read.onnx_detections import (
     apply_before_joining,
     split_before_joining,
@@ -24,6 +23,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     integers,
     is_kind,
+    is_single,
     only_user,
     scalar_of,
     shape_of,
@@ -31,6 +31,7 @@ from tilewright.host.compiler.read.onnx_edit import (
 from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_lookups import look_up_one_hot
+from tilewright.host.compiler.read.onnx_padding import state_padding
 from tilewright.host.compiler.read.onnx_rows import state_rows
 from tilewright.host.compiler.read.onnx_sequences import widen
 from tilewright.host.compiler.read.onnx_softmax import state_softmax
@@ -39,8 +40,6 @@ from tilewright.host.compiler.read.onnx_volumes import take_apart
 from tilewright.host.compiler.read.onnx_windows import rewrite_windows
 
 IMAGE_RANK: Final = 4
-
-_WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
 
 
 def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
@@ -58,15 +57,16 @@ def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
     editor = Editor(model.graph)
     look_up_one_hot(editor)
     widen(editor)
+    state_padding(editor)
     for node in list(model.graph):
-        if is_kind(node, *_WINDOWED):
-            _state_pads(node)
-        elif is_kind(node, "ReduceMean"):
+        if is_kind(node, "ReduceMean"):
             _pool_globally(editor, node)
         elif is_kind(node, "MatMul"):
             _scale_product(editor, node)
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
+        elif is_kind(node, "Gemm"):
+            state_bias(editor, node)
         elif is_kind(node, "Pad", "Slice"):
             _drop_idle(editor, node)
     take_apart(editor)
@@ -86,37 +86,13 @@ def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
     editor.drop_unused()
 
 
-def _state_pads(node: ir.Node) -> None:
-    """Explicit padding in place of ``auto_pad``."""
-    attribute = node.attributes.get("auto_pad")
-    mode = attribute.as_string() if attribute is not None else "NOTSET"
-    if mode == "NOTSET":
-        return
-    shape, result = shape_of(input_of(node, 0)), shape_of(node.outputs[0])
-    weights = shape_of(input_of(node, 1)) if node.op_type == "Conv" else None
-    kernel = integers(node, "kernel_shape", weights[2:] if weights else ())
-    if shape is None or result is None or not len(kernel) == len(shape) - 2 == len(result) - 2:
-        return
-    ones = [1] * len(kernel)
-    strides, dilations = integers(node, "strides", ones), integers(node, "dilations", ones)
-    before, after = [], []
-    for size, window, stride, dilation in zip(shape[2:], kernel, strides, dilations, strict=True):
-        reach = (window - 1) * dilation + 1
-        total = max((ceil(size / stride) - 1) * stride + reach - size, 0) if mode != "VALID" else 0
-        small, large = total // 2, total - total // 2
-        before.append(large if mode == "SAME_LOWER" else small)
-        after.append(small if mode == "SAME_LOWER" else large)
-    del node.attributes["auto_pad"]
-    node.attributes["pads"] = ir.AttrInt64s("pads", [*before, *after])
-
-
 def _pool_globally(editor: Editor, node: ir.Node) -> None:
     """The mean over the rows and columns of an image as GlobalAveragePool."""
     data, result = input_of(node, 0), node.outputs[0]
     shape = shape_of(data)
     stated = array_of(input_of(node, 1))
     axes = integers(node, "axes", ()) if stated is None else [int(a) for a in stated.reshape(-1)]
-    if data is None or shape is None or len(shape) != IMAGE_RANK:
+    if not is_single(data) or shape is None or len(shape) != IMAGE_RANK:
         return
     if sorted(axis % IMAGE_RANK for axis in axes) != [2, 3]:
         return

@@ -22,6 +22,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     input_of,
     integers,
     is_kind,
+    is_single,
     scalar_of,
     shape_of,
     take_place,
@@ -205,7 +206,7 @@ def _normalisation(editor: Editor, last: ir.Node) -> ir.Value | None:
         norm = _Norm()
         data = norm.data if read(norm, last) else None
         shape = shape_of(data)
-        if data is None or shape is None or shape_of(last.outputs[0]) != shape:
+        if not is_single(data) or shape is None or shape_of(last.outputs[0]) != shape:
             continue
         gamma = _of_axis(norm.factors, shape, norm.axis)
         beta = _of_axis([(norm.offsets, 1)], shape, norm.axis)

@@ -81,11 +81,14 @@ def _state_expectation(editor: Editor, node: ir.Node) -> None:
     """
     data, result = node.inputs[0], node.outputs[0]
     weights, source = array_of(input_of(node, 1)), _turned_source(data)
-    if source is None or weights is None or not _is_pointwise(node, weights.shape):
+    given = input_of(node, 2)
+    bias = array_of(given)
+    if source is None or weights is None or (given is not None and bias is None):
+        return
+    if not _is_pointwise(node, weights.shape):
         return
     softmax = None if data is None else data.producer()
     n, groups, channels, pixels = shape_of(source) or ()
-    bias = array_of(input_of(node, 2))
     matrix = weights.reshape(-1, channels).astype(np.float64)
     centre = (matrix.max(axis=1) + matrix.min(axis=1)) / 2
     offsets = centre if bias is None else centre + bias

@@ -228,7 +228,8 @@ class _Volumes:
             return False
         weights = array_of(input_of(dense, 1))
         turned = dense.op_type == "Gemm" and integer(dense, "transB", 0)
-        if weights is None or weights.ndim != 2 or dense.inputs[0] is not result:
+        plain = dense.inputs[0] is result and not integer(dense, "transA", 0)
+        if weights is None or weights.ndim != 2 or not plain:
             return False
         order = np.arange(flat[1]).reshape(shape[1:]).transpose(1, 0, 2, 3).reshape(-1)
         ordered = weights[:, order] if turned else weights[order]

@@ -25,6 +25,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     integers,
     is_kind,
+    is_single,
     only_user,
     shape_of,
     take_place,
@@ -107,7 +108,9 @@ def _merge(editor: Editor, node: ir.Node) -> ir.Value | None:
         return None
     data = known[0][0]
     before = shape_of(data)
-    if before is None or any(before[axis] % shape[axis] for axis in (1, 2)):
+    if before is None or not is_single(data) or 0 in shape:
+        return None
+    if any(before[axis] % shape[axis] for axis in (1, 2)):
         return None
     sides = [before[axis] // shape[axis] for axis in (1, 2)]
     corners = []
@@ -160,7 +163,7 @@ def _mean(editor: Editor, node: ir.Node) -> ir.Value | None:
     data, shape = node.inputs[0], shape_of(node.inputs[0])
     stated = array_of(input_of(node, 1))
     axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
-    if data is None or shape is None or len(shape) != _RANK:
+    if not is_single(data) or shape is None or len(shape) != _RANK:
         return None
     if sorted(int(axis) % _RANK for axis in axes) != [1, 2]:
         return None

@@ -20,14 +20,25 @@ from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
     input_of,
+    integer,
     is_kind,
+    number,
+    shape_of,
+    text_of,
 )
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 Parameters = tuple[ir.Value | None, ir.Value | None]
 """Scale and zero point of a quantised tensor."""
 
-_DIRECT: Final = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_DIRECT: Final = (
+    "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze",
+    "Transpose", "Unsqueeze",
+)  # fmt: skip
+"""Operators that move elements of any type; so does nearest resizing."""
+
+_ONE_AXIS: Final = 13
+"""The first operator set whose softmax is over one axis alone."""
 
 
 def to_qdq(model: ir.Model) -> None:
@@ -43,7 +54,7 @@ def to_qdq(model: ir.Model) -> None:
             _replace(editor, node, scales)
         elif is_kind(node, "QuantizeLinear"):
             scales[node.outputs[0]] = (input_of(node, 1), input_of(node, 2))
-        elif is_kind(node, *_DIRECT) and node.inputs[0] in scales:
+        elif _moves(node) and node.inputs[0] in scales:
             _wrap(editor, node, scales)
     editor.drop_unused()
 
@@ -51,6 +62,14 @@ def to_qdq(model: ir.Model) -> None:
 def is_quantised(model: ir.Model) -> bool:
     """Whether a model is in QDQ or QOperator format."""
     return any(node.op_type in QUANTISED_KINDS for node in model.graph)
+
+
+def _moves(node: ir.Node) -> bool:
+    """Whether a node gives other places to elements, which stay as they are."""
+    if is_kind(node, "Resize"):
+        cropped = text_of(node, "coordinate_transformation_mode", "") == "tf_crop_and_resize"
+        return text_of(node, "mode", "nearest") == "nearest" and not cropped
+    return is_kind(node, *_DIRECT)
 
 
 def _refusal(node: ir.Node, rule: str) -> WorkloadError:
@@ -99,15 +118,18 @@ class _Scene:
     def attributes(self, *without: str) -> dict[str, Any]:
         return {k: v for k, v in self.node.attributes.items() if k not in without}
 
-    def bias(self, index: int, data_scale: int, weight_scale: int) -> ir.Value | None:
-        """The int32 bias of an input as float."""
+    def bias(
+        self, index: int, data_scale: int, weight_scale: int, factor: float = 1.0
+    ) -> ir.Value | None:
+        """The int32 bias of an input as float, in steps of both scales and a factor."""
         bias = array_of(self.input(index))
         if self.input(index) is None:
             return None
         x, w = array_of(self.need(data_scale)), array_of(self.need(weight_scale))
         if bias is None or x is None or w is None:
             raise self.refusal("must have a constant bias and constant scales")
-        value = bias * (x.astype(np.float64).reshape(-1)[:1] * w.astype(np.float64).reshape(-1))
+        steps = factor * x.astype(np.float64).reshape(-1)[:1] * w.astype(np.float64).reshape(-1)
+        value = bias * steps
         return self.editor.constant(f"{self.stem}_bias", value.astype(np.float32))
 
 
@@ -172,7 +194,7 @@ def _gemm(scene: _Scene) -> Result:
     transposed = scene.node.attributes.get("transB")
     axis = 0 if transposed is not None and transposed.as_int() else 1
     inputs: list[ir.Value | None] = [scene.real(0), scene.real(3, axis=axis)]
-    bias = scene.bias(6, 1, 4)
+    bias = scene.bias(6, 1, 4, number(scene.node, "alpha", 1.0))
     if bias is not None:
         inputs.append(bias)
     return scene.add("Gemm", inputs, scene.attributes()), scene.input(7), scene.input(8)
@@ -198,6 +220,15 @@ def _unary(kind: str, *without: str) -> Callable[[_Scene], Result]:
     return convert
 
 
+def _softmax(scene: _Scene) -> Result:
+    """Softmax over one axis; before operator set 13 it was over all behind it, too."""
+    shape, axis = shape_of(scene.input(0)), integer(scene.node, "axis", -1)
+    ends = axis == -1 or (shape is not None and axis % len(shape) == len(shape) - 1)
+    if integer(scene.node, "opset", _ONE_AXIS) < _ONE_AXIS and not ends:
+        raise scene.refusal(f"must be over the last axis before operator set {_ONE_AXIS}")
+    return _unary("Softmax", "opset")(scene)
+
+
 def _concat(scene: _Scene) -> Result:
     count = (len(scene.node.inputs) - 2) // 3
     real = scene.add(
@@ -217,6 +248,6 @@ _CONVERTERS: Final[Mapping[str, Callable[[_Scene], Result]]] = {
     "QLinearMatMul": _matmul,
     "QLinearMul": _binary("Mul"),
     "QLinearSigmoid": _unary("Sigmoid"),
-    "QLinearSoftmax": _unary("Softmax", "opset"),
+    "QLinearSoftmax": _softmax,
 }
 assert {*_CONVERTERS, "QuantizeLinear"} == QUANTISED_KINDS  # which says whether a model is float

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ from tilewright.cli.arguments import (
     read_board,
     replacing,
     require_readable,
+    require_writable,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
@@ -206,10 +207,19 @@ def compile_command(
     if calibration is not None:
         require_readable(calibration, "--calibration")
     config, target = load_core(hw), read_board(board)
+    path = output or model.with_suffix(".tw")
+    _require_places(
+        {"MODEL": model, "--calibration": calibration},
+        {
+            "--output": path,
+            "--html": html,
+            "--annotated": annotated,
+            "--json": None if json is None else json.path,
+        },
+    )
     shapes = read_shapes(shape or [])
 
     started = time.perf_counter()
-    path = output or model.with_suffix(".tw")
     source = "--calibration" if calibration else "--random-calibration"
     with ExitStack() as stack:
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
@@ -291,6 +301,30 @@ def compile_command(
             },
             operators=operator_rows(network, target),
         )
+
+
+def _require_places(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
+    """Refuse files that cannot be written, or that would replace one that is read or written too.
+
+    Args:
+        read: files by argument.
+        written: the same.
+    """
+    taken = {path.resolve(): name for name, path in read.items() if path is not None}
+    for name, path in written.items():
+        if path is None:
+            continue
+        require_writable(path, name)
+        if path.exists() and not path.is_file():
+            continue  # a device or a pipe
+        other = taken.setdefault(path.resolve(), name)
+        if other != name:
+            raise UsageError(
+                f"must be another file than {other}",
+                field=name,
+                value=str(path),
+                remedy="name a file of its own",
+            )
 
 
 def _calibration(path: Path | None, random_samples: int, mean: str, std: str) -> Calibration | None:

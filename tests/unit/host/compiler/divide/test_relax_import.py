@@ -80,3 +80,62 @@ def test_the_operator_at_which_tvm_gives_up_is_named() -> None:
     y = model.add("MatMul", model.add("Relu", a), b)
     with pytest.raises(WorkloadError, match=r"MatMul matmul1: must be something that TVM can imp"):
         to_relax(model.proto(y))
+
+
+def resized(model: Model, *sizes: float, **attributes: object) -> str:
+    y = model.add("Sigmoid", model.add("Conv", model.input(1, 2, 6, 5), model.weights(2, 2, 1, 1)))
+    given = model.constant(np.array([1, 1, *sizes], np.float32))
+    return model.add("Resize", y, "", given, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes", "message"),
+    [
+        ((1.5, 1.5), {"mode": "linear"}, "do not give whole sizes"),
+        ((0.5, 0.5), {}, "do not give whole sizes"),
+        ((0.5, 1), {"mode": "linear", "antialias": 1}, "is smoothed"),
+        ((2, 2), {"mode": "cubic", "antialias": 1}, "is smoothed"),
+    ],
+)
+def test_resizing_that_tvm_would_take_for_another_one_is_refused(
+    sizes, attributes, message
+) -> None:
+    model = Model(fresh_rng(), opset=18)
+    y = resized(model, *sizes, **attributes)
+    with pytest.raises(WorkloadError, match=rf"Resize {y}: .*{message}"):
+        imported(model.proto(y))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        ((0.5, 1), {"mode": "linear"}),
+        ((1.5, 1.4), {"mode": "linear"}),
+        ((2, 3), {"mode": "linear", "antialias": 1}),
+        ((1.5, 1.5), {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    ],
+)
+def test_other_resizing_is_what_onnx_runtime_computes(sizes, attributes) -> None:
+    model = Model(fresh_rng(), opset=18)
+    run_saved(model, resized(model, *sizes, **attributes), 1, 2, 6, 5)
+
+
+def test_an_image_is_enlarged_to_a_stated_size() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Sigmoid", model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1)))
+    more = {"strides": [2, 2], "output_shape": [6, 9]}
+    y = model.add("ConvTranspose", y, model.weights(2, 3, 3, 4), **more)
+    run_saved(model, y, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("case", ["mean", "scale"])
+def test_layer_normalisation_of_another_form_is_refused(case) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
+    y = model.add("LayerNormalization", y, model.weights(4), axis=1 if case == "scale" else -1)
+    outputs = [y]
+    if case == "mean":
+        model.nodes[-1].output.append("mean")
+        outputs.append(model.add("Neg", "mean"))
+    with pytest.raises(WorkloadError, match=r"must give the normal|what is normalised"):
+        imported(model.proto(*outputs))

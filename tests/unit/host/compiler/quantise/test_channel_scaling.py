@@ -191,3 +191,17 @@ def test_what_a_body_reads_is_not_scaled() -> None:
     z = model.add("If", condition, then_branch=branches[0], else_branch=branches[1])
     _, classes = classes_of(inferred(model, conv(model, y, 2, 6, 1, 1), z))
     assert not classes[y].any()
+
+
+def test_normalisation_of_a_sequence_has_its_channels_on_axis_1() -> None:
+    """As many of them as features, which are last, are still others."""
+    model = Model(fresh_rng())
+    y = model.add("MatMul", model.input(2, 6, 4), model.weights(4, 6))
+    y = model.add("BatchNormalization", y, *(vector(model, 6) for _ in range(4)))
+    assert_scaled(model, model.add("MatMul", y, model.weights(6, 3)))
+
+
+def test_a_bias_for_each_row_is_none_for_each_channel() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Gemm", model.input(4, 3), model.weights(3, 4), vector(model, 4, 1))
+    assert_scaled(model, model.add("Gemm", y, model.weights(4, 2)))

@@ -162,3 +162,16 @@ def test_an_activation_that_leaves_the_network_is_rounded_too() -> None:
         assert (port.name, port.is_quantised) == (y, ends)
         placed = {p.kind: p.place for p in partition(network, tables=True).placements}
         assert placed["Sigmoid"] == ("accelerator" if ends else "cpu")
+
+
+def test_a_moved_output_that_is_read_inside_too_stays_real() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    y = model.quantised(model.input(1, 4), 0.1, 0, np.int8)
+    y = model.add("Reshape", y, model.constant(np.array([2, 2])))
+    before, after = both(model.proto(y, model.add("Softmax", y)))
+    assert [a.dtype for a in arguments_of(after)[1]] == ["float32"] * 2
+    data = rng.normal(size=(1, 4)).astype(np.float32)
+    found = run(after, {"x": arguments_of(after)[0][0].quantise(data)})
+    for one, other in zip(found, run(before, {"x": data}), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from support.randomness import fresh_rng
 from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
@@ -229,3 +231,22 @@ def test_shapes_follow_without_the_elements_of_large_constants(tmp_path, monkeyp
     whole = onnx.shape_inference.infer_shapes(read)
     assert with_shapes(read) == whole
     assert read.SerializeToString() == before
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_old_resizing_computes_what_it_did(tmp_path, opset, mode) -> None:
+    rng = fresh_rng()
+    model, scales = Model(rng, opset), np.array([1, 1, 2, 2.5], np.float32)
+    kind = "Resize" if opset == 10 else "Upsample"
+    more = {"scales": scales.tolist()} if opset == 7 else {}
+    given = [] if more else [model.constant(scales)]
+    proto = model.proto(model.add(kind, model.input(1, 2, 3, 4), *given, mode=mode, **more))
+    proto.ir_version = 7
+    changed = read_model(written(tmp_path, proto), {})
+    data = {"x": rng.normal(size=(1, 2, 3, 4)).astype(np.float32)}
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, data)[0]
+        for each in (proto, changed)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

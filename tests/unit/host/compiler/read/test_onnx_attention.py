@@ -152,3 +152,39 @@ def test_parts_of_a_sequence_are_slices_of_its_features(axis) -> None:
     model.nodes.append(onnx.helper.make_node("Split", [x, sizes], ["a", "b"], "cut", axis=axis))
     kinds = rewritten(model.proto("a", "b"), x=(1, 6, 6))
     assert kinds == (["Slice", "Slice"] if axis == 2 else ["Split"])
+
+
+@pytest.mark.parametrize("axis", [1, -2])
+def test_masks_along_the_axis_of_the_softmax_leave_a_place(axis) -> None:
+    """A column that is masked as a whole stays as it is, whatever its rows have."""
+    no_column = np.broadcast_to(np.arange(6) > 0, (6, 6))
+    for condition, kind in ((SEEN, "Add"), (no_column, "Where")):
+        model = Model(fresh_rng())
+        x, fill = model.input(2, 6, 6), model.constant(number(-1e9))
+        scores = model.add("Where", model.constant(condition), x, fill)
+        proto = model.proto(model.add("Softmax", scores, axis=axis))
+        assert rewritten(proto, x=(2, 6, 6)) == [kind, "Softmax"]
+
+
+def test_masks_that_leave_no_place_together_stay() -> None:
+    model = Model(fresh_rng())
+    x, fill = model.input(1, 2, 6, 6), model.constant(number(-1e9))
+    for condition in (np.arange(6) < 3, np.arange(6) >= 3):
+        x = model.add("Where", model.constant(condition), x, fill)
+    proto = model.proto(model.add("Softmax", x, axis=-1))
+    assert rewritten(proto, x=(1, 2, 6, 6)) == ["Where", "Where", "Softmax"]
+
+
+def test_a_number_for_each_token_is_no_bias_of_the_layer_before() -> None:
+    model = Model(fresh_rng())
+    y = model.add("MatMul", model.input(5, 1, 4), model.weights(4, 5))
+    y = model.add("Relu", model.add("Add", y, model.weights(5, 1, 1)))
+    kinds = rewritten(model.proto(y), x=(5, 1, 4))
+    assert kinds == ["Reshape", "MatMul", "Reshape", "Add", "Relu"]
+
+
+def test_a_slice_that_begins_before_its_data_takes_their_first_position() -> None:
+    model = Model(fresh_rng())
+    bounds = [model.constant(np.array([n])) for n in (-100, 1, 2)]
+    x = model.add("Slice", cut(model, 3, 2, 2), *bounds)
+    rewritten(model.proto(model.add("Squeeze", x, bounds[2])), x=(1, 5, 12))

@@ -6,8 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.onnx_results import rewritten
+from support.qdq_runs import run_all
 from support.randomness import fresh_rng
-from support.small_models import Model
+from support.small_models import Model, assert_regions_agree, imported, noise
+
+from tilewright.host.compiler.pipeline import partition
 
 
 def behind(model: Model, *, biased: bool) -> str:
@@ -40,3 +43,33 @@ def test_other_additions_stay(case) -> None:
     added = model.add("Add", y, model.weights(*shape))
     more = [model.add("Softmax", y)] if case == "read before" else []
     assert "Add" in rewritten(model.proto(added, *more), x=(1, 4, 11, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "place"),
+    [
+        ((), "accelerator"),
+        ((1,), "accelerator"),
+        ((4,), "accelerator"),
+        ((1, 1), "accelerator"),
+        ((1, 4), "accelerator"),
+        ((4, 1), "cpu"),  # a number for each row
+        ((4, 4), "cpu"),
+    ],
+)
+def test_a_bias_of_a_gemm_may_have_any_shape(shape, place) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    bias = model.constant(rng.uniform(-20, 20, shape).astype(np.float32))
+    y = model.add("Relu", model.add("MatMul", model.input(4, 3), model.weights(3, 5)))
+    y = model.add("Gemm", y, model.weights(5, 4), bias)
+    proto = model.proto(model.add("MatMul", y, model.constant(np.eye(4, dtype=np.float32))))
+    network = imported(proto, samples=8)
+    parts = partition(network)
+    inputs = noise(network, rng)
+    assert_regions_agree(network, parts, inputs)
+    (name,) = (output.name for output in proto.graph.output)
+    found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    (placed,) = (p.place for p in parts.placements if p.kind == "Gemm")
+    assert placed == place

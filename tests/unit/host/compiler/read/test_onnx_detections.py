@@ -74,3 +74,10 @@ def test_a_sigmoid_of_what_is_joined_with_other_results_stays_behind() -> None:
     plain = model.add("Sigmoid", model.add("Concat", parts[0], axis=1))
     assert np.count_nonzero(np.array(kinds) == "Concat") == 1
     assert rewritten(model.proto(plain), TABLES, x=(1, 3, 4, 4))[-1] == "Sigmoid"
+
+
+def test_a_split_with_an_empty_part_keeps_its_results() -> None:
+    model = Detector(fresh_rng())
+    parts = model.split(model.levels(2, 3), 8, 3, 0, axis=1)
+    y = model.add("Concat", *(model.add("Neg", part) for part in parts), axis=1)
+    assert "Slice" in rewritten(model.proto(y), x=(1, 3, 8, 8))

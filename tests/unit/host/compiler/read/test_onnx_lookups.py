@@ -135,3 +135,11 @@ def test_work_that_is_no_function_of_one_row_stays(case) -> None:
     kinds = [node.op_type for node in model.nodes]
     assert len(kinds) > 1
     assert sorted(rewritten(model.proto(*outputs), **given)) == sorted(kinds)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, WIDTH), (1, 1, 1)])
+def test_work_that_adds_an_axis_stays(shape) -> None:
+    model = Model(fresh_rng())
+    row = model.add("Gather", model.weights(DEPTH, WIDTH), model.input(6, kind=TensorProto.INT64))
+    proto = model.proto(model.add("Relu", model.add("Add", row, model.weights(*shape))))
+    assert rewritten(proto, x=PLACES[0]) == ["Gather", "Add", "Relu"]

@@ -8,11 +8,12 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read import onnx_loops
+from tilewright.host.compiler.read.model_file import read_model
 from tilewright.host.compiler.read.onnx_loops import unroll_loops
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -98,3 +99,43 @@ def test_a_loop_of_too_many_operators_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(onnx_loops, "MOST_NODES", 23)
     with pytest.raises(WorkloadError, match=r"at most 23 operators, not '?4 rounds of 6"):
         unroll_loops(ir.from_proto(looped()))
+
+
+def test_a_file_with_a_loop_is_read_without_it(tmp_path) -> None:
+    path, data = tmp_path / "loop.onnx", fresh_rng().normal(size=2).astype(np.float32)
+    onnx.save(looped(nested=True), path)
+    model = read_model(path, {})
+    assert "Loop" not in {node.op_type for node in model.graph.node}
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(["y", "rows"], {"x": data})
+        for each in (looped(nested=True), model)
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("case", ["ends", "old"])
+def test_a_file_with_another_loop_is_refused(tmp_path, case) -> None:
+    path, model = tmp_path / "loop.onnx", looped(ends=case == "ends")
+    if case == "old":
+        model.opset_import[0].version = 11
+    onnx.save(model, path)
+    with pytest.raises(WorkloadError, match=r"loops of a known number of rounds.*set 13 or newer"):
+        read_model(path, {})
+
+
+def test_weights_beside_a_loop_are_loaded_and_others_are_not(tmp_path) -> None:
+    path = tmp_path / "loop.onnx"
+    model = looped()
+    (weights,) = model.graph.node[1].attribute[0].g.initializer
+    (tmp_path / "weights").write_bytes(weights.raw_data)
+    external_data_helper.set_external_data(weights, "weights")
+    weights.ClearField("raw_data")
+    path.write_bytes(model.SerializeToString())
+    found = read_model(path, {}).graph.initializer
+    assert [0.5, 0.25] in [numpy_helper.to_array(each).tolist() for each in found]
+    (tmp_path / "weights").rename(tmp_path.parent / "elsewhere")
+    weights.external_data[0].value = "../elsewhere"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(WorkloadError, match="must be a file in the model's directory"):
+        read_model(path, {})

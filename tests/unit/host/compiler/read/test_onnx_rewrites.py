@@ -258,3 +258,41 @@ def test_shuffles_between_channels_and_pixels_are_convolutions(mode) -> None:
     y = model.add("SpaceToDepth", model.add("Relu", y), blocksize=4)
     kinds = rewritten(model.proto(y), x=(1, 12, 4, 6))
     assert kinds == ["ConvTranspose", "Relu", "Conv"]
+
+
+@pytest.mark.parametrize("by_sizes", [False, True])
+def test_resizing_may_state_some_axes_alone(by_sizes) -> None:
+    for mode, kind in (("nearest", "ConvTranspose"), ("linear", "Resize")):
+        model = Model(fresh_rng(), opset=18)
+        stated = np.array([12, 12]) if by_sizes else np.array([2, 3], np.float32)
+        given = ["", "", model.constant(stated)] if by_sizes else ["", model.constant(stated)]
+        y = model.add("Resize", model.input(1, 3, 4, 6), *given, axes=[-1, 2], mode=mode)
+        proto = model.proto(y)
+        assert rewritten(proto, x=(1, 3, 4, 6)) == [kind]
+        current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+        rewrite(current)
+        assert all("axes" not in node.attributes for node in current.graph)
+
+
+@pytest.mark.parametrize("kind", ["BatchNormalization", "Mean", "Pixels", "Resize", "Windows"])
+def test_numbers_of_other_types_are_not_layers(kind) -> None:
+    """Layers work in single precision; integers and doubles stay as they are."""
+    model, integers, doubles = Model(fresh_rng()), onnx.TensorProto.INT32, onnx.TensorProto.DOUBLE
+    shape, data = (1, 4, 2, 6), fresh_rng().integers(-9, 9, (1, 4, 2, 6))
+    dtype = integers if kind in ("Mean", "Resize") else doubles
+    x = model.input(*shape, kind=dtype)
+    if kind == "BatchNormalization":
+        parts = [model.constant(np.arange(1.0, 5)) for _ in range(4)]
+        y = model.add(kind, x, *parts)
+    elif kind == "Mean":
+        y = model.add("ReduceMean", x, axes=[2, 3])
+    elif kind == "Pixels":
+        y = model.add("DepthToSpace", x, blocksize=2)
+    elif kind == "Resize":
+        y = model.add("Resize", x, "", model.constant(np.array([1, 1, 2, 2], np.float32)))
+    else:
+        y = model.add("ReduceMean", x, axes=[1, 2])
+    (node,) = model.nodes
+    proto = model.proto(y, kinds=[dtype])
+    given = data.astype(np.int32 if dtype == integers else np.float64)
+    assert rewritten(proto, x=given) == [node.op_type]

@@ -78,3 +78,12 @@ def test_what_a_detector_expects_has_its_numbers() -> None:
     rewrite(current, ROWS)
     (first,) = [node for node in current.graph if node.op_type == "Transpose"][:1]
     assert integers(first, "perm", ()) == [0, 1, 3, 2]
+
+
+def test_an_expectation_with_a_bias_that_is_no_constant_stays() -> None:
+    model = Detector(fresh_rng())
+    turned = model.add("Transpose", model.input(2, 4, 6, 7), perm=[0, 2, 1, 3])
+    parts = model.weights(3, 6, 1, 1), model.input(3, name="b")
+    y = model.add("Conv", model.add("Softmax", turned, axis=1), *parts)
+    kinds = rewritten(model.proto(model.add("Neg", y)), ROWS, x=(2, 4, 6, 7), b=(3,))
+    assert "Reshape" not in kinds

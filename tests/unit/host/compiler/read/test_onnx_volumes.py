@@ -99,3 +99,10 @@ def test_a_small_network_of_volumes_is_one_region() -> None:
     assert kinds <= {"Gather", "Concat"}  # of the first convolution
     assert_regions_agree(network, parts, noise(network, rng))
     assert np.prod(network.outputs[0].shape) == 10
+
+
+def test_a_dense_layer_that_turns_its_data_keeps_its_weights() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 2, 3, 4, 4), model.weights(3, 2, 1, 1, 1))
+    y = model.add("Gemm", model.add("Flatten", y), model.weights(1, 5), transA=1)
+    assert "Gemm" in rewritten(model.proto(y), x=(1, 2, 3, 4, 4))

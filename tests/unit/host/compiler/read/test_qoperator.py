@@ -84,3 +84,72 @@ def test_a_bias_that_is_not_constant_is_refused(tmp_path) -> None:
     proto = model.proto(model.add("DequantizeLinear", y, scale, zero))
     with pytest.raises(WorkloadError, match="must have a constant bias"):
         import_network(proto)
+
+
+def test_int8_pixels_may_be_resized(tmp_path) -> None:
+    rng = fresh_rng()
+    source, target = tmp_path / "float.onnx", tmp_path / "qoperator.onnx"
+    model = Model(rng)
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    scales = model.constant(np.array([1, 1, 2, 2], np.float32))
+    y = model.add("Resize", y, "", scales, mode="nearest")
+    onnx.save(model.proto(model.add("Conv", y, model.weights(2, 4, 1, 1))), source)
+    quantization.quantize_static(
+        source,
+        target,
+        Data(rng, (1, 3, 4, 4)),
+        quant_format=quantization.QuantFormat.QOperator,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
+    )
+    kinds = [node.op_type for node in onnx.load(target).graph.node]
+    assert kinds[1:4] == ["QLinearConv", "Resize", "QLinearConv"]
+    imported = import_network(target)
+    inputs = {"x": rng.normal(size=(1, 3, 4, 4)).astype(np.float32)}
+    (name,) = (output.name for output in imported.outputs)
+    expected, found = (run_all(each, inputs)[name] for each in (onnx.load(target), imported.qdq))
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    places = [p.place for p in partition(imported).placements if p.kind == "Conv"]
+    assert places == ["accelerator"] * 2
+
+
+def state_shape(proto: onnx.ModelProto, *sizes: int) -> None:
+    """State what ONNX cannot infer behind ONNX Runtime's own operators."""
+    shape = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, sizes).type
+    proto.graph.output[0].type.CopyFrom(shape)
+
+
+def test_the_bias_of_a_product_has_its_factor() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    scale, fine = model.constant(np.float32(0.05)), model.constant(np.float32(0.02))
+    zero = model.constant(np.int8(3))
+    none = model.constant(np.int8(0))
+    x = model.add("QuantizeLinear", model.input(2, 3), scale, zero)
+    weights = model.constant(rng.integers(-99, 99, (3, 4)).astype(np.int8))
+    bias = model.constant(rng.integers(-999, 999, 4).astype(np.int32))
+    inputs = [x, scale, zero, weights, fine, none, bias, scale, zero]
+    y = model.add("QGemm", *inputs, domain="com.microsoft", alpha=0.5)
+    proto = model.proto(model.add("DequantizeLinear", y, scale, zero))
+    state_shape(proto, 2, 4)
+    data = {"x": rng.normal(size=(2, 3)).astype(np.float32)}
+    network = import_network(proto)
+    (name,) = (output.name for output in network.outputs)
+    found, expected = (run_all(each, data)[name] for each in (network.qdq, proto))
+    np.testing.assert_allclose(found, expected, atol=0.06)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_softmax_over_several_axes_is_refused(axis) -> None:
+    model = Model(fresh_rng())
+    scale, zero = model.constant(np.float32(0.05)), model.constant(np.int8(0))
+    x = model.add("QuantizeLinear", model.input(2, 3, 4), scale, zero)
+    inputs = [x, scale, zero, scale, zero]
+    y = model.add("QLinearSoftmax", *inputs, domain="com.microsoft", axis=axis, opset=11)
+    proto = model.proto(model.add("DequantizeLinear", y, scale, zero))
+    state_shape(proto, 2, 3, 4)
+    if axis == 2:
+        assert import_network(proto).was_quantised
+        return
+    with pytest.raises(WorkloadError, match="must be over the last axis before operator set 13"):
+        import_network(proto)
