@@ -5,8 +5,8 @@ Pieces of consecutive pixels are loaded to RES ahead of the vector unit, compute
 stored. Each instruction does one operation of `host.network.row_functions` on all rows of a piece.
 
 ACC holds ``[channel block][row]`` of a piece, then two tiles a row for what rows are reduced to,
-then constants. RES and OUT are as DRAM: ``[stored block][row][blocks of a stored block]``; in RES
-that of each operand.
+then constants, then a mask as exponents, ``[channel block]``. RES and OUT are as DRAM:
+``[stored block][row][blocks of a stored block]``; in RES that of each operand, then the mask.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ from tilewright.host.network.row_functions import (
     RowFunction,
     Softmax,
     addend_planes,
+    is_masked,
 )
 
 _ACC: Final = ("acc", 0)
 """ACC holds one piece: only the vector unit works on it, in order."""
+
+_MASK: Final = ("mask", 0)
+"""RES holds one."""
 
 
 def emit_rows(
@@ -52,20 +56,23 @@ def emit_rows(
         builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
         shape: NCHW of the activations.
         layers: what to compute of the channels of each pixel, with addends of as many planes; and
-            where ``inp``, ``param`` and ``out`` lie, and the planes of an addend (``coarse``,
-            ``fine``), which lie as activations do. None reads what another one writes.
+            where ``inp``, ``param`` and ``out`` lie, the planes of an addend (``coarse``,
+            ``fine``), which lie as activations do, and ``mask``, which lies as one of one pixel:
+            all layers have one, or none. None reads what another one writes.
 
     Returns:
         The first instruction of each layer, and what it added to the program.
 
     Raises:
         ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads, or than the function's.
+        WorkloadError: rows that are longer than the scratchpads, or than the function's; or a mask
+            for several images.
     """
     for function, _ in layers:
         _check(function, shape)
-    operands = 1 + len(addend_planes(layers[0][0]))
-    plan = plan_rows(builder.hw, shape, operands, len(layers))
+    first = layers[0][0]
+    operands = 1 + len(addend_planes(first))
+    plan = plan_rows(builder.hw, shape, operands, len(layers), masked=is_masked(first))
     emitters = [_RowEmitter(builder, plan, *layer) for layer in layers]
     pieces = [(emitter, piece) for emitter in emitters for piece in plan.pieces]
     starts = []
@@ -116,7 +123,8 @@ class _RowEmitter(Emission):
         self.first = plan.piece
         self.second = self.first + plan.rows
         self.constants = self.second + plan.rows
-        self.banks = plan.hw.acc_bank_mask(0, self.constants + CONSTANTS)
+        self.mask = self.constants + CONSTANTS
+        self.banks = plan.hw.acc_bank_mask(0, self.mask + plan.mask_tiles)
         self.rows, self.taken = plan.rows, self.operands
 
     def start(self, before: _RowEmitter | None) -> None:
@@ -128,6 +136,8 @@ class _RowEmitter(Emission):
         if before is None or before._values() != self._values():
             for index, value in enumerate(self._values()):
                 self._constant(self.constants + index, value)
+        if plan.masked and (before is None or before._mask_source() != self._mask_source()):
+            self._take_mask()
 
     def compute(self, number: int, image: int, first: int, rows: int) -> None:
         """A piece that is loaded: its results, stored."""
@@ -171,6 +181,42 @@ class _RowEmitter(Emission):
             return added.ratio, power
         return added.coarse_steps, power, added.ratio
 
+    def _mask_source(self) -> tuple[int, int]:
+        """Where the mask lies, and the exponent of a step of it."""
+        assert isinstance(self.function, Softmax)  # no other function has a mask
+        return self.offsets["mask"], self.function.mask_factor
+
+    def _take_mask(self) -> None:
+        """The mask in exponents, to ACC: each of its tiles serves all rows."""
+        plan = self.plan
+        offset, factor = self._mask_source()
+        base = plan.slots * plan.operands * plan.piece
+        word = pack_load(
+            memory=Memory.RES,
+            sram_base=base,
+            dram_offset=offset,
+            x_size=plan.mask_tiles,
+            y_size=1,
+            z_size=1,
+        )
+        self.builder.emit_word(Unit.LOAD, word, (), (_MASK,))
+        self.bytes_read += plan.mask_tiles * plan.hw.out_tile_bytes
+        # No row is reduced yet.
+        self._constant(self.second, factor)
+        word = pack_vector(
+            op=VectorOp.MUL,
+            operand=Operand.RES,
+            acc_banks=self.banks,
+            iter_outer=1,
+            iter_inner=plan.mask_tiles,
+            src_base=self.second,
+            dst_base=self.mask,
+            dst_inner=1,
+            opd_base=base,
+            opd_inner=1,
+        )
+        self.builder.emit_word(Unit.VECTOR, word, (_MASK,), (_ACC,))
+
     # -- the functions ------------------------------------------------------------------------
 
     def _exponents(self, number: int) -> None:
@@ -197,6 +243,8 @@ class _RowEmitter(Emission):
     def _softmax(self, number: int) -> None:
         one = self.constants + 1
         self._exponents(number)
+        if self.plan.masked:
+            self._add_mask()
         self._reduce(Reduce.MAX, VectorOp.ADD, self.first)
         self._rows_with(VectorOp.SUB, self.first, one)
         self._piece_with(VectorOp.SUB, self.first)
@@ -204,6 +252,21 @@ class _RowEmitter(Emission):
         self._rows_with(VectorOp.SUB, self.second, one)
         self._piece_with(VectorOp.SUB, self.second)
         self._piece(VectorOp.EXP2)
+
+    def _add_mask(self) -> None:
+        """To all rows of the piece: a tile of the mask is held while its block goes through."""
+        self._vector(
+            VectorOp.ADD,
+            iter_outer=self.plan.mask_tiles,
+            iter_inner=self.rows,
+            src_outer=self.rows,
+            src_inner=1,
+            dst_outer=self.rows,
+            dst_inner=1,
+            hold=1,
+            opd_base=self.mask,
+            opd_outer=1,
+        )
 
     def _layer_norm(self, number: int) -> None:
         assert isinstance(self.function, LayerNorm)  # `run` asks before

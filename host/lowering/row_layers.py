@@ -30,6 +30,7 @@ from tilewright.host.network.row_functions import (
     RowFunction,
     Softmax,
     addend_planes,
+    is_masked,
     layer_norm,
     softmax,
 )
@@ -45,10 +46,21 @@ def row_params(function: RowFunction, channels: int) -> RequantParams:
     return function.params_for(channels)
 
 
-def compute_rows(data: Int8Array, function: RowFunction) -> Int8Array:
-    """What a function makes of the channels of each pixel, by definition; int8 NCHW."""
+def compute_rows(
+    data: Int8Array, function: RowFunction, mask: Int8Array | None = None
+) -> Int8Array:
+    """What a function makes of the channels of each pixel, by definition; int8 NCHW.
+
+    Args:
+        data: int8 (N, C, H, W).
+        function: what to compute.
+        mask: of a function that is masked, int8 (1, C, 1, 1).
+    """
     rows = np.moveaxis(data, 1, 3)
-    found = softmax(rows, function) if isinstance(function, Softmax) else layer_norm(rows, function)
+    if isinstance(function, Softmax):
+        found = softmax(rows, function, None if mask is None else np.moveaxis(mask, 1, 3))
+    else:
+        found = layer_norm(rows, function)
     return np.ascontiguousarray(np.moveaxis(found, 3, 1))
 
 
@@ -66,7 +78,8 @@ class LoweredRows:
 
     Attributes:
         hw, shape, function: what was lowered.
-        program: ready to run; regions ``inp``, ``param``, ``out``, ``insn``, and an addend's.
+        program: ready to run; regions ``inp``, ``param``, ``out``, ``insn``, an addend's, and
+            ``mask`` if there is one.
     """
 
     hw: HwConfig
@@ -74,11 +87,12 @@ class LoweredRows:
     function: RowFunction
     program: Program
 
-    def image(self, data: Int8Array) -> Bytes:
+    def image(self, data: Int8Array, mask: Int8Array | None = None) -> Bytes:
         """The memory image: program, packed activation and parameters.
 
         Args:
             data: int8 of `shape`.
+            mask: of a function that is masked, int8 (1, C, 1, 1).
         """
         memory = self.program.image()
         packed = pack_activations(data, batch=self.hw.batch, block=output_block(self.hw))
@@ -87,6 +101,9 @@ class LoweredRows:
         self.program.write(memory, "param", pack_params(params, block_out=self.hw.block_out))
         for name, plane in packed_addend(self.hw, self.function).items():
             self.program.write(memory, name, plane)
+        if mask is not None:
+            packed = pack_activations(mask, batch=self.hw.batch, block=output_block(self.hw))
+            self.program.write(memory, "mask", packed)
         return memory
 
     def output(self, memory: Bytes) -> Int8Array:
@@ -109,7 +126,8 @@ def lower_rows(hw: HwConfig, shape: Shape, function: RowFunction) -> LoweredRows
 
     Raises:
         ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads, or than the function's.
+        WorkloadError: rows that are longer than the scratchpads, or than the function's; or a mask
+            for several images.
     """
     images, channels, height, width = shape
     block = output_block(hw)
@@ -119,6 +137,8 @@ def lower_rows(hw: HwConfig, shape: Shape, function: RowFunction) -> LoweredRows
         "param": blocks_of(channels, hw.block_out) * hw.param_tile_bytes,
         "out": tiles * hw.batch * block,
     } | dict.fromkeys(addend_planes(function), tiles * hw.batch * block)
+    if is_masked(function):
+        sizes["mask"] = blocks_of(channels, block) * hw.batch * block
     regions, uop = layout_regions(sizes)
     offsets = {name: region.offset for name, region in regions.items()}
     builder = ProgramBuilder(hw)

@@ -36,6 +36,7 @@ class RowPlan:
         rows: pixels of a piece.
         slots: pieces that RES and OUT hold.
         operands: activations of that shape that RES holds of a piece: the input, and what is added.
+        masked: a row is added to all rows; RES and ACC hold it.
     """
 
     hw: HwConfig
@@ -45,6 +46,7 @@ class RowPlan:
     rows: int
     slots: int
     operands: int
+    masked: bool = False
 
     @property
     def planes(self) -> int:
@@ -63,6 +65,11 @@ class RowPlan:
         return self.planes * self.interleave * self.rows
 
     @property
+    def mask_tiles(self) -> int:
+        """Tiles of the row that is added to all rows."""
+        return self.planes * self.interleave if self.masked else 0
+
+    @property
     def pixels(self) -> int:
         """Rows of an image."""
         return self.shape[2] * self.shape[3]
@@ -77,7 +84,9 @@ class RowPlan:
         ]
 
 
-def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1) -> RowPlan:
+def plan_rows(
+    hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1, *, masked: bool = False
+) -> RowPlan:
     """Pieces that fit, two at a time where RES and OUT hold two, and several for a long image.
 
     Args:
@@ -85,10 +94,11 @@ def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1) ->
         shape: NCHW of the activation.
         operands: activations of that shape that are read.
         layers: activations whose pieces follow each other.
+        masked: a row is added to all rows, given at run time.
 
     Raises:
         ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads.
+        WorkloadError: rows that are longer than the scratchpads, or a mask for several images.
     """
     if not hw.row_unit:
         raise ProgramError(
@@ -97,13 +107,21 @@ def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1) ->
             value="row_unit: 0",
             remedy="use a configuration with row_unit: 1",
         )
+    if masked and shape[0] != 1:
+        raise WorkloadError(
+            "a mask needs a batch of 1",
+            field=f"rows on {hw.name}",
+            value=shape,
+            remedy="run this operator on the CPU, or compile the network for one input at a time",
+        )
     blocks = blocks_of(shape[1], hw.block_out)
     interleave = output_block(hw) // hw.block_out
     tiles = blocks_of(blocks, interleave) * interleave
-    shared = min(hw.res_depth // operands, hw.out_depth) // tiles
+    mask = tiles if masked else 0
+    shared = min(max(hw.res_depth - mask, 0) // operands, hw.out_depth) // tiles
     slots = min(2, shared)
     pixels = shape[2] * shape[3]
-    rows = min(pixels, (hw.acc_depth - CONSTANTS) // (tiles + 2))
+    rows = min(pixels, (hw.acc_depth - CONSTANTS - mask) // (tiles + 2))
     rows = min(rows, shared // slots if slots else 0)
     # What is loaded before the first piece and stored after the last has nothing beside it.
     rows = min(rows, max(_FEW_ROWS, blocks_of(layers * pixels, _PIECES)))
@@ -124,4 +142,5 @@ def plan_rows(hw: HwConfig, shape: Shape, operands: int = 1, layers: int = 1) ->
         rows=rows,
         slots=slots,
         operands=operands,
+        masked=masked,
     )

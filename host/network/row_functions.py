@@ -48,6 +48,15 @@ _EPSILON_BITS: Final = 14
 _IMMEDIATE_MAX: Final = (1 << 15) - 1
 """Greatest immediate of VECTOR."""
 
+_FACTOR_END: Final = 1 << 23
+"""Factors of int8 numbers are below it: products are less than half of an int32."""
+
+_MASKED: Final = -128
+"""Step of a mask that leaves nothing of a probability."""
+
+_MARGIN: Final = 1.001
+"""Of a mask's scale, for factors that are rounded."""
+
 GREATEST_INVERSE: Final = HELD_BITS * ONE - 256
 """Exponent of twice the greatest factor that MUL takes: lesser deviations than 1/8 step count as
 that."""
@@ -65,6 +74,8 @@ class Softmax:
         m1, shift, zero_point: requantisation of probabilities with `PROBABILITY_BITS`.
         addend: what is added to the rows before; `factor` does not count where there is one.
         clip: int8 bounds of the result.
+        mask_factor: the same as `factor` of a step of the mask; 0: there is no mask. A mask is one
+            int8 row, given at run time, that is added to every row.
     """
 
     factor: int
@@ -73,6 +84,7 @@ class Softmax:
     zero_point: int
     clip: tuple[int, int] = (-128, 127)
     addend: Addend | None = None
+    mask_factor: int = 0
 
     @classmethod
     def of(
@@ -83,6 +95,7 @@ class Softmax:
         addend: npt.NDArray[np.float64] | None = None,
         *,
         clip: tuple[int, int] = (-128, 127),
+        mask_scale: float | None = None,
     ) -> Softmax:
         """The integers of real scales.
 
@@ -93,19 +106,13 @@ class Softmax:
             addend: real numbers that are added to the rows, of their shape; minus infinity, or a
                 number far below the others of its row, is a mask.
             clip: int8 bounds of the result.
+            mask_scale: of a step of the mask (see `mask_scale`); None: there is none.
 
         Raises:
-            WorkloadError: a scale above 80 of the input, or one that requantisation does not take,
-                or an addend or its scale that `Addend` does not take.
+            WorkloadError: a scale above 80 of the input or the mask, or one that requantisation
+                does not take, or an addend or its scale that `Addend` does not take.
         """
-        factor = round(scale * math.log2(math.e) * ONE) if 0 < scale < math.inf else -1
-        if not 0 <= factor < 1 << 23:
-            raise WorkloadError(
-                "must be above 0 and at most 80",
-                field="softmax: scale",
-                value=scale,
-                remedy="scale the rows before softmax",
-            )
+        factor = _factor_of("scale", scale)
         m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
         return cls(
             factor=factor,
@@ -114,6 +121,7 @@ class Softmax:
             zero_point=zero_point,
             addend=None if addend is None else Addend.of(addend, scale, PROBABILITY_BITS),
             clip=clip,
+            mask_factor=0 if mask_scale is None else max(1, _factor_of("mask", mask_scale)),
         )
 
     def params_for(self, channels: int) -> RequantParams:
@@ -129,22 +137,69 @@ class Softmax:
         )
 
 
-def softmax_probabilities(rows: npt.NDArray[np.int8], function: Softmax) -> Ints:
+def _factor_of(field: str, scale: float) -> int:
+    """Exponent of two of a step, in 1 / 2^16."""
+    factor = round(scale * math.log2(math.e) * ONE) if 0 < scale < math.inf else -1
+    if not 0 <= factor < _FACTOR_END:
+        raise WorkloadError(
+            "must be above 0 and at most 80",
+            field=f"softmax: {field}",
+            value=scale,
+            remedy="scale the rows before softmax",
+        )
+    return factor
+
+
+def mask_scale(scale: float, spread: float = 0.0) -> float:
+    """The scale with which -128 of a mask makes a probability exactly 0, whatever rows hold.
+
+    A row that is masked everywhere counts as one without a mask.
+
+    Args:
+        scale: of a step of the rows.
+        spread: greatest difference of constants that are added to places of a row.
+    """
+    certain = 255 * scale + spread + PROBABILITY_BITS * math.log(2)
+    return _MARGIN * certain / -_MASKED
+
+
+def softmax_probabilities(
+    rows: npt.NDArray[np.int8], function: Softmax, mask: npt.NDArray[np.int8] | None = None
+) -> Ints:
     """Softmax along the last axis before its requantisation.
+
+    Args:
+        rows: int8 of any shape.
+        function: what to compute.
+        mask: of a shape that is broadcast to that of `rows`; None: there is none.
 
     Returns:
         Shape of `rows`, probabilities times 2^`PROBABILITY_BITS`.
+
+    Raises:
+        WorkloadError: a mask for a function without one, or none for one with it.
     """
+    if (mask is None) != (function.mask_factor == 0):
+        raise WorkloadError(
+            "must be given exactly where the function has a factor for it",
+            field="softmax: mask",
+            value=None if mask is None else mask.shape,
+            remedy="give the mask's scale to Softmax.of, and an int8 row here",
+        )
     added = function.addend
     x = rows.astype(np.int64) * function.factor if added is None else added.exponents(rows)
+    if mask is not None:
+        x = saturated(x + mask.astype(np.int64) * function.mask_factor)
     x = saturated(x - (x.max(axis=-1, keepdims=True) - PROBABILITY_BITS * ONE))
     total = log2(exp2(x).sum(axis=-1, keepdims=True)) - PROBABILITY_BITS * ONE
     return exp2(saturated(x - total))
 
 
-def softmax(rows: npt.NDArray[np.int8], function: Softmax) -> npt.NDArray[np.int8]:
-    """Softmax along the last axis: int8 to int8 of the same shape."""
-    flat = softmax_probabilities(rows, function).reshape(1, 1, 1, -1)
+def softmax(
+    rows: npt.NDArray[np.int8], function: Softmax, mask: npt.NDArray[np.int8] | None = None
+) -> npt.NDArray[np.int8]:
+    """Softmax along the last axis: int8 to int8 of the same shape (`softmax_probabilities`)."""
+    flat = softmax_probabilities(rows, function, mask).reshape(1, 1, 1, -1)
     return requantise(flat, function.params_for(1)).reshape(rows.shape)
 
 
@@ -294,6 +349,11 @@ def layer_norm(rows: npt.NDArray[np.int8], function: LayerNorm) -> npt.NDArray[n
 
 
 RowFunction = Softmax | LayerNorm
+
+
+def is_masked(function: RowFunction) -> bool:
+    """Whether a row is added to all of a function's rows, given at run time."""
+    return isinstance(function, Softmax) and function.mask_factor > 0
 
 
 def addend_planes(function: RowFunction) -> dict[str, npt.NDArray[np.int8]]:

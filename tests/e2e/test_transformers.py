@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small ViT and a small GPT: one region from the first to the last operator, and its bits."""
+"""A small ViT, GPT and BERT: one region from the first to the last operator, and its bits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.attention_masks import FORMS, some_mask
 from support.qdq_runs import quantised_names, run_all
-from support.small_transformers import small_gpt, small_vit
+from support.small_transformers import small_bert, small_gpt, small_vit
 
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
@@ -94,3 +95,54 @@ def test_int8_logits_leave_in_the_models_order(tmp_path: Path) -> None:
         (found,) = each.outputs.values()
         assert np.array_equal(found, from_normal_form(expected[result], (1, 13, 24)))
         assert each.cycles == time_network(network, board.memory).cycles
+
+
+def as_input(mask: np.ndarray, form: str) -> np.ndarray:
+    """int64 masks (N, T), or with ``given`` what is added to scores, float32 (N, 1, 1, T)."""
+    added = np.where(mask > 0, 0, -1e4).astype(np.float32)
+    return added[:, None, None] if form == "given" else mask
+
+
+@pytest.mark.parametrize("form", [*FORMS, "given"])
+def test_a_transformer_with_a_mask_is_one_region_and_what_is_masked_changes_nothing(
+    form: str,
+) -> None:
+    rng = np.random.default_rng(11)
+    model, board = small_bert(np.random.default_rng(5), form=form), load_board("pynq-z2")
+    samples = {
+        "attention_mask": as_input(np.concatenate([some_mask(rng, 13) for _ in range(4)]), form),
+        "x": rng.normal(size=(4, 13, 16)).astype(np.float32),
+    }
+    compilation = compile_model(
+        model, ROWED, board, calibration=Calibration(arrays=samples), offload_all=True
+    )
+    left = {p.kind for p in compilation.network.placements if p.where != "accelerator"}
+    assert left <= {"Cast", "Equal", "Less", "Mul", "Reshape", "Sub", "Unsqueeze", "Where"}
+    (graph,) = compilation.layers
+    (result,) = graph.outputs
+    output, qdq = graph.tensors[result], compilation.imported.qdq
+    names = quantised_names(qdq)
+    with closing(open_simulated("dpi", ROWED, board.memory)) as device:
+        for index in range(3):
+            mask = np.ones((1, 13), np.int64) if index == 0 else some_mask(rng, 13)
+            data = rng.normal(size=(1, 13, 16)).astype(np.float32)
+            other = np.where(mask[:, :, None] > 0, data, rng.normal(size=data.shape))
+            found = []
+            for x in (data, other.astype(np.float32)):
+                inputs = {"attention_mask": as_input(mask, form), "x": x}
+                tensors = run_all(qdq, inputs)
+                rounded = {
+                    name: to_normal_form(tensors[names.get(name, name)], graph.tensors[name].shape)
+                    for name in graph.inputs
+                }
+                expected = evaluate(graph, rounded)[result]
+                run = run_network(compilation.network, device, inputs, trusted=True)
+                found.append(next(iter(run.outputs.values())))
+                steps = np.rint(found[-1] / output.scale) + output.zero_point
+                tokens = expected.reshape(output.shape[1], -1).T
+                assert np.array_equal(steps.reshape(tokens.shape), tokens)
+            seen = mask[0] > 0
+            assert np.array_equal(found[0][:, seen], found[1][:, seen])
+            real = run_all(model, {"attention_mask": as_input(mask, form), "x": data})
+            real = real[model.graph.output[0].name][:, seen]
+            assert np.abs(found[0][:, seen] - real).max() < 0.15 * np.abs(real).max()

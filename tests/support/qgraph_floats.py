@@ -161,7 +161,7 @@ def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tens
 def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     if isinstance(operator, QMatmul):
         return _multiply(operator, *inputs)
-    (x,) = inputs
+    x, *masks = inputs
     if isinstance(operator, QLayerNorm):
         parts = torch.from_numpy(operator.gamma), torch.from_numpy(operator.beta)
         norm = functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts, operator.epsilon)
@@ -169,7 +169,7 @@ def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     assert isinstance(operator, QSoftmax)
     if operator.addend is not None:
         x = x + torch.from_numpy(operator.addend)
-    heads = x.unflatten(1, (operator.heads, -1))
+    heads = x.unflatten(1, (operator.heads, -1)) + sum(mask[:, None] for mask in masks)
     return heads.softmax(2).flatten(1, 2)
 
 

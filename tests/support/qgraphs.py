@@ -426,9 +426,9 @@ def _more_rows(x, factor):
     return (1 - share) * first + share * second
 
 
-def _rows(op, x):
+def _rows(op, x, *masks):
     if isinstance(op, QSoftmax):
-        heads = np.stack(np.split(x, op.heads, axis=1), axis=1)
+        heads = np.stack(np.split(x, op.heads, axis=1), axis=1) + sum(m[:, None] for m in masks)
         powers = np.exp(heads - heads.max(axis=2, keepdims=True))
         return (powers / powers.sum(axis=2, keepdims=True)).reshape(x.shape)
     d = x - x.mean(axis=1, keepdims=True)

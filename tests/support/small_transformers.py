@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
+from support.attention_masks import masked_softmax, prepared_mask
 from support.small_models import Model
 
 
@@ -47,8 +50,11 @@ class Transformer:
             for i in range(3)
         ]
 
-    def attention(self, x: str, mask: str | None) -> str:
-        """Self-attention; a mask is added (``add``), or replaces scores (``where``)."""
+    def attention(self, x: str, mask: str | Callable[[str], str] | None) -> str:
+        """Self-attention; a causal mask is added (``add``), or replaces scores (``where``).
+
+        Another one makes the probabilities of scores itself.
+        """
         add, constant = self.model.add, self.model.constant
         query, key, value = self.queries_keys_values(x)
         scores = add("MatMul", query, add("Transpose", key, perm=[0, 1, 3, 2]))
@@ -58,12 +64,13 @@ class Transformer:
             scores = add("Add", scores, constant(np.where(seen, 0, -1e4).astype(np.float32)))
         elif mask == "where":
             scores = add("Where", constant(seen), scores, constant(np.float32(-np.inf)))
-        mixed = add("MatMul", add("Softmax", scores, axis=-1), value)
+        shares = mask(scores) if callable(mask) else add("Softmax", scores, axis=-1)
+        mixed = add("MatMul", shares, value)
         mixed = add("Transpose", mixed, perm=[0, 2, 1, 3])
         joined = add("Reshape", mixed, constant(np.array([1, self.tokens, self.features])))
         return self.dense(joined, self.features, self.features)
 
-    def block(self, x: str, mask: str | None = None) -> str:
+    def block(self, x: str, mask: str | Callable[[str], str] | None = None) -> str:
         x = self.model.add("Add", x, self.attention(self.norm(x), mask))
         hidden = self.model.add("Relu", self.dense(self.norm(x), self.features, 2 * self.features))
         return self.model.add("Add", x, self.dense(hidden, 2 * self.features, self.features))
@@ -89,4 +96,21 @@ def small_gpt(rng: np.random.Generator, layers: int = 2, mask: str = "add") -> o
     x = net.dense(net.model.input(1, 13, 16), 16, 16)
     for _ in range(layers):
         x = net.block(x, mask)
+    return net.model.proto(net.dense(net.norm(x), 16, 24))
+
+
+def small_bert(rng: np.random.Generator, layers: int = 2, form: str = "added") -> onnx.ModelProto:
+    """13 embedded tokens, and a mask that says which of them count (`attention_masks`).
+
+    With the form ``given`` it is what the layers add to scores, float (1, 1, 1, 13).
+    """
+    net = Transformer(rng, 13, 2, 8)
+    if form == "given":
+        mask = net.model.input(1, 1, 1, 13, name="attention_mask")
+    else:
+        mask = net.model.input(1, 13, name="attention_mask", kind=onnx.TensorProto.INT64)
+        mask = prepared_mask(net.model, mask, 13, form)
+    x = net.dense(net.model.input(1, 13, 16), 16, 16)
+    for _ in range(layers):
+        x = net.block(x, lambda scores: masked_softmax(net.model, scores, mask, form))
     return net.model.proto(net.dense(net.norm(x), 16, 24))

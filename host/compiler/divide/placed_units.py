@@ -58,7 +58,7 @@ def placed(
         needed = tuple(map(_plain, shapes))
         output = _plain(unit.output.shape)
     elif isinstance(operator, QSoftmax | QLayerNorm):
-        return _placed_rows(operator, shapes[0], lying[0])
+        return _placed_rows(operator, shapes, lying)
     elif isinstance(operator, QSelect) and unit.axes == (1,) and len(shapes[0]) == MAX_RANK - 1:
         operator, needed, output = placed_slice(operator, unit, lying[0])
     elif (last := last_channels(unit, lying[0])) is not None:
@@ -82,10 +82,14 @@ def placed(
 
 
 def _placed_rows(
-    operator: QSoftmax | QLayerNorm, shape: Sequence[int], lying: TensorLayout
+    operator: QSoftmax | QLayerNorm,
+    shapes: Sequence[Sequence[int]],
+    placed_in: Sequence[TensorLayout],
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     """Rows along the last axis: all channels of a pixel, or those of one head."""
+    shape, lying = shapes[0], placed_in[0]
     needed = _tokens(shape)
+    masks = tuple(map(_tokens, shapes[1:]))
     last = with_channels_last(lying, shape)
     if last is not None:
         needed = last
@@ -94,11 +98,11 @@ def _placed_rows(
             raise Refusal("its rows are of heads of several images")
         needed = (layouts.window_heads if in_windows(lying, shape) else layouts.heads)(shape)
         operator = replace(operator, heads=shape[1])
-    _require_order((lying,), (needed,))
+    _require_order(placed_in, (needed, *masks))
     if isinstance(operator, QSoftmax) and operator.addend is not None:
         addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
         operator = replace(operator, addend=addend)
-    return operator, (needed,), needed
+    return operator, (needed, *masks), needed
 
 
 def _plain(shape: Sequence[int]) -> TensorLayout:

@@ -32,7 +32,8 @@ class UnitPattern:
         parts: by name, what a match tells: ``operator``; ``data`` (``data0``, ``data1``, ...) the
             dequantize calls of activations; ``weights`` the dequantize call of a constant,
             transposed by ``turned``; and, where the match has them, ``bias``, ``factor``,
-            ``divisor``, ``addend``, ``gamma``, ``beta``, ``slopes``, ``relu``, ``clip``.
+            ``divisor``, ``addend``, ``gamma``, ``beta``, ``slopes``, ``relu``, ``clip``. A softmax
+            adds ``data1`` to ``data0``, if it has both.
     """
 
     kind: str
@@ -164,7 +165,12 @@ def _row_patterns() -> tuple[UnitPattern, ...]:
     data, addend = _data(), is_const()
     add = is_op("relax.add")
     operator = is_op("relax.nn.softmax")(add(data, addend) | add(addend, data) | data)
-    return (_unit("softmax", operator, operator, data=data, addend=addend), norm)
+    softmax = _unit("softmax", operator, operator, data=data, addend=addend)
+    data, mask, addend = _data(), _data(), is_const()
+    scores = add(data, addend) | add(addend, data) | data
+    operator = is_op("relax.nn.softmax")(add(scores, mask))
+    masked = _unit("softmax", operator, operator, data0=data, data1=mask, addend=addend)
+    return softmax, masked, norm
 
 
 @cache

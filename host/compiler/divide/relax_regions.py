@@ -69,7 +69,7 @@ def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
     """Which tensors of rank 4 are no images: heads of attention, or channels last.
 
     Factors and results of products hold heads. Data and results of dense layers have their channels
-    last. What is added or rescaled lies as its neighbour does.
+    last; so have masks of softmax their tokens. What is added or rescaled lies as its neighbour.
     """
     found: dict[Var, Form] = {}
     linked: list[tuple[Var, ...]] = []
@@ -81,7 +81,11 @@ def forms_of_rank_4(graph: StepGraph) -> Mapping[Var, Form]:
             found |= dict.fromkeys(tensors, layouts.heads)
         elif step.unit.kind == "dense":
             found = dict.fromkeys(tensors, layouts.sequence) | found
-        elif step.unit.elementwise or step.unit.kind in ("gather", "layer norm", "softmax"):
+        elif step.unit.kind == "softmax":
+            data, *masks = step.unit.data
+            found |= dict.fromkeys(masks, layouts.sequence)
+            linked.append((data, step.var))
+        elif step.unit.elementwise or step.unit.kind in ("gather", "layer norm"):
             linked.append(tensors)
     grown = True
     while grown:

@@ -391,7 +391,13 @@ def _softmax(match: Match) -> QOperator:
     rank = len(match.output.shape)
     if int(match.call.attrs.axis) % rank != rank - 1:
         raise Refusal("it is not over the last axis")
-    return QSoftmax(**placeholders(1), addend=_addend(match))
+    data, *masks = match.inputs
+    row = (1,) * (rank - 1) + data.shape[-1:]
+    if data.shape != match.output.shape or any(mask.shape != row for mask in masks):
+        raise Refusal("what is added to it is not one row for all of its rows")
+    if any(mask.zero_point for mask in masks):
+        raise Refusal("what is added to it has a zero point")
+    return QSoftmax(**placeholders(len(match.inputs)), addend=_addend(match))
 
 
 def _addend(match: Match) -> Array | None:

@@ -2,7 +2,8 @@
 """Attention head by head: products and softmax of several heads as one operator for each head.
 
 The channels of a head are selected, and the results joined. So heads begin at blocks of channels in
-memory, wherever they do in the model, and nothing is copied where both agree (`channels`).
+memory, wherever they do in the model, and nothing is copied where both agree (`channels`). A mask
+serves all heads.
 """
 
 from __future__ import annotations
@@ -39,15 +40,17 @@ def split_heads(graph: QGraph) -> tuple[QGraph, Mapping[str, str]]:
             operators.append(operator)
             continue
         heads = operator.heads
+        shared = operator.inputs[1:] if isinstance(operator, QSoftmax) else ()
+        divided = operator.inputs[: len(operator.inputs) - len(shared)]
         added: list[QOperator] = []
-        for source in dict.fromkeys(operator.inputs):
+        for source in dict.fromkeys(divided):
             if (source, heads) not in chosen:
                 parts = _selections(tensors, source, heads)
                 added += parts
                 chosen[source, heads] = [part.output for part in parts]
         results = _cut(tensors, operator.output, heads, "head")
         for head, result in enumerate(results):
-            inputs = tuple(chosen[source, heads][head] for source in operator.inputs)
+            inputs = (*(chosen[source, heads][head] for source in divided), *shared)
             name = f"{operator.name}/{head}"
             alone = replace(operator, name=name, inputs=inputs, output=result, heads=1)
             if isinstance(alone, QSoftmax) and alone.addend is not None:

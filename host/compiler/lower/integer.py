@@ -87,7 +87,8 @@ def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -
     else:
         data = layer.data
     if layer.rows is not None:
-        return compute_rows(data, layer.rows)
+        mask = None if layer.mask is None else part(layer.mask, workload.channels_in)
+        return compute_rows(data, layer.rows, mask)
     weights = layer.weights
     if isinstance(weights, ChannelSlice):  # pixels are output channels, channels are the reduction
         depth, outputs = workload.channels_in, workload.channels_out

@@ -44,6 +44,7 @@ class Layer:
         residual: what is added to it.
         factor: of a product (`Kind.multiplies`), the tensor that multiplies `data`.
         factor_zero: int8 that stands for 0 in it.
+        mask: of rows, the tensor of one pixel that is added to all of them.
         requant: parameters of the epilogue.
         pad_value: int8 that stands for 0 in `data`.
         spread: the pixels of `output` that it writes, if not all (transposed convolution).
@@ -60,6 +61,7 @@ class Layer:
     output: ChannelSlice
     residual: ChannelSlice | None = None
     factor: ChannelSlice | None = None
+    mask: ChannelSlice | None = None
     requant: RequantParams
     pad_value: int = 0
     factor_zero: int = 0
@@ -70,7 +72,7 @@ class Layer:
 
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""
-        parts = (self.data, self.weights, self.residual, self.factor)
+        parts = (self.data, self.weights, self.residual, self.factor, self.mask)
         return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, ChannelSlice)))
 
 

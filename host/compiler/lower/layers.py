@@ -442,8 +442,8 @@ class _Layers:
         )
 
     def _rows(self, operator: QSoftmax | QLayerNorm) -> None:
-        data, result = (self._tensor(name) for name in (operator.inputs[0], operator.output))
-        self.layers.append(row_layer(self.hw, operator, data, result, self._part))
+        tensors = [self._tensor(name) for name in (*operator.inputs, operator.output)]
+        self.layers.append(row_layer(self.hw, operator, tensors, self._part))
 
     # -- shapes -----------------------------------------------------------------------------
 

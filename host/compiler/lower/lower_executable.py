@@ -104,6 +104,7 @@ def _single(
     if residual is not None:
         residual = own(residual, workload.channels_out, "residual")
     factor = None if layer.factor is None else own(layer.factor, workload.channels_out, "factor")
+    mask = None if layer.mask is None else own(layer.mask, workload.channels_in, "mask")
     output = own(layer.output, workload.channels_out, "out")
     alone = LayerGraph(
         name=f"{graph.name}/{number}",
@@ -115,6 +116,7 @@ def _single(
                 weights=weights,
                 residual=residual,
                 factor=factor,
+                mask=mask,
                 output=output,
                 spread=None,
             ),

@@ -256,9 +256,11 @@ class QMultiply(QOperator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QSoftmax(QOperator):
-    """Softmax over the channels of each pixel, head by head, of the sum with a constant.
+    """Softmax over the channels of each pixel, head by head, of the sum with a constant and a mask.
 
     Attributes:
+        inputs: (data,), or (data, mask): a tensor (1, S, 1, 1), where a head has S channels, that
+            is added to every pixel of every head; its zero point is 0.
         heads: parts of the channels that are rows of their own.
         addend: real numbers of the input's shape, added before; minus infinity is a mask. In a unit
             that has no place in a region yet: of the shape that the model gives the input.

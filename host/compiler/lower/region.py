@@ -384,6 +384,8 @@ class _RegionLowering:
             offsets["res"] = self._place(layer.residual, arena)
         if layer.factor is not None:
             offsets["factor"] = self._place(layer.factor, arena)
+        if layer.mask is not None:
+            offsets["mask"] = self._place(layer.mask, arena)
         return offsets
 
     def _plane(self, part: ChannelSlice | Int8Array | None) -> int:

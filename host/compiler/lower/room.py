@@ -52,7 +52,7 @@ def _can_have_room(graph: LayerGraph, name: str) -> bool:
     if name in fixed or graph.tensors[name].shape[3] != 1:
         return False
     for layer in graph.layers:
-        others = (layer.residual, layer.factor)
+        others = (layer.residual, layer.factor, layer.mask)
         if any(part is not None and part.tensor == name for part in others):
             return False
         reads = isinstance(layer.data, ChannelSlice) and layer.data.tensor == name

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tilewright.host.compiler.lower.epilogue import clip_of
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import QLayerNorm, QSoftmax, QTensor
-from tilewright.host.compiler.lower.workloads import workload_on
+from tilewright.host.compiler.lower.workloads import refused, workload_on
 from tilewright.host.lowering.row_layers import row_params
 from tilewright.host.lowering.row_plan import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig
@@ -21,8 +21,7 @@ from tilewright.host.network.workload import Kind
 def row_layer(
     hw: HwConfig,
     operator: QSoftmax | QLayerNorm,
-    data: QTensor,
-    result: QTensor,
+    tensors: Sequence[QTensor],
     part_of: Callable[[str], ChannelSlice],
 ) -> Layer:
     """The layer of a function of all channels of each pixel.
@@ -30,19 +29,29 @@ def row_layer(
     Args:
         hw: what must hold the rows.
         operator: what they belong to.
-        data: its input.
-        result: its output.
+        tensors: its inputs and its output.
         part_of: where a tensor is stored.
 
     Raises:
-        WorkloadError: scales or parameters that the function does not take, or rows that are longer
-            than the scratchpads.
+        WorkloadError: scales or parameters that the function does not take, rows that are longer
+            than the scratchpads, or a mask that is not one row for all rows.
     """
     function: RowFunction
+    data, *masks, result = tensors
+    for mask in masks:
+        if mask.zero_point or mask.shape != (1, data.shape[1], 1, 1):
+            raise refused(operator, "its mask is not one row of numbers with the zero point 0")
     clip = clip_of(operator.bounds, result)
     if isinstance(operator, QSoftmax):
         addend = None if operator.addend is None else np.moveaxis(operator.addend, 1, 3)
-        function = Softmax.of(data.scale, result.scale, result.zero_point, addend, clip=clip)
+        function = Softmax.of(
+            data.scale,
+            result.scale,
+            result.zero_point,
+            addend,
+            clip=clip,
+            mask_scale=masks[0].scale if masks else None,
+        )
     else:
         function = LayerNorm.of(
             operator.gamma,
@@ -52,13 +61,15 @@ def row_layer(
             epsilon=operator.epsilon / data.scale**2,
             clip=clip,
         )
-    plan_rows(hw, data.shape, 1 + len(addend_planes(function)))  # refuses what does not fit
+    operands = 1 + len(addend_planes(function))
+    plan_rows(hw, data.shape, operands, masked=bool(masks))  # refuses what does not fit
     return Layer(
         name=operator.name,
         workload=workload_on(operator, data, kind=Kind.ROWS),
         data=part_of(data.name),
         weights=None,
         output=part_of(result.name),
+        mask=part_of(masks[0].name) if masks else None,
         requant=row_params(function, data.shape[1]),
         operators=(operator.name,),
         rows=function,

@@ -66,7 +66,7 @@ def runs_of(graph: LayerGraph) -> list[list[Layer]]:
 def _kind(layer: Layer) -> Hashable:
     """What layers of a run have in common; None: the layer is of another kind."""
     if layer.rows is not None:
-        return layer.workload.key, *addend_planes(layer.rows)
+        return layer.workload.key, layer.mask is not None, *addend_planes(layer.rows)
     constant = None
     if not isinstance(layer.weights, ChannelSlice):
         if layer.weights is None or layer.workload.kind is not Kind.DEPTHWISE:

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
@@ -117,7 +118,10 @@ def _prepared(
     _require_known_domains(model, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
-    rewrite(current, None if was_quantised else options)
+    masks: frozenset[str] = frozenset()
+    if calibration is not None and options.row_functions and not was_quantised:
+        masks = mask_inputs(calibration, arguments_of(model)[0])
+    rewrite(current, None if was_quantised else options, masks)
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)

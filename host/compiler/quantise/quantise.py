@@ -22,6 +22,7 @@ from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
+from tilewright.host.compiler.quantise.masks import round_masks
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
@@ -41,6 +42,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     shape_of,
     text_of,
 )
+from tilewright.host.compiler.read.onnx_masks import masked_scores
 from tilewright.host.compiler.read.onnx_rewrites import IMAGE_RANK
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
@@ -66,6 +68,7 @@ class _Selection:
         one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
             transposed convolutions in groups.
         tables: names of operators that a table computes.
+        masks: names of operators that add masks, given at run time, to what a row unit takes.
     """
 
     nodes: list[str] = field(default_factory=list)
@@ -74,6 +77,7 @@ class _Selection:
     constants: list[tuple[str, int, Array]] = field(default_factory=list)
     one_scale: list[str] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
+    masks: list[str] = field(default_factory=list)
 
 
 def quantise(
@@ -120,6 +124,7 @@ def quantise(
     _restore_floats(editor, selection)
     _round_for_all_readers(editor, set(selection.nodes))
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
+    round_masks(editor, selection.masks)
     editor.drop_unused()
     to_int4(quantised, model, options.int4_weights)
     if options.bias_correction:
@@ -146,6 +151,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
             int8.add(node.outputs[0])
             functions.add(node.name or "")
+            selection.masks += _added_masks(node)
             continue
         if _is_own_layer(node, int8, selection, own):
             selection.nodes.append(node.name or "")
@@ -197,9 +203,18 @@ def _is_any_layer(node: ir.Node, own: OwnOperators) -> bool:
     return is_kind(node, *_LAYERS) or (operator is not None and operator.lowered)
 
 
-def _row_data(node: ir.Node) -> ir.Value | None:
-    """What a row unit computes a function of: in front of the constant that softmax adds."""
+def _added_masks(node: ir.Node) -> list[str]:
+    """Names of the operators that add a mask in front of a function of rows: one or none."""
     data = input_of(node, 0)
+    source = None if data is None else data.producer()
+    return [] if source is None or masked_scores(source) is None else [source.name or ""]
+
+
+def _row_data(node: ir.Node) -> ir.Value | None:
+    """What a row unit computes a function of: in front of what softmax adds."""
+    data = input_of(node, 0)
+    masked = None if data is None else masked_scores(data.producer())
+    data = data if masked is None else masked[0]
     source = None if data is None else data.producer()
     if source is not None and _is_addend_of_softmax(source):
         found = added_constant(source)
@@ -208,9 +223,16 @@ def _row_data(node: ir.Node) -> ir.Value | None:
 
 
 def _is_addend_of_softmax(node: ir.Node) -> bool:
-    """Whether a node adds a constant to what a softmax alone reads; a dense layer has its bias."""
-    found = added_constant(node)
-    if found is None or not is_kind(only_user(node.outputs[0]), "Softmax"):
+    """Whether a node adds a constant or a mask to what a softmax alone reads.
+
+    A dense layer has its bias.
+    """
+    if masked_scores(node) is not None:
+        return True
+    found, reader = added_constant(node), only_user(node.outputs[0])
+    if reader is not None and masked_scores(reader) is not None:
+        reader = only_user(reader.outputs[0])
+    if found is None or not is_kind(reader, "Softmax"):
         return False
     value, constant = found
     product, channels = value.producer(), (shape_of(value) or ())[-1:]

@@ -3,6 +3,7 @@
 
 - Constants that are added to scores one after another, and scores that a constant condition
   replaces by a number far below, are one constant that is added before the softmax.
+- Masks that are given at run time are one row that is added behind it (`onnx_masks`).
 - Queries, keys and values that one dense layer computes are slices of its channels, before they are
   cut into heads.
 - One token of a sequence, taken by its number, is a slice of the tokens and a change of shape.
@@ -10,10 +11,12 @@
 - A constant that is added to a sequence, such as positions, has the sequence's shape.
 
 No rewrite changes a result, but that a masked score counts as minus infinity, whose softmax is 0.
+Where all tokens are masked at run time, none is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import Final
 
@@ -30,21 +33,31 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     is_single,
     only_user,
+    scalar_of,
     shape_of,
 )
+from tilewright.host.compiler.read.onnx_masks import MASKED, RunTimeMasks, masked_scores
 from tilewright.host.compiler.read.onnx_parts import features_taken
 
 _SEQUENCE_RANK: Final = 3
 
-_MASKED: Final = -1000.0
-"""Scores from here down are masks: e^-1000 is 0 in any format, whatever other scores are."""
 
+def state_attention(
+    editor: Editor, *, masks: bool = False, mask_inputs: Collection[str] = ()
+) -> None:
+    """Rewrite a graph with known shapes, in place.
 
-def state_attention(editor: Editor) -> None:
-    """Rewrite a graph with known shapes, in place."""
+    Args:
+        editor: of the graph.
+        masks: softmax takes masks that are given at run time.
+        mask_inputs: names of float inputs that are such masks.
+    """
+    reader = RunTimeMasks(editor, mask_inputs) if masks else None
     for node in list(editor.graph):
         if is_kind(node, "Softmax"):
-            _add_once(editor, node)
+            _add_once(editor, node, reader)
+        elif is_kind(node, "Where") and masks:
+            _drop_guard(node)
         elif is_kind(node, "Gather"):
             if not _slice_token(editor, node):
                 _slice_features(editor, node)
@@ -54,6 +67,8 @@ def state_attention(editor: Editor) -> None:
             _widen_constant(editor, node)
         elif is_kind(node, "MatMul"):
             _gather_tokens(editor, node)
+    if masks:
+        editor.drop_unused()  # what masks were before, which reads scores too
 
 
 def added_constant(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
@@ -83,34 +98,63 @@ def _masking(node: ir.Node | None) -> tuple[ir.Value, Array] | None:
         number = array_of(other)
         if not is_single(value) or number is None or shape_of(value) != shape:
             continue
-        if array_of(value) is None and number.size and number.max() <= _MASKED:
+        if array_of(value) is None and number.size and number.max() <= MASKED:
             return value, np.where(condition == keeps, 0, -np.inf).astype(np.float32)
     return None
 
 
-def _add_once(editor: Editor, softmax: ir.Node) -> None:
-    """One addition of a constant in front of a softmax, for all that are there."""
+def _add_once(editor: Editor, softmax: ir.Node, masks: RunTimeMasks | None) -> None:
+    """One addition of a constant, and one of a mask, for all that are in front of a softmax."""
     value, found = softmax.inputs[0], []
+    rows: list[ir.Value] = []
     while value is not None and only_user(value) is not None:
-        step = added_constant(value.producer()) or _masking(value.producer())
-        if step is None:
+        node = value.producer()
+        step = added_constant(node) or _masking(node)
+        if step is not None:
+            value = step[0]
+            found.append(step[1])
+            continue
+        masked = None if masks is None else masks.read(node, softmax)
+        if masked is None:
             break
-        found.append(step[1])
-        value = step[0]
+        value = masked.value
+        found += masked.constants
+        rows += masked.rows
     plain = len(found) == 1 and is_kind(softmax.inputs[0].producer(), "Add")  # type: ignore[union-attr]  # found: there is one
     shape = shape_of(value)
-    if value is None or shape is None or not found or plain:
+    if value is None or shape is None or (not rows and (plain or not found)):
         return
-    total = np.zeros((), np.float32)
-    for array in found:
-        total = total + array
-    kept = np.broadcast_to(total > -np.inf, shape)
-    if not kept.any(axis=integer(softmax, "axis", -1)).all():
-        return  # a row without any place has no softmax
-    stem = f"{value.name}_masked"
-    addend = editor.constant(f"{stem}_addend", np.asarray(total, np.float32))
-    added = editor.before(softmax, "Add", [value, addend], stem=stem, like=softmax.inputs[0])
-    softmax.replace_input_with(0, added)
+    if found:
+        total = np.zeros((), np.float32)
+        for array in found:
+            total = total + array
+        kept = np.broadcast_to(total > -np.inf, shape)
+        if not kept.any(axis=integer(softmax, "axis", -1)).all():
+            return  # a row without any place has no softmax
+        stem = f"{value.name}_masked"
+        addend = editor.constant(f"{stem}_addend", np.asarray(total, np.float32))
+        value = editor.before(softmax, "Add", [value, addend], stem=stem, like=softmax.inputs[0])
+    if masks is not None and rows:
+        value = masks.added(value, rows, softmax)
+    softmax.replace_input_with(0, value)
+
+
+def _drop_guard(node: ir.Node) -> None:
+    """No test for rows that are masked everywhere, which leave no numbers: none of them is."""
+    test, result = None if node.inputs[0] is None else node.inputs[0].producer(), node.inputs[2]
+    softmax = None if result is None else result.producer()
+    if result is None or not is_kind(softmax, "Softmax") or softmax.inputs[0] is None:
+        return
+    if not is_kind(test, "IsNaN") or test.inputs[0] is not result or scalar_of(node.inputs[1]) != 0:
+        return
+    added = softmax.inputs[0].producer()
+    step = added_constant(added)
+    if step is None:
+        needless = masked_scores(added) is not None
+    else:
+        needless = not np.isneginf(np.atleast_1d(step[1])).all(axis=-1).any()
+    if needless and not node.outputs[0].is_graph_output():
+        ir.convenience.replace_all_uses_with(node.outputs[0], result)
 
 
 def _slice_token(editor: Editor, node: ir.Node) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -42,7 +43,9 @@ from tilewright.host.compiler.read.onnx_windows import rewrite_windows
 IMAGE_RANK: Final = 4
 
 
-def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
+def rewrite(
+    model: ir.Model, options: QuantiseOptions | None = None, mask_inputs: Collection[str] = ()
+) -> None:
     """Apply all rewrites to a model with known shapes, in place.
 
     Args:
@@ -50,6 +53,7 @@ def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
         options: what the accelerator has, for rewrites that depend on it; None: no options. Without
             a row unit, softmax and normalisation that are written out stay, which TVM runs in fewer
             passes.
+        mask_inputs: names of float inputs that are masks of attention.
     """
     options = options or QuantiseOptions()
     if options.row_functions:
@@ -73,7 +77,7 @@ def rewrite(model: ir.Model, options: QuantiseOptions | None = None) -> None:
     fold_biases(editor)
     fold_factors(editor)
     rewrite_windows(editor)
-    state_attention(editor)
+    state_attention(editor, masks=options.row_functions, mask_inputs=mask_inputs)
     fold_factors(editor)
     fold_behind_transposed(editor)
     convolve_affine(editor)

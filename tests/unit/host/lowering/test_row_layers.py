@@ -14,7 +14,7 @@ from tilewright.host.common.errors import ProgramError, WorkloadError
 from tilewright.host.lowering.row_layers import compute_rows, lower_rows
 from tilewright.host.lowering.row_plan import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.network.row_functions import LayerNorm, Softmax
+from tilewright.host.network.row_functions import LayerNorm, Softmax, mask_scale
 from tilewright.sim.reference.device import ReferenceDevice
 
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
@@ -45,6 +45,37 @@ def test_programs_compute_what_is_specified(
     check_hazards(hw, lowered.program, memory)
     result = ReferenceDevice(hw).run(lowered.program, memory)
     assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    hw=st.sampled_from(CONFIGS),
+    causal=st.booleans(),
+    shape=st.tuples(*(st.integers(1, high) for high in (26, 4, 30))),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_mask_that_is_given_at_run_time_is_part_of_what_is_specified(
+    hw: HwConfig, causal: bool, shape: tuple[int, int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    channels, height, width = shape
+    function = Softmax.of(0.1, mask_scale=mask_scale(0.1))
+    if causal:
+        addend = np.where(rng.random((1, height, width, channels)) < 0.3, -np.inf, 0.0)
+        function = Softmax.of(0.1, addend=addend, mask_scale=mask_scale(0.1))
+    data = rng.integers(-128, 128, (1, *shape)).astype(np.int8)
+    lowered = lower_rows(hw, (1, *shape), function)
+    for _ in range(2):  # one program, two masks
+        mask = rng.integers(-128, 1, (1, channels, 1, 1)).astype(np.int8)
+        memory = lowered.image(data, mask)
+        check_hazards(hw, lowered.program, memory)
+        result = ReferenceDevice(hw).run(lowered.program, memory)
+        assert (lowered.output(result.memory) == compute_rows(data, function, mask)).all()
+
+
+def test_a_mask_of_several_images_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="batch of 1"):
+        lower_rows(ROWED, (2, 4, 3, 1), Softmax.of(0.1, mask_scale=1.0))
 
 
 @pytest.mark.parametrize("kind", ["softmax", "layer norm"])

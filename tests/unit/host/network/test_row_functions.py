@@ -13,6 +13,7 @@ from tilewright.host.network.row_functions import (
     LayerNorm,
     Softmax,
     layer_norm,
+    mask_scale,
     normalised,
     softmax,
     softmax_probabilities,
@@ -88,6 +89,57 @@ def test_an_addend_that_two_planes_do_not_hold_is_refused(scale, value) -> None:
     added[..., :2] = -1e4, value
     with pytest.raises(WorkloadError, match=r"softmax: (addend|scale)"):
         Softmax.of(scale, addend=added)
+
+
+def random_mask(length: int, rng: np.random.Generator) -> np.ndarray:
+    mask = np.where(rng.random(length) < 0.4, -128, 0).astype(np.int8)
+    mask[rng.integers(length)] = 0
+    return mask
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.02, 0.9, 40.0])
+def test_masked_places_are_0_and_the_others_as_if_they_were_alone(scale) -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.integers(-128, 128, (40, 61)).astype(np.int8)
+    rows[:20] = rng.choice([-128, 127], (20, 61))
+    mask = random_mask(61, rng)
+    function = Softmax.of(scale, mask_scale=mask_scale(scale))
+    rows[20:30, mask < 0] = 127
+    found = softmax_probabilities(rows, function, mask)
+    assert (found[:, mask < 0] == 0).all()
+    assert (
+        found[:, mask == 0] == softmax_probabilities(rows[:, mask == 0], Softmax.of(scale))
+    ).all()
+    everywhere = softmax_probabilities(rows, function, np.full(61, -128, np.int8))
+    assert (everywhere == softmax_probabilities(rows, Softmax.of(scale))).all()
+
+
+@pytest.mark.parametrize("addend", ADDENDS)
+def test_a_mask_beside_a_constant_is_exact_where_its_scale_holds_both(addend) -> None:
+    rng = np.random.default_rng(9)
+    added = np.ascontiguousarray(ADDENDS[addend](61, rng)[None, :, None])
+    rows = rng.integers(-128, 128, added.shape).astype(np.int8)
+    mask = random_mask(61, rng)
+    numbers = added[added > -1000]
+    scale = mask_scale(0.1, float(np.ptp(numbers)))
+    function = Softmax.of(0.1, addend=added, mask_scale=scale)
+    seen = (added > -1000) & (mask == 0)
+    found = softmax_probabilities(rows, function, mask)
+    held = seen.any(axis=-1)
+    assert held.mean() > 0.5
+    assert (found[held][~seen[held]] == 0).all()
+    exact = exact_softmax(np.where(seen, rows * 0.1 + added, -np.inf)[held])
+    relative = found[held] / 2**PROBABILITY_BITS / np.maximum(exact, 1e-30) - 1
+    assert np.abs(relative)[exact > 2**-12].max() < 4e-3
+
+
+def test_a_mask_is_given_where_there_is_a_factor_for_it_and_nowhere_else() -> None:
+    rows, mask = np.zeros((1, 4), np.int8), np.zeros(4, np.int8)
+    for function, given in ((Softmax.of(0.1), mask), (Softmax.of(0.1, mask_scale=0.2), None)):
+        with pytest.raises(WorkloadError, match="softmax: mask"):
+            softmax(rows, function, given)
+    with pytest.raises(WorkloadError, match="softmax: mask"):
+        Softmax.of(0.1, mask_scale=100.0)
 
 
 def test_softmax_to_another_scale() -> None:

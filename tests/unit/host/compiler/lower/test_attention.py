@@ -13,11 +13,14 @@ from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QConv, QGraph, QMatmul, QSoftmax, QTensor
 from tilewright.host.compiler.lower.region import lower_region
+from tilewright.host.compiler.lower.runs import runs_of
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.row_functions import mask_scale
 from tilewright.host.network.workload import Kind
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -32,9 +35,12 @@ ARRAYS = {
 
 def attention(
     heads: int, tokens: int, width: int, *, keys: int | None = None, zero_point: int = 0,
-    addend: np.ndarray | None = None, windows: int = 1,
+    addend: np.ndarray | None = None, windows: int = 1, masked: bool = False,
 ) -> QGraph:  # fmt: skip
-    """softmax(q k^T / 4 + addend) v of int8 tensors; tokens and keys are those of a window."""
+    """softmax(q k^T / 4 + addend) v of int8 tensors; tokens and keys are those of a window.
+
+    With a mask, tensor ``m`` is added to all rows of all heads.
+    """
     keys = keys or tokens
     everywhere, read = tokens * windows, keys * windows
     shapes = {"q": (heads * width, everywhere), "k": (heads * width, read),
@@ -54,7 +60,12 @@ def attention(
         name="scores", inputs=("q", "k"), output="s", heads=heads, b_rows_are_outputs=True,
         factor=0.25, windows=windows,
     )  # fmt: skip
-    softmax = QSoftmax(name="softmax", inputs=("s",), output="p", heads=heads, addend=addend)
+    inputs: tuple[str, ...] = ("q", "k", "v")
+    if masked:
+        inputs = (*inputs, "m")
+        known["m"] = QTensor(name="m", shape=(1, keys, 1, 1), scale=mask_scale(0.1))
+    sources = ("s", "m") if masked else ("s",)
+    softmax = QSoftmax(name="softmax", inputs=sources, output="p", heads=heads, addend=addend)
     context = QMatmul(
         name="context",
         inputs=("p", "v"),
@@ -64,7 +75,7 @@ def attention(
         windows=windows,
     )
     return QGraph(name="g", tensors=known, operators=(scores, softmax, context),
-                  inputs=("q", "k", "v"), outputs=("y",))  # fmt: skip
+                  inputs=inputs, outputs=("y",))  # fmt: skip
 
 
 def run(graph: QGraph, hw: HwConfig) -> None:
@@ -75,6 +86,9 @@ def run(graph: QGraph, hw: HwConfig) -> None:
         name: rng.integers(-127, 128, graph.tensors[name].shape).astype(np.int8)
         for name in graph.inputs
     }
+    if "m" in data:
+        data["m"] = np.where(rng.random(data["m"].shape) < 0.4, -128, 0).astype(np.int8)
+        data["m"][:, 0] = 0
     expected = evaluate(layers, data)
     floats = evaluate_floats(graph, [data[name] for name in graph.inputs])
     for name, real in zip(graph.outputs, floats, strict=True):
@@ -114,6 +128,60 @@ def test_each_head_has_its_own_addend(array: str) -> None:
     addend = fresh_rng().normal(0, 2, (1, 2 * 7, 7, 1))
     addend[:, 7:] = np.where(np.tri(7) > 0, 0, -np.inf).T[None, :, :, None]
     run(attention(2, 7, 4, addend=addend), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(("heads", "tokens", "width"), [(1, 8, 8), (2, 16, 16), (3, 13, 8)])
+def test_all_heads_read_one_mask(array: str, heads: int, tokens: int, width: int) -> None:
+    graph = attention(heads, tokens, width, masked=True)
+    rows = [each for each in layer_graph(graph, ARRAYS[array]).layers if each.rows is not None]
+    assert [layer.mask for layer in rows] == [ChannelSlice(tensor="m")] * heads
+    run(graph, ARRAYS[array])
+
+
+def test_a_mask_is_read_beside_a_causal_one() -> None:
+    causal = np.where(np.tri(7) > 0, 0, -np.inf).T
+    addend = np.concatenate([causal, causal])[None, :, :, None]
+    run(attention(2, 7, 4, addend=addend, masked=True), ROWED)
+
+
+@pytest.mark.parametrize(("shape", "zero_point"), [((1, 8, 8, 1), 0), ((1, 8, 1, 1), 5)])
+def test_a_mask_that_is_no_row_or_has_a_zero_point_is_refused(shape, zero_point) -> None:
+    graph = attention(1, 8, 8, masked=True)
+    mask = QTensor(name="m", shape=shape, scale=1.0, zero_point=zero_point)
+    with pytest.raises(WorkloadError, match="its mask is not one row"):
+        layer_graph(replace(graph, tensors={**graph.tensors, "m": mask}), ROWED)
+
+
+def test_softmax_of_one_run_may_have_masks_of_their_own() -> None:
+    names = ("x", "y")
+    tensors = {
+        name: QTensor(name=name, shape=shape, scale=scale)
+        for base in names
+        for name, shape, scale in (
+            (base, (1, 9, 40, 1), 0.1),
+            (f"{base} mask", (1, 9, 1, 1), mask_scale(0.1)),
+            (f"{base} share", (1, 9, 40, 1), 1 / 127),
+        )
+    }
+    softmaxes = tuple(
+        QSoftmax(name=base, inputs=(base, f"{base} mask"), output=f"{base} share") for base in names
+    )
+    outputs = tuple(operator.output for operator in softmaxes)
+    inputs = tuple(name for operator in softmaxes for name in operator.inputs)
+    graph = QGraph(name="g", tensors=tensors, operators=softmaxes, inputs=inputs, outputs=outputs)
+    layers = layer_graph(graph, ROWED)
+    assert [len(run) for run in runs_of(layers)] == [2]
+    rng = fresh_rng()
+    data = {
+        name: rng.integers(-128, 1, tensors[name].shape).astype(np.int8) for name in graph.inputs
+    }
+    expected = evaluate(layers, data)
+    program = lower_region(layers, ROWED, lambda workload: default_schedule(ROWED, workload))
+    check_hazards(ROWED, program.program, program.image(data))
+    found = ReferenceDevice(ROWED).run(program.program, program.image(data))
+    for name, values in program.read_outputs(found.memory).items():
+        assert np.array_equal(values, expected[name])
 
 
 def test_where_all_lies_in_blocks_nothing_is_copied() -> None:
