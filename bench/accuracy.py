@@ -24,6 +24,7 @@ import onnxruntime
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
 from tilewright.bench.accuracy_data import SEED
+from tilewright.bench.accuracy_loss import loss
 from tilewright.bench.accuracy_subject import Answer, Subject
 from tilewright.bench.accuracy_subjects import SUBJECTS
 from tilewright.bench.result import BenchResult
@@ -247,6 +248,7 @@ def measure(
     answers = answers_of(subject, outputs)
     theirs = answers_of(subject, outputs_of(network.qdq, subject))
     credit, before = points(subject, answers), points(subject, answers_of(subject, exact))
+    lost = loss(before, credit)
     gaps = [np.abs(a - b).mean() for a, b in zip(outputs, exact, strict=True)]
     return {
         "network": subject.name,
@@ -259,7 +261,8 @@ def measure(
         "float": share(before),
         "int8_onnxruntime": share(points(subject, theirs)),
         "int8_accelerator": share(credit),
-        "points_lost": 100 * (share(before) - share(credit)),
+        "points_lost": lost.points,
+        "points_lost_interval": [lost.lowest, lost.highest],
         "images_worse": int((credit[:, 0] < before[:, 0]).sum()),
         "images_better": int((credit[:, 0] > before[:, 0]).sum()),
         "answers_as_onnxruntime": float(
@@ -276,12 +279,13 @@ def measure(
 
 def show(record: Record) -> None:
     """Print one record."""
+    lowest, highest = record["points_lost_interval"]
     print(
         f"{record['network']}, {record['form']}: {100 * record['float']:.2f} % of "
         f"{record['points']} {record['unit']} in float, int8 "
         f"{100 * record['int8_onnxruntime']:.2f} % in ONNX Runtime, "
         f"{100 * record['int8_accelerator']:.2f} % on the accelerator "
-        f"({record['points_lost']:+.2f} points lost; "
+        f"({record['points_lost']:+.2f} points lost, {lowest:+.2f} to {highest:+.2f} with 95 %; "
         f"{counted(record['images_worse'], 'image')} worse, "
         f"{record['images_better']} better; {100 * record['answers_as_onnxruntime']:.1f} % of "
         f"answers as ONNX Runtime's); {counted(record['images_bit_exact'], 'image')} bit-exact; "

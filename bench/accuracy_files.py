@@ -9,6 +9,7 @@ are of one environment.
 from __future__ import annotations
 
 import hashlib
+import os
 import sysconfig
 from collections.abc import Mapping
 from importlib import import_module
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.bench.accuracy_subject import Subject, exact, most_likely
+from tilewright.bench.accuracy_subject import Array, Subject, exact, most_likely
 from tilewright.host.common.clone_parts import clone_part
 
 clone_part("examples/networks", "networks")
@@ -31,8 +32,10 @@ ENDINGS: Mapping[str, str] = {
     ".ttf": "ttf", ".wav": "wav", ".xml": "xml", ".yaml": "yaml", ".zip": "zip",
 }  # fmt: skip
 """The kind of a file by what its name ends with."""
-OF_A_KIND = 12
-"""Most files of a kind; every `KNOWN`-th is for calibration."""
+OF_A_KIND = 60
+"""Most files of a kind."""
+FIRST = 12
+"""Of these first files of a kind every `KNOWN`-th is for calibration."""
 KNOWN = 4
 SMALLEST = 200
 """Bytes of a file that tells anything."""
@@ -40,21 +43,22 @@ SMALLEST = 200
 
 def file_classifier() -> Subject:
     """Files of the environment by kind, those of least digest of their names first."""
-    kinds = _public.file_kinds()
-    known, images, truths = [], [], []
-    for kind, paths in sorted(files_by_kind().items()):
-        for number, path in enumerate(paths):
-            taken = _public.file_bytes(path.read_bytes())
-            if number % KNOWN == 0:
-                known.append(taken)
-            else:
-                images.append(taken)
+    files, kinds = files_by_kind(), _public.file_kinds()
+    known = {path: file_ends(path) for paths in files.values() for path in paths[:FIRST:KNOWN]}
+    taken = {ends.tobytes() for ends in known.values()}
+    images, truths = [], []
+    for kind, paths in files.items():
+        for path in paths:
+            ends = file_ends(path)
+            if ends.tobytes() not in taken:  # files are copied often
+                taken.add(ends.tobytes())
+                images.append(ends)
                 truths.append(kinds.index(kind))
     return Subject(
         name="file-classifier",
         source="magika 1.0.2, standard_v3_3; files of this environment",
         load=_public.PUBLIC_NETWORKS["file-classifier"].load,
-        calibration=np.concatenate(known),
+        calibration=np.concatenate(list(known.values())),
         images=np.concatenate(images),
         truths=truths,
         answer=most_likely,
@@ -74,5 +78,16 @@ def files_by_kind() -> dict[str, list[Path]]:
                 found.setdefault(kind, {})[hashlib.sha256(name.encode()).hexdigest()] = path
     return {
         kind: [path for _, path in sorted(paths.items())[:OF_A_KIND]]
-        for kind, paths in found.items()
+        for kind, paths in sorted(found.items())
     }
+
+
+def file_ends(path: Path) -> Array:
+    """A file as the classifier takes it, of which only the ends are read."""
+    block = _public.FILE_BLOCK
+    with path.open("rb") as file:
+        first = file.read(block)
+        if path.stat().st_size > 2 * block:
+            file.seek(-block, os.SEEK_END)
+        taken: Array = _public.file_bytes(first + file.read())
+    return taken

@@ -43,6 +43,8 @@ BODY_PIXELS = 320
 """Side of an image, as the detector of bodies takes it."""
 FILE_ENDS = 1024
 """Bytes of a file's beginning and end that magika looks at."""
+FILE_BLOCK = 4096
+"""Bytes of either end whose blanks magika leaves out first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,9 +295,9 @@ def file_kinds() -> tuple[str, ...]:
 
 def file_bytes(content: bytes) -> np.ndarray:
     """A file as `file_classifier` takes it, int32 (1, 2048): its ends without blanks; 256 fills."""
-    block, blank = 4096, 256
-    first = content[:block].lstrip()[:FILE_ENDS]
-    last = content[-block:].rstrip()[-FILE_ENDS:]
+    blank = 256
+    first = content[:FILE_BLOCK].lstrip()[:FILE_ENDS]
+    last = content[-FILE_BLOCK:].rstrip()[-FILE_ENDS:]
     taken = np.full((1, 2 * FILE_ENDS), blank, np.int32)
     taken[0, : len(first)] = list(first)
     taken[0, 2 * FILE_ENDS - len(last) :] = list(last)
