@@ -48,6 +48,49 @@ module RAM64M #(
   assign DOD = d[ADDRD];
 endmodule
 
+// Memories of one port: a look-up per bit, and a write at the address that is read.
+
+module RAM64X1S #(
+    parameter [63:0] INIT = 0,
+    parameter IS_WCLK_INVERTED = 0
+) (
+    output O,
+    input A0, A1, A2, A3, A4, A5, D, WCLK, WE
+);
+  reg [63:0] bits;
+  wire [5:0] address;
+  assign address = {A5, A4, A3, A2, A1, A0};
+  always @(posedge WCLK) if (WE) bits[address] <= D;
+  assign O = bits[address];
+endmodule
+
+module RAM128X1S #(
+    parameter [127:0] INIT = 0,
+    parameter IS_WCLK_INVERTED = 0
+) (
+    output O,
+    input A0, A1, A2, A3, A4, A5, A6, D, WCLK, WE
+);
+  reg [127:0] bits;
+  wire [6:0] address;
+  assign address = {A6, A5, A4, A3, A2, A1, A0};
+  always @(posedge WCLK) if (WE) bits[address] <= D;
+  assign O = bits[address];
+endmodule
+
+module RAM256X1S #(
+    parameter [255:0] INIT = 0,
+    parameter IS_WCLK_INVERTED = 0
+) (
+    output O,
+    input [7:0] A,
+    input D, WCLK, WE
+);
+  reg [255:0] bits;
+  always @(posedge WCLK) if (WE) bits[A] <= D;
+  assign O = bits[A];
+endmodule
+
 module RAMB18E1 #(
     parameter RAM_MODE = "TDP", WRITE_MODE_A = "WRITE_FIRST", WRITE_MODE_B = "WRITE_FIRST",
     parameter READ_WIDTH_A = 0, READ_WIDTH_B = 0, WRITE_WIDTH_A = 0, WRITE_WIDTH_B = 0,
