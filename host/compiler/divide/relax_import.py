@@ -23,7 +23,6 @@ from tilewright.host.compiler.divide.relax_calls import (
     BUILDING,
     dtype_of,
     shape_of,
-    shape_of_type,
 )
 from tilewright.host.compiler.divide.relax_own import OwnNode
 from tilewright.host.compiler.read.own_operators import OwnOperators
@@ -98,7 +97,7 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
         for index, node in enumerate(model.graph.node)
     )
     opset = next(e.version for e in model.opset_import if e.domain in DEFAULT_DOMAINS)
-    importer = _Importer(model, {}, "float32", sanitize=True)
+    importer = _Importer({}, "float32", sanitize=True)
     chatter = io.StringIO()
     try:
         with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
@@ -181,34 +180,12 @@ def _model_inputs(graph: Any) -> list[str]:
     return [value.name for value in graph.input if value.name not in constants]
 
 
-def _shapes_of(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
-    """The known shapes of the first results of nodes, by the names that `_marked` gives these."""
-    known = {}
-    for value in (*model.graph.value_info, *model.graph.output):
-        kind = value.type.tensor_type
-        sizes = [dim.dim_value for dim in kind.shape.dim if dim.HasField("dim_value")]
-        if kind.HasField("shape") and len(sizes) == len(kind.shape.dim):
-            known[value.name] = tuple(sizes)
-    return {
-        f"{_MARK}{index}": known[node.output[0]]
-        for index, node in enumerate(model.graph.node)
-        if node.output and node.output[0] in known
-    }
-
-
 class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
-    """TVM's importer that names results after nodes and keeps operators whole.
+    """TVM's importer that names results after nodes and keeps operators whole."""
 
-    Args:
-        model: whose shapes the results must have.
-        arguments: see TVM's.
-        options: see TVM's.
-    """
-
-    def __init__(self, model: onnx.ModelProto, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._current = ""
-        self._shapes = _shapes_of(model)
 
     def value(self, name: str) -> Any:
         """What a tensor of the model became."""
@@ -231,17 +208,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         result = own(inputs, attrs, opset) if own is not None else None
         if result is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
-        found = self._named(result, inputs)
-        self._require_shape(found)
-        return found
-
-    def _require_shape(self, result: Any) -> None:
-        """Refuse a result of another shape: TVM has left an attribute of the operator unread."""
-        first = result.fields[0] if isinstance(result, relax.Tuple) else result
-        stated = self._shapes.get(self._current)
-        found = shape_of_type(getattr(first, "ty", None))
-        if None not in (stated, found) and stated != found:
-            raise ValueError(f"TVM gives it the shape {found}, not {stated}")
+        return self._named(result, inputs)
 
     def _named(self, result: Any, inputs: Any) -> Any:
         """A converter's result, of which a variable bears the name of the current node."""

@@ -40,8 +40,6 @@ from tilewright.host.compiler.divide.relax_regions import (
 )
 from tilewright.host.compiler.divide.relax_work import bytes_of, operator_work
 from tilewright.host.compiler.divide.relax_writer import write_host
-from tilewright.host.compiler.lower.fuse import unflattened
-from tilewright.host.compiler.lower.qgraph import QGraph, QOperator
 
 Var = Any
 
@@ -170,16 +168,10 @@ class _Divider:
 
     def offload_graph(self) -> OffloadGraph:
         """What can go to the accelerator, and what is around it."""
-        placed: dict[int, tuple[QOperator, QGraph]] = {}
-        for region in self._regions:
-            graph = unflattened(region.graph)
-            named = {operator.name: operator for operator in graph.operators}
-            placed |= {
-                index: (named[operator.name], graph) for index, operator in region.operators.items()
-            }
+        placed = {index: region for region in self._regions for index in region.operators}
         return OffloadGraph(
             candidates=tuple(
-                self._candidate(self._graph.steps[index], *placed.get(index, (None, None)))
+                self._candidate(self._graph.steps[index], placed.get(index))
                 for index in sorted(self._members)
             ),
             cpu_nodes=tuple(
@@ -188,22 +180,19 @@ class _Divider:
             edges=tuple(self._edges()),
         )
 
-    def _candidate(
-        self, step: RelaxStep, operator: QOperator | None, graph: QGraph | None
-    ) -> OffloadCandidate:
+    def _candidate(self, step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
         """Of a unit in a region, or of a move of data."""
-        if operator is None or graph is None:
-            return OffloadCandidate(
-                id=step.index, operator=None, inputs=(), output=None, work=Work()
-            )
+        operator = region.operators[step.index] if region is not None else None
+        tensors = region.graph.tensors if region is not None else {}
         work = Work()
-        for index in self._indices(step):
-            work += self._work[index]
+        if operator is not None:
+            for index in self._indices(step):
+                work += self._work[index]
         return OffloadCandidate(
             id=step.index,
             operator=operator,
-            inputs=tuple(graph.tensors[name] for name in operator.inputs),
-            output=graph.tensors[operator.output],
+            inputs=tuple(tensors[name] for name in operator.inputs) if operator is not None else (),
+            output=tensors[operator.output] if operator is not None else None,
             work=work,
         )
 

@@ -45,7 +45,7 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
     if not keep_rounding:
         graph = _absorb_adds(graph)
         graph = _absorb_rescales(graph, keep_rounding=False)
-    return unflattened(_absorb_tables(graph))
+    return _unflattened(_absorb_tables(graph))
 
 
 def compose(first: Bounds, second: Bounds) -> Bounds:
@@ -200,7 +200,7 @@ def _absorb_tables(graph: QGraph) -> QGraph:
     )
 
 
-def unflattened(graph: QGraph) -> QGraph:
+def _unflattened(graph: QGraph) -> QGraph:
     """A dense layer on a flattened image is a convolution whose kernel is the image."""
     readers = graph.readers()
     flattened: dict[str, str] = {}

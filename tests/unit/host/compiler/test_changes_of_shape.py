@@ -38,12 +38,6 @@ def an_image_as_another(model: Model) -> str:
     return model.add("Conv", y, model.weights(4, 2, 3, 3))
 
 
-def a_sum_behind_a_flattened_image(model: Model) -> str:
-    flat = model.add("Flatten", image(model, 4, 2))
-    y = model.add("Add", model.add("Gemm", flat, model.weights(16, 16)), flat)
-    return model.add("Gemm", y, model.weights(16, 3))
-
-
 def a_norm_behind_a_flattened_image(model: Model) -> str:
     flat = model.add("Flatten", image(model, 4, 2))
     ones, zeros = (model.constant(make(16, np.float32)) for make in (np.ones, np.zeros))
@@ -53,11 +47,6 @@ def a_norm_behind_a_flattened_image(model: Model) -> str:
 
 def an_activation_behind_a_flattened_image(model: Model) -> str:
     return model.add("Relu", model.add("Flatten", image(model, 4, 2)))
-
-
-def a_flattened_image(model: Model, side: int) -> str:
-    flat = model.add("Flatten", image(model, 2, side))
-    return model.add("Gemm", flat, model.weights(2 * side * side, 3))
 
 
 def compiled(make: Callable[[Model], str]) -> Compilation:
@@ -80,7 +69,6 @@ def compiled(make: Callable[[Model], str]) -> Compilation:
     [
         (features_as_an_image, 2),
         (an_image_as_another, 2),
-        (a_sum_behind_a_flattened_image, 2),
         (a_norm_behind_a_flattened_image, 2),
         (an_activation_behind_a_flattened_image, 1),
     ],
@@ -89,9 +77,3 @@ def test_what_makes_pixels_channels_is_left_to_the_cpu(
     make: Callable[[Model], str], regions: int
 ) -> None:
     assert len(compiled(make).layers) == regions
-
-
-@pytest.mark.parametrize(("side", "regions"), [(8, 1), (20, 2)])
-def test_an_image_that_no_scratchpad_holds_is_flattened_on_the_cpu(side: int, regions: int) -> None:
-    found = compiled(lambda model: a_flattened_image(model, side))
-    assert len(found.layers) == regions
