@@ -4,6 +4,7 @@
 module tw_block_ram #(
     parameter Bytes = 4096,
     parameter ReadA = 0, WriteA = 0, ReadB = 0, WriteB = 0,
+    parameter [Bytes*9-1:0] Contents = 0,  // at the start
     localparam Bits = $clog2(Bytes) + 3
 ) (
     input clk,
@@ -16,6 +17,7 @@ module tw_block_ram #(
     output reg [7:0] dop_a, dop_b
 );
   reg [8:0] mem[Bytes];
+  initial for (integer i = 0; i < Bytes; i++) mem[i] = Contents[9*i+:9];
 
   function automatic integer count(integer width);
     return width < 9 ? (width == 0 ? 0 : 1) : width / 9;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memories and the multiplier of ECP5 (behaviour: Lattice FPGA-TN-02204 and FPGA-TN-02205), as far
-// as netlists of this RTL use them: one clock, no output registers, no contents at the start.
+// as netlists of this RTL use them: one clock, no output registers; only block RAM has contents at
+// the start.
 
 module TRELLIS_DPR16X4 #(
     parameter INITVAL = 0, WCKMUX = "WCK", WREMUX = "WRE"
@@ -106,8 +107,32 @@ module DP16KD #(
   assign {DOB17, DOB16, DOB15, DOB14, DOB13, DOB12, DOB11, DOB10, DOB9, DOB8, DOB7, DOB6,
       DOB5, DOB4, DOB3, DOB2, DOB1, DOB0} = WideB ? out_b[35:18] : out_b[17:0];
 
+  // Words of 18 bits, two bytes of nine, lie 20 bits apart.
+  localparam [64*320-1:0] Initial = {
+      320'(INITVAL_3F), 320'(INITVAL_3E), 320'(INITVAL_3D), 320'(INITVAL_3C),
+      320'(INITVAL_3B), 320'(INITVAL_3A), 320'(INITVAL_39), 320'(INITVAL_38),
+      320'(INITVAL_37), 320'(INITVAL_36), 320'(INITVAL_35), 320'(INITVAL_34),
+      320'(INITVAL_33), 320'(INITVAL_32), 320'(INITVAL_31), 320'(INITVAL_30),
+      320'(INITVAL_2F), 320'(INITVAL_2E), 320'(INITVAL_2D), 320'(INITVAL_2C),
+      320'(INITVAL_2B), 320'(INITVAL_2A), 320'(INITVAL_29), 320'(INITVAL_28),
+      320'(INITVAL_27), 320'(INITVAL_26), 320'(INITVAL_25), 320'(INITVAL_24),
+      320'(INITVAL_23), 320'(INITVAL_22), 320'(INITVAL_21), 320'(INITVAL_20),
+      320'(INITVAL_1F), 320'(INITVAL_1E), 320'(INITVAL_1D), 320'(INITVAL_1C),
+      320'(INITVAL_1B), 320'(INITVAL_1A), 320'(INITVAL_19), 320'(INITVAL_18),
+      320'(INITVAL_17), 320'(INITVAL_16), 320'(INITVAL_15), 320'(INITVAL_14),
+      320'(INITVAL_13), 320'(INITVAL_12), 320'(INITVAL_11), 320'(INITVAL_10),
+      320'(INITVAL_0F), 320'(INITVAL_0E), 320'(INITVAL_0D), 320'(INITVAL_0C),
+      320'(INITVAL_0B), 320'(INITVAL_0A), 320'(INITVAL_09), 320'(INITVAL_08),
+      320'(INITVAL_07), 320'(INITVAL_06), 320'(INITVAL_05), 320'(INITVAL_04),
+      320'(INITVAL_03), 320'(INITVAL_02), 320'(INITVAL_01), 320'(INITVAL_00)
+  };
+  function automatic [2048*9-1:0] contents();
+    for (integer word = 0; word < 1024; word++) contents[18*word+:18] = Initial[20*word+:18];
+  endfunction
+
   tw_block_ram #(
       .Bytes(2048),
+      .Contents(contents()),
       .ReadA(WideA ? 0 : DATA_WIDTH_A),
       .WriteA(DATA_WIDTH_A),
       .ReadB(DATA_WIDTH_B),
