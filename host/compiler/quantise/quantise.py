@@ -161,7 +161,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         if options.row_functions and _is_addend_of_softmax(node):
             continue
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
-        itself = options.activation_tables and _is_product_of_one(node, pointwise, int8)
+        itself = options.activation_tables and _is_of_one(node, pointwise, int8)
         floats = ending.joins_floats(node, int8)
         if itself or inside or floats or not _is_taken(node, int8, selection):
             if options.activation_tables and pointwise.takes(node, int8):
@@ -380,11 +380,9 @@ def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
     )
 
 
-def _is_product_of_one(
-    node: ir.Node, pointwise: PointwiseResults, int8: Collection[ir.Value]
-) -> bool:
-    """A tensor times a function of itself: a table computes it without rounding in between."""
-    both = node.op_type == "Mul" and all(map(_is_activation, node.inputs))
+def _is_of_one(node: ir.Node, pointwise: PointwiseResults, int8: Collection[ir.Value]) -> bool:
+    """A tensor plus or times a function of itself: a table computes it, rounded once."""
+    both = node.op_type in ("Add", "Mul") and all(map(_is_activation, node.inputs))
     return both and pointwise.takes(node, int8)
 
 

@@ -112,6 +112,35 @@ def rounded(model: ir.Model, kind: str) -> list[bool]:
     ]
 
 
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+def test_a_table_computes_a_written_out_gelu_rounded_only_at_its_ends(square: str) -> None:
+    """Its cube is far larger than what it is added to: one scale for both costs accuracy."""
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
+
+    def scaled(value: str, factor: float) -> str:
+        return model.add("Mul", value, model.constant(np.float32(factor)))
+
+    if square == "Pow":
+        cube = model.add("Pow", x, model.constant(np.float32(3)))
+    else:
+        cube = model.add("Mul", model.add("Mul", x, x), x)
+    inner = scaled(model.add("Add", scaled(cube, 0.044715), x), (2 / np.pi) ** 0.5)
+    share = model.add("Add", model.add("Tanh", inner), model.constant(np.float32(1)))
+    y = model.add("Mul", x, scaled(share, 0.5))
+    last = model.add("Conv", y, model.weights(4, 4, 1, 1))
+    found = quantised(model, last, activation_tables=True)
+    readers = {use.node.op_type for node in nodes(found, "Conv") for use in node.outputs[0].uses()}
+    assert readers == {"QuantizeLinear"}
+    for kind in ("Add", "Mul", "Pow", "Tanh"):
+        names = [
+            n.outputs[0].name
+            for n, r in zip(nodes(found, kind), rounded(found, kind), strict=True)
+            if r
+        ]
+        assert names == ([y] if kind == "Mul" else [])
+
+
 @pytest.mark.parametrize("layer_behind", [False, True])
 def test_sums_and_joins_with_results_of_the_cpu_are_float_at_the_end(layer_behind) -> None:
     model = Model(fresh_rng())
