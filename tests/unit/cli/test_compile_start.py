@@ -19,6 +19,9 @@ from tilewright.cli import progress as shown
 from tilewright.cli.commands import app
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack import artefact
+from tilewright.host.compiler.quantise import prepare_process
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 WORDS = ("compile", str(DIGITS), "--hw", "tiny-4x4", "--random-calibration", "1", "--search", "0")
@@ -103,10 +106,6 @@ def test_the_process_that_compiles_loads_what_it_needs_alone(parent) -> None:
 
 
 def test_the_process_that_reads_loads_what_it_needs_alone(tmp_path, monkeypatch) -> None:
-    from tilewright.host.compiler.quantise import prepare_process  # noqa: PLC0415  (its words)
-    from tilewright.host.compiler.read.calibration import Calibration  # noqa: PLC0415  (late)
-    from tilewright.host.compiler.read.import_options import ImportOptions  # noqa: PLC0415  (late)
-
     found = {}
 
     class Stopped(Exception):  # noqa: N818  (no error)
