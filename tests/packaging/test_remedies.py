@@ -26,6 +26,7 @@ INTERNAL = {
     ("host/compiler/lower/qgraph.py", "must be from -128 to 127"),
     ("host/compiler/lower/qgraph.py", "must lead to the shape ..."),
     ("host/compiler/lower/qgraph.py", "must have as many elements"),
+    ("host/compiler/lower/qgraph.py", "has no rule that leads to it"),
     ("host/compiler/lower/region_program.py", "must be int8 of shape ..."),
     (
         "host/compiler/lower/region.py",

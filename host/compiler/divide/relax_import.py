@@ -315,7 +315,7 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
     scales, sizes = _constant_input(inputs, 2), _constant_input(inputs, 3)
     if shape is None or (scales is None and sizes is None):
         return
-    wide = np.array(shape, np.float32)
+    wide = np.array(shape, np.float64)
     after = wide * scales if scales is not None and scales.size else np.array(sizes)
     by_corners = attributes.get("coordinate_transformation_mode", b"") == b"align_corners"
     if not by_corners and np.abs(np.floor(after) - after).max() > _EXACT:

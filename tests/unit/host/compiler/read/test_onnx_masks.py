@@ -36,7 +36,8 @@ def two_layers(form: str) -> onnx.ModelProto:
     mask = model.input(1, TOKENS, name="mask", kind=INT64)
     mask = prepared_mask(model, mask, TOKENS, form)
     x, y = model.input(*SHAPE), model.input(*SHAPE, name="y")
-    return model.proto(*(masked_softmax(model, scores, mask, form) for scores in (x, y)))
+    shares = [masked_softmax(model, scores, mask, form) for scores in (x, y)]
+    return model.proto(*(model.add("Relu", share) for share in shares))
 
 
 @pytest.mark.parametrize("form", FORMS)
