@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
-from support.randomness import generator, where
+from support.randomness import drawn, generator, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -37,7 +38,7 @@ LARGE = ("edge-8x8", "pynq-16x16", "pynq-16x16-rows", "batch2-8x16", "wide-8x32"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", drawn("packed slices", LARGE))
 def test_packed_slices_of_larger_arrays_compute_what_the_reference_does(name: str) -> None:
     hw = load_hwconfig(name)
     check(hw, build_netlist(hw, stage=Stage.PACKED), 30, f"packed slices {name}")
@@ -51,8 +52,9 @@ WHOLE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["xc7", "ecp5"])
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize(
+    ("name", "family"), drawn("whole netlists", product(WHOLE, ("xc7", "ecp5")))
+)
 def test_whole_netlists_compute_what_the_reference_does(name: str, family: str) -> None:
     hw = WHOLE[name]
     check(hw, build_netlist(hw, family=family), 100, f"whole netlist {name} {family}")

@@ -11,17 +11,33 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from tilewright.testing.randomness import SEED, generator
 
-__all__ = ["SEED", "VARIABLE", "fresh_rng", "generator", "sample", "where"]
+__all__ = [
+    "SEED",
+    "SLOW_SHARE",
+    "VARIABLE",
+    "drawn",
+    "fresh_rng",
+    "generator",
+    "rarely",
+    "sample",
+    "where",
+]
 
 VARIABLE = "TILEWRIGHT_SEED"
+T = TypeVar("T")
 
 os.environ[VARIABLE] = str(SEED)
+
+SLOW_SHARE = int(os.environ.get("TILEWRIGHT_SLOW_CASES", "10")) / 100
+"""Share of the slowest cases that a slow run draws afresh, so that it ends within two hours."""
 
 _drawn: Counter[str] = Counter()
 """Generators that `fresh_rng` has made for a test so far."""
@@ -35,15 +51,27 @@ def fresh_rng() -> np.random.Generator:
 
 
 def sample(fast: int, full: int) -> list:
-    """Numbers of random cases: the first ``fast`` in every run, others in slow runs.
+    """Numbers of random cases: the first ``fast`` in every run, a share of the others in slow runs.
 
-    Slow runs draw a fresh share of the others, so that they end within an hour or two: a quarter,
-    or as many percent as ``TILEWRIGHT_SLOW_CASES`` says.
+    What a number stands for is drawn from the seed, so these are other cases in each run.
     """
-    share = int(os.environ.get("TILEWRIGHT_SLOW_CASES", "25")) / 100
-    end = fast + math.ceil((full - fast) * share)
+    end = fast + math.ceil((full - fast) * SLOW_SHARE)
     slow = (pytest.param(n, marks=pytest.mark.slow) for n in range(fast, end))
     return [*range(fast), *slow]
+
+
+def drawn(name: str, cases: Iterable[T]) -> list[T]:
+    """Those of fixed ``cases`` that this slow run takes: a share drawn by the seed, not none."""
+    cases = list(cases)
+    count = max(1, round(len(cases) * SLOW_SHARE))
+    chosen = generator(f"drawn {name}").permutation(len(cases))[:count]
+    return [cases[i] for i in sorted(chosen)]
+
+
+def rarely(name: str) -> pytest.MarkDecorator:
+    """Mark of one very slow test: as many slow runs take it as `SLOW_SHARE` says."""
+    taken = generator(f"rarely {name}").random() < SLOW_SHARE
+    return pytest.mark.skipif(not taken, reason="not drawn: TILEWRIGHT_SLOW_CASES=100 runs it")
 
 
 def where(**facts: object) -> str:

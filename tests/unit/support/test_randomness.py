@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import randomness
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -68,3 +69,27 @@ FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"
 @pytest.mark.parametrize("name", [n for n in FILES if n not in ALLOWED | RECORDED])
 def test_no_test_draws_from_another_source(name: str) -> None:
     assert not ANOTHER_SOURCE.search((TESTS / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.25, 5), (1, 20)])
+def test_a_slow_run_takes_its_share_of_fixed_cases(monkeypatch, share, count) -> None:
+    monkeypatch.setattr(randomness, "SLOW_SHARE", share)
+    found = randomness.drawn("a test", range(20))
+    assert len(found) == count
+    assert found == sorted(set(found))
+    assert found == randomness.drawn("a test", range(20)), "every worker takes the same"
+
+
+def test_runs_of_other_seeds_take_other_cases(monkeypatch) -> None:
+    monkeypatch.setattr(randomness, "SLOW_SHARE", 0.1)
+    found = set()
+    for seed in range(40):
+        monkeypatch.setattr("tilewright.testing.randomness.SEED", seed)
+        found |= set(randomness.drawn("a test", range(4)))
+    assert found == set(range(4))
+
+
+@pytest.mark.parametrize(("share", "skipped"), [(0, True), (1, False)])
+def test_a_very_slow_test_is_taken_as_often_as_the_share_says(monkeypatch, share, skipped) -> None:
+    monkeypatch.setattr(randomness, "SLOW_SHARE", share)
+    assert randomness.rarely("a test").args == (skipped,)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import yaml
+from support.randomness import rarely
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -165,6 +166,7 @@ def tables(path):
     return found
 
 
+@rarely("ECP5 bitstream")
 @pytest.mark.slow
 def test_a_real_bitstream(tmp_path):
     """Yosys, nextpnr and ecppack as they are; the routed design is cached."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.randomness import rarely
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.system_area import estimate_system
@@ -74,6 +75,7 @@ def test_a_broken_record_is_refused(tmp_path):
         load_system_rows(path)
 
 
+@rarely("dual-tiny")
 @pytest.mark.slow
 def test_the_recorded_row_of_dual_tiny_is_still_true():
     pytest.importorskip("pyosys")

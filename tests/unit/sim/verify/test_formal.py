@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.randomness import drawn
 
 from tilewright.host.common.errors import BuildError, ToolError
 from tilewright.sim.verify import formal
@@ -43,7 +44,13 @@ FAULTS = {
 }
 """File, text that occurs once, and what replaces it."""
 
-GRID = [pytest.param(n, marks=pytest.mark.slow if PROOFS[n].slow else ()) for n in PROOFS]
+LONGEST = ("load", "load-int4")
+"""Proofs of three to nine minutes: a slow run takes one of them."""
+GRID = [
+    pytest.param(name, marks=pytest.mark.slow if PROOFS[name].slow else ())
+    for name in PROOFS
+    if name not in LONGEST or name in drawn("longest proof", LONGEST)
+]
 
 
 def test_every_proof_has_a_seeded_fault():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.randomness import fresh_rng
+from support.randomness import SLOW_SHARE, fresh_rng
 from support.small_models import Model, imported
 from support.tw_mutations import archive_of, edited, members_of, mutated
 
@@ -162,7 +162,7 @@ def test_elements_of_an_unknown_type_are_refused(files, tmp_path, port) -> None:
 
 @pytest.mark.slow
 def test_many_damaged_files_end_in_one_error_or_run(files, tmp_path) -> None:
-    found = fuzz(3000, files, tmp_path)
+    found = fuzz(max(600, int(3000 * SLOW_SHARE)), files, tmp_path)
     assert min(found[RAN], found[REFUSED]) > 100
 
 

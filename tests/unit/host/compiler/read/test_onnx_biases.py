@@ -70,6 +70,7 @@ def test_a_bias_of_a_gemm_may_have_any_shape(shape, place) -> None:
     assert_regions_agree(network, parts, inputs)
     (name,) = (output.name for output in proto.graph.output)
     found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
-    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    # Noise leaves the range of eight samples; a bias in a wrong place is wrong by its size.
+    np.testing.assert_allclose(found, expected, atol=0.15 * np.abs(expected).max())
     (placed,) = (p.place for p in parts.placements if p.kind == "Gemm")
     assert placed == place
