@@ -37,7 +37,6 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     "network": Extra(
         purpose="whole networks: compile, run, tune --compiled",
         packages={
-            "networkx": "networkx",
             "onnx_ir": "onnx-ir",
             "onnxruntime": "onnxruntime",
             "onnxscript": "onnxscript",

@@ -16,7 +16,7 @@ LAYERS = ("host", "sim", "tuner")
 
 OPTIONAL = frozenset(
     {"botorch", "cmaes", "cocotb", "cocotb_tools", "cocotbext", "emcee", "gpytorch", "gymnasium",
-     "hypothesis", "networkx", "nevergrad", "onnx_ir", "onnxruntime", "onnxscript", "optuna",
+     "hypothesis", "nevergrad", "onnx_ir", "onnxruntime", "onnxscript", "optuna",
      "pettingzoo", "psutil", "pynq", "pyosys", "pytest", "ray",
      "scipy", "sklearn", "torch", "tvm", "tvm_ffi", "xgboost"}
 )  # fmt: skip

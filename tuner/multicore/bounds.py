@@ -161,21 +161,6 @@ def lower_bound(instance: Instance) -> Bound:
     return Bound(makespan=makespan * (1 - SLACK), shares=shares, charges=np.maximum(charges, alone))
 
 
-def integer_bound(instance: Instance, seconds: float) -> Bound:
-    """The bound when jobs are not cut, as far as a branch and bound gets; needs SciPy.
-
-    Args:
-        instance: what is bounded.
-        seconds: after which the search ends with the bound that it then has.
-    """
-    linear = lower_bound(instance)
-    loads = loads_of(instance)
-    program = _Program(loads, np.isfinite(loads.own))
-    value, shares = _relaxed(program, {"time_limit": seconds, "mip_rel_gap": 0.0})
-    makespan = max(linear.makespan, value * (1 - SLACK))
-    return Bound(makespan=makespan, shares=shares, charges=linear.charges)
-
-
 class _Program:
     """The linear program: a share per pair, the excess of each port's jobs, and the makespan.
 
@@ -268,22 +253,19 @@ def _proven(program: _Program) -> tuple[float, Numbers]:
     return float(least.sum() * program.scale), charges
 
 
-def _relaxed(program: _Program, whole: dict[str, Any] | None = None) -> tuple[float, Numbers]:
-    """Least makespan, and the jobs' shares; with ``whole``, options of it, jobs are not cut."""
+def _relaxed(program: _Program) -> tuple[float, Numbers]:
+    """Least makespan, and the jobs' shares."""
     from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415  (of the extra `search`)
 
     pairs = len(program.job)
     solved = milp(
         program.objective,
-        integrality=np.arange(len(program.objective)) < (pairs if whole is not None else 0),
         constraints=[
             LinearConstraint(program.limited, -np.inf, 0.0),
             LinearConstraint(program.equal, program.right, program.right),
         ],
-        options=whole or {},
     )
     shares = np.zeros((program.jobs, program.cores))
     if solved.x is not None:
         shares[program.job, program.core] = np.clip(solved.x[:pairs], 0.0, 1.0)
-    value = solved.fun if whole is None else solved.mip_dual_bound
-    return float(value or 0.0) * program.scale, shares
+    return float(solved.fun or 0.0) * program.scale, shares
