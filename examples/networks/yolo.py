@@ -110,7 +110,22 @@ class Head(nn.Module):
         return torch.cat((self.boxes(x), self.scores(x)), 1).flatten(2)
 
 
-class YoloV5Nano(nn.Module):
+class Pyramid(nn.Module):
+    """A backbone and a two-way feature pyramid, of the blocks that a subclass gives them."""
+
+    def scales(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The features of an image, the finest scale first."""
+        early = self.early(x)
+        middle = self.middle(early)
+        late = self.late(middle)
+        mixed = self.up_middle(torch.cat((self.up(late), middle), 1))
+        first = self.up_early(torch.cat((self.up(mixed), early), 1))
+        second = self.join_middle(torch.cat((self.down_early(first), mixed), 1))
+        third = self.join_late(torch.cat((self.down_middle(second), late), 1))
+        return first, second, third
+
+
+class YoloV5Nano(Pyramid):
     """Backbone, two-way feature pyramid and heads, (N, 3, S, S) -> (N, 3 * (5 + classes), cells).
 
     Each cell has three anchors.
@@ -138,18 +153,11 @@ class YoloV5Nano(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Boxes and scores of all cells, the finest scale first."""
-        early = self.early(x)
-        middle = self.middle(early)
-        late = self.late(middle)
-        mixed = self.up_middle(torch.cat((self.up(late), middle), 1))
-        first = self.up_early(torch.cat((self.up(mixed), early), 1))
-        second = self.join_middle(torch.cat((self.down_early(first), mixed), 1))
-        third = self.join_late(torch.cat((self.down_middle(second), late), 1))
-        scales = zip(self.heads, (first, second, third), strict=True)
+        scales = zip(self.heads, self.scales(x), strict=True)
         return torch.cat([head(y).flatten(2) for head, y in scales], 2)
 
 
-class YoloV8Nano(nn.Module):
+class YoloV8Nano(Pyramid):
     """Backbone, two-way feature pyramid and heads, (N, 3, S, S) -> (N, 64 + classes, anchors)."""
 
     def __init__(self, classes: int = 80) -> None:
@@ -171,12 +179,5 @@ class YoloV8Nano(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Boxes and scores of all anchors."""
-        early = self.early(x)
-        middle = self.middle(early)
-        late = self.late(middle)
-        mixed = self.up_middle(torch.cat((self.up(late), middle), 1))
-        first = self.up_early(torch.cat((self.up(mixed), early), 1))
-        second = self.join_middle(torch.cat((self.down_early(first), mixed), 1))
-        third = self.join_late(torch.cat((self.down_middle(second), late), 1))
-        found = [head(y) for head, y in zip(self.heads, (first, second, third), strict=True)]
-        return torch.cat(found, 2)
+        scales = zip(self.heads, self.scales(x), strict=True)
+        return torch.cat([head(y) for head, y in scales], 2)

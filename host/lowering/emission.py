@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.lowering.program_builder import ProgramBuilder, pack_load
+from tilewright.host.lowering.program_builder import ProgramBuilder, pack_load, pack_store
+from tilewright.host.lowering.transfers import Box
 from tilewright.host.machine.isa import Memory, Unit, VectorOp
 from tilewright.host.network.layout import Spread
 
@@ -120,6 +121,30 @@ class Emission:
         )
         self.builder.emit_word(Unit.LOAD, word, (), (("param", slot),))
         self.bytes_read += count * size
+
+    def store(self, base: int, first: int, region: Box, slot: Key) -> None:
+        """Store tiles of OUT, from one on, to a region of the output.
+
+        Args:
+            base: the first one in OUT.
+            first: the first one in the output.
+            region: where they lie in the output.
+            slot: of OUT that they are in.
+        """
+        size = self.builder.hw.out_tile_bytes
+        word = pack_store(
+            sram_base=base,
+            dram_offset=self.offsets["out"] + first * size,
+            **region._asdict(),
+        )
+        self.builder.emit_word(Unit.STORE, word, (slot,), ())
+        self.bytes_written += region.tiles * size
+
+    def emitted(self) -> Emitted:
+        """What a layer without GEMM added to the program."""
+        return Emitted(
+            uops=b"", macs_tiles=0, bytes_read=self.bytes_read, bytes_written=self.bytes_written
+        )
 
     def _load_table(self) -> None:
         hw = self.builder.hw

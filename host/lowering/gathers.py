@@ -21,13 +21,12 @@ from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacemen
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
     pack_load,
-    pack_store,
     pack_vector,
 )
 from tilewright.host.lowering.transfers import box
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import RESIDUAL_SHIFT, Memory, Operand, Unit, VectorOp
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of, interleaved_blocks, output_block
 from tilewright.host.network.requant import RequantParams
 
 Pixels = npt.NDArray[np.int64]
@@ -131,7 +130,7 @@ def room_of(hw: HwConfig, channels: int) -> tuple[int, int]:
     Raises:
         WorkloadError: not even one pixel.
     """
-    tiles = blocks_of(channels, output_block(hw)) * (output_block(hw) // hw.block_out)
+    tiles = blocks_of(channels, output_block(hw)) * interleaved_blocks(hw)
     shared = min(hw.res_depth, hw.out_depth) // tiles
     slots = min(2, shared)
     if not slots:
@@ -177,7 +176,7 @@ class _GatherEmitter(Emission):
     ) -> None:
         super().__init__(builder, _CLIP, placement)
         hw = builder.hw
-        self.interleave = output_block(hw) // hw.block_out
+        self.interleave = interleaved_blocks(hw)
         self.planes = blocks_of(channels, output_block(hw))
         self.size = hw.out_tile_bytes
         self.source, self.result = source, pixels.size
@@ -202,9 +201,7 @@ class _GatherEmitter(Emission):
                 self._load(number + 1)
             self._store(number, done)
             done += sum(each.pixels for each in piece)
-        return Emitted(
-            uops=b"", macs_tiles=0, bytes_read=self.bytes_read, bytes_written=self.bytes_written
-        )
+        return self.emitted()
 
     def _base(self, number: int) -> int:
         return number % self.slots * self.slot_tiles
@@ -257,10 +254,4 @@ class _GatherEmitter(Emission):
         width = self.interleave
         line = sum(part.pixels for part in self.pieces[number]) * width
         region = box(line, self.planes, 1, self.result * width, 0)
-        word = pack_store(
-            sram_base=self._base(number),
-            dram_offset=self.offsets["out"] + done * width * self.size,
-            **region._asdict(),
-        )
-        self.builder.emit_word(Unit.STORE, word, (("out", number % self.slots),), ())
-        self.bytes_written += region.tiles * self.size
+        self.store(self._base(number), done * width, region, ("out", number % self.slots))

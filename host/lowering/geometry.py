@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import blocks_of, input_block, output_block
+from tilewright.host.network.layout import blocks_of, input_block, interleaved_blocks
 from tilewright.host.network.workload import Kind, Workload
 
 
@@ -144,7 +144,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
         reduce_blocks=reduce_blocks,
         share=share,
         inp_interleave=inp_interleave,
-        out_interleave=output_block(hw) // hw.block_out,
+        out_interleave=interleaved_blocks(hw),
         height=workload.height,
         width=workload.out_width if folded else workload.width,
         out_height=workload.out_height,
@@ -414,3 +414,9 @@ def halved(extent: int) -> list[int]:
     """Tile sizes that cut an extent into 1, 2, 4, ... parts, largest first."""
     sizes = {blocks_of(extent, 1 << halvings) for halvings in range(extent.bit_length() + 1)}
     return sorted(sizes, reverse=True)
+
+
+def halved_blocks(hw: HwConfig, channels: int) -> list[int]:
+    """Output blocks of tiles that cut channels so, in whole stored blocks, largest first."""
+    unit, blocks = interleaved_blocks(hw), blocks_of(channels, hw.block_out)
+    return [min(stored * unit, blocks) for stored in halved(blocks_of(blocks, unit))]

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX
-from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES
-from tilewright.host.network.layout import blocks_of
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.network.layout import blocks_of, interleaved_blocks
+from tilewright.host.network.workload import Workload
 
 MEMORY_MAX = 1 << 40
 """Bytes that an instruction's DRAM offset can address."""
@@ -78,15 +79,16 @@ def check_extents(tiles: Iterable[tuple[str, int, int]], reduction: str) -> Lega
     return None
 
 
-def check_stored_blocks(tile: int, blocks: int, unit: int, layer: str) -> Legality | None:
+def check_stored_blocks(hw: HwConfig, workload: Workload, tile: int, layer: str) -> Legality | None:
     """A channel tile of whole stored blocks.
 
     Args:
-        tile: output blocks of it.
-        blocks: of the workload.
-        unit: interleaved in a stored block.
+        hw: the configuration.
+        workload: what is cut into tiles.
+        tile: output blocks of one.
         layer: what the tile belongs to, in words.
     """
+    unit, blocks = interleaved_blocks(hw), blocks_of(workload.channels_out, hw.block_out)
     if tile % unit == 0 or tile >= blocks:
         return None
     detail = (

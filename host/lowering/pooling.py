@@ -35,7 +35,7 @@ from tilewright.host.lowering.pooling_gather import Window
 from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
 from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of, interleaved_blocks
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 
@@ -168,19 +168,17 @@ def _row_step(workload: Workload) -> int:
 
 def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality | None:
     """Tiles within the workload, in stored blocks."""
-    out_blocks = blocks_of(workload.channels_out, hw.block_out)
     refusal = check_extents(
         (
             ("tile_b", schedule.tile_b, blocks_of(workload.n, hw.batch)),
             ("tile_h", schedule.tile_h, workload.out_height),
             ("tile_w", schedule.tile_w, workload.out_width),
-            ("tile_co", schedule.tile_co, out_blocks),
+            ("tile_co", schedule.tile_co, blocks_of(workload.channels_out, hw.block_out)),
             ("tile_ci", schedule.tile_ci, 1),
         ),
         "a pool has no reduction over channels",
     )
-    unit = output_block(hw) // hw.block_out
-    return refusal or check_stored_blocks(schedule.tile_co, out_blocks, unit, "pool")
+    return refusal or check_stored_blocks(hw, workload, schedule.tile_co, "pool")
 
 
 def _check_choices(schedule: Schedule) -> Legality | None:
@@ -257,7 +255,7 @@ def _place(hw: HwConfig, workload: Workload, schedule: Schedule) -> PoolPlan:
         loaded_rows=max(piece.span.loaded for tile in pieces for piece in tile),
         batch_tiles=batch_tiles,
         channel_tiles=channel_tiles,
-        interleave=output_block(hw) // hw.block_out,
+        interleave=interleaved_blocks(hw),
         res_slots=max(1, min(schedule.h_threading, loads)),
         out_slots=min(schedule.h_threading, bands * len(rows.tiles)),
         param_slots=min(schedule.h_threading, len(channel_tiles)),
@@ -270,7 +268,7 @@ def _streamed(
     """Pieces of every row tile; those of a single output row are no larger than a slot of RES."""
     most = workload.height
     if workload.out_height == 1:
-        unit = output_block(hw) // hw.block_out
+        unit = interleaved_blocks(hw)
         line = blocks_of(schedule.tile_co, unit) * unit * columns.loaded * schedule.tile_b
         most = max(hw.res_depth // schedule.h_threading // line, 1)
     return tuple(

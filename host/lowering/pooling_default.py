@@ -8,11 +8,11 @@ from itertools import product
 from typing import Final
 
 from tilewright.host.lowering.fewest_cycles import fewest_cycles
-from tilewright.host.lowering.geometry import halved
+from tilewright.host.lowering.geometry import halved, halved_blocks
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_gather import gather
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 
@@ -34,12 +34,10 @@ def default_pool_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 
 def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
     """The one that needs least of every buffer comes last."""
-    unit = output_block(hw) // hw.block_out
-    out_blocks = blocks_of(workload.channels_out, hw.block_out)
-    for tile_h, tile_w, stored, threads, order in product(
+    for tile_h, tile_w, tile_co, threads, order in product(
         halved(workload.out_height),
         halved(workload.out_width),
-        halved(blocks_of(out_blocks, unit)),
+        halved_blocks(hw, workload.channels_out),
         (2, 1),
         (LoopOrder.INPUT_STATIONARY, LoopOrder.OUTPUT_STATIONARY),
     ):
@@ -47,7 +45,7 @@ def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
             tile_h=tile_h,
             tile_w=tile_w,
             tile_ci=1,
-            tile_co=min(stored * unit, out_blocks),
+            tile_co=tile_co,
             h_threading=threads,
             loop_order=order,
         )

@@ -19,7 +19,6 @@ from tilewright.host.lowering.pooling_rows import Piece
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
     pack_load,
-    pack_store,
     pack_vector,
 )
 from tilewright.host.lowering.transfers import ROW_MAX, Box, box, input_box
@@ -102,12 +101,7 @@ class _PoolEmitter(Emission):
             if step.last:
                 self._requantise(step.tile)
                 self._store(step.tile)
-        return Emitted(
-            uops=b"",
-            macs_tiles=0,
-            bytes_read=self.bytes_read,
-            bytes_written=self.bytes_written,
-        )
+        return self.emitted()
 
     def _load_piece(self, step: _Step) -> None:
         """LOADs of a piece: all batch tiles at once if their blocks are contiguous."""
@@ -228,16 +222,10 @@ class _PoolEmitter(Emission):
         return ("out", tile.number % self.plan.out_slots)
 
     def _store(self, tile: _Tile) -> None:
-        size = self.plan.hw.out_tile_bytes
         for first, count in stored_parts(tile.blocks[1], self.plan.interleave):
+            base = self._out_base(tile) + first * tile.pixels
             for offset, at, region in self._out_boxes(tile, first, count):
-                word = pack_store(
-                    sram_base=self._out_base(tile) + first * tile.pixels + at,
-                    dram_offset=self.offsets["out"] + offset * size,
-                    **region._asdict(),
-                )
-                self.builder.emit_word(Unit.STORE, word, (self._out_key(tile),), ())
-                self.bytes_written += region.tiles * size
+                self.store(base + at, offset, region, self._out_key(tile))
 
     def _out_boxes(self, tile: _Tile, first: int, count: int) -> list[tuple[int, int, Box]]:
         """Regions of the output that a stored part of a tile fills.

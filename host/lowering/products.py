@@ -30,7 +30,7 @@ from tilewright.host.lowering.legality import (
 )
 from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of, interleaved_blocks
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload
 
@@ -118,7 +118,7 @@ def make_product_plan(
         schedule=schedule,
         channel_tiles=channel_tiles,
         row_tiles=row_tiles,
-        interleave=output_block(hw) // hw.block_out,
+        interleave=interleaved_blocks(hw),
         slots=schedule.h_threading,
         param_slots=min(schedule.h_threading, len(channel_tiles)),
     )
@@ -128,19 +128,17 @@ def make_product_plan(
 
 def _check_tiles(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality | None:
     """Tiles within the workload, in stored blocks and whole rows."""
-    out_blocks = blocks_of(workload.channels_out, hw.block_out)
     refusal = check_extents(
         (
             ("tile_b", schedule.tile_b, 1),
             ("tile_h", schedule.tile_h, workload.height),
             ("tile_w", schedule.tile_w, workload.width),
-            ("tile_co", schedule.tile_co, out_blocks),
+            ("tile_co", schedule.tile_co, blocks_of(workload.channels_out, hw.block_out)),
             ("tile_ci", schedule.tile_ci, 1),
         ),
         "a product has no reduction over channels",
     )
-    unit = output_block(hw) // hw.block_out
-    return refusal or check_stored_blocks(schedule.tile_co, out_blocks, unit, "product")
+    return refusal or check_stored_blocks(hw, workload, schedule.tile_co, "product")
 
 
 def _check_choices(workload: Workload, schedule: Schedule) -> Legality | None:

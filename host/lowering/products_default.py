@@ -8,10 +8,10 @@ from itertools import product
 from typing import Final
 
 from tilewright.host.lowering.fewest_cycles import fewest_cycles
-from tilewright.host.lowering.geometry import halved
+from tilewright.host.lowering.geometry import halved, halved_blocks
 from tilewright.host.lowering.products import ProductPlan, make_product_plan
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
@@ -33,16 +33,14 @@ def default_product_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 
 def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
     """The one that needs least of every buffer comes last."""
-    unit = output_block(hw) // hw.block_out
-    blocks = blocks_of(workload.channels_out, hw.block_out)
-    for tile_h, stored, threads in product(
-        halved(workload.height), halved(blocks_of(blocks, unit)), (2, 1)
+    for tile_h, tile_co, threads in product(
+        halved(workload.height), halved_blocks(hw, workload.channels_out), (2, 1)
     ):
         yield Schedule(
             tile_h=tile_h,
             tile_w=workload.width,
             tile_ci=1,
-            tile_co=min(stored * unit, blocks),
+            tile_co=tile_co,
             h_threading=threads,
         )
 

@@ -13,7 +13,6 @@ from tilewright.host.lowering.products import ProductPlan
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
     pack_load,
-    pack_store,
     pack_vector,
 )
 from tilewright.host.lowering.transfers import Box, box
@@ -76,9 +75,7 @@ class _ProductEmitter(Emission):
             if following is not None and plan.slots == 1:
                 self._load(following)
             self._store(tile)
-        return Emitted(
-            uops=b"", macs_tiles=0, bytes_read=self.bytes_read, bytes_written=self.bytes_written
-        )
+        return self.emitted()
 
     # -- places -----------------------------------------------------------------------------
 
@@ -215,24 +212,17 @@ class _ProductEmitter(Emission):
         return self._slot(tile) * (self.plan.hw.out_depth // self.plan.slots)
 
     def _store(self, tile: _Tile) -> None:
-        plan, pixels, size = self.plan, self._pixels(tile), self.plan.hw.out_tile_bytes
+        plan, pixels, slot = self.plan, self._pixels(tile), ("out", self._slot(tile))
         interleave, (first, count) = plan.interleave, tile.blocks
         image = tile.batch * plan.stored_planes + first // interleave
         start = image * plan.plane + tile.rows[0] * plan.workload.width * interleave
         full, rest = divmod(count, interleave)
-        regions = []
         if full:
-            regions.append((0, box(pixels * interleave, full, 1, plan.plane, 0)))
+            region = box(pixels * interleave, full, 1, plan.plane, 0)
+            self.store(self._out(tile), start, region, slot)
         if rest:
-            regions.append((full, box(rest, pixels, 1, interleave, 0)))
-        for plane, region in regions:
-            word = pack_store(
-                sram_base=self._out(tile) + plane * pixels * interleave,
-                dram_offset=self.offsets["out"] + (start + plane * plan.plane) * size,
-                **region._asdict(),
-            )
-            self.builder.emit_word(Unit.STORE, word, (("out", self._slot(tile)),), ())
-            self.bytes_written += region.tiles * size
+            base = self._out(tile) + full * pixels * interleave
+            self.store(base, start + full * plan.plane, box(rest, pixels, 1, interleave, 0), slot)
 
 
 def _tiles(plan: ProductPlan) -> Iterator[_Tile]:

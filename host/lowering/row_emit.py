@@ -160,15 +160,6 @@ class _RowEmitter(Emission):
                 return tuple(name for name in self.operands if name != "coarse")
         return self.operands
 
-    def emitted(self) -> Emitted:
-        """What the layer added to the program."""
-        return Emitted(
-            uops=b"",
-            macs_tiles=0,
-            bytes_read=self.bytes_read,
-            bytes_written=self.bytes_written,
-        )
-
     def _values(self) -> tuple[int, ...]:
         """The numbers that the function needs in ACC."""
         if isinstance(self.function, LayerNorm):

@@ -12,7 +12,7 @@ from typing import Final
 
 from tilewright.host.common.errors import ProgramError, WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import blocks_of, output_block
+from tilewright.host.network.layout import blocks_of, interleaved_blocks
 
 Shape = tuple[int, int, int, int]
 
@@ -115,7 +115,7 @@ def plan_rows(
             remedy="run this operator on the CPU, or compile the network for one input at a time",
         )
     blocks = blocks_of(shape[1], hw.block_out)
-    interleave = output_block(hw) // hw.block_out
+    interleave = interleaved_blocks(hw)
     tiles = blocks_of(blocks, interleave) * interleave
     mask = tiles if masked else 0
     shared = min(max(hw.res_depth - mask, 0) // operands, hw.out_depth) // tiles

@@ -52,6 +52,11 @@ class Spread(NamedTuple):
     height: int
     width: int
 
+    @classmethod
+    def of_rows(cls, first: int, height: int, width: int = 1) -> Spread:
+        """Whole rows of an output, from one on."""
+        return cls(first, 0, row_step=1, column_step=1, height=height, width=width)
+
     def pixels(self, array: Any, rows: int, columns: int) -> Any:
         """The pixels of an array (..., height, width) that so many rows and columns fill."""
         every = array[..., self.first_row :: self.row_step, self.first_column :: self.column_step]
@@ -96,6 +101,11 @@ def input_block(hw: HwConfig) -> int:
 def output_block(hw: HwConfig) -> int:
     """Channels of a stored block of an output or a residual."""
     return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_out
+
+
+def interleaved_blocks(hw: HwConfig) -> int:
+    """Blocks of the array in a stored block of an output or a residual."""
+    return output_block(hw) // hw.block_out
 
 
 def chains(hw: HwConfig) -> bool:

@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
+from support.fidelities import every_fidelity_agrees
 from support.vision_models import convnext, swin
 
-from tilewright.host.compiler.pipeline import compile_model
-from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.run.runtime import run_network
-from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.devices import open_simulated
-from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.twin.network_timing import time_network
 
 
 @pytest.mark.parametrize(
@@ -29,19 +22,6 @@ from tilewright.sim.twin.network_timing import time_network
     ],
 )
 def test_every_fidelity_computes_a_network_alike(make, block_in: int) -> None:
-    hw, board = load_hwconfig("tiny-4x4").with_(row_unit=1), load_board("pynq-z2")
-    hw = hw.with_(block_in=block_in)
-    options = {"calibration": Calibration(random_samples=2), "offload_all": True}
-    network = compile_model(make(np.random.default_rng(3)), hw, board, **options).network
-    assert len(network.regions) == 1
+    hw = load_hwconfig("tiny-4x4").with_(row_unit=1, block_in=block_in)
+    network = every_fidelity_agrees(make(np.random.default_rng(3)), hw, (1, 3, 12, 12))
     assert {placed.where for placed in network.placements} == {"accelerator"}
-    data = {"x": np.random.default_rng(4).normal(size=(1, 3, 12, 12)).astype(np.float32)}
-    (expected,) = run_network(network, ReferenceDevice(hw), data, trusted=True).outputs.values()
-    cycles = {time_network(network, board.memory).cycles}
-    for fidelity in ("rtl", "dpi"):
-        with closing(open_simulated(fidelity, hw, board.memory)) as device:
-            run = run_network(network, device, data, trusted=True)
-        (found,) = run.outputs.values()
-        assert np.array_equal(found, expected)
-        cycles.add(run.cycles)
-    assert len(cycles) == 1

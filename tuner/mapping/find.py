@@ -14,8 +14,9 @@ from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
 from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.methods.mapper import MapperError
-from tilewright.tuner.mapping.methods.registry import MAPPERS, TUNER_PREFIX, make_mapper
+from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest
+from tilewright.tuner.search.registry import named_tuner
 
 EXACT: Final = "exact"
 """The method that proves; any other name is a mapper's."""
@@ -106,7 +107,7 @@ def finder(
             return _found(nest, proof)
 
         return prove
-    if not (method in MAPPERS or ":" in method or method.startswith(TUNER_PREFIX)):
+    if not (method in MAPPERS or ":" in method or named_tuner(method)):
         raise MapperError(
             "no mapper of that name",
             field="method",

@@ -151,6 +151,23 @@ TUNERS: Final[Registry[Tuner[Any]]] = Registry(
 """Every tuner by its name on the command line."""
 
 
+_PREFIX: Final = "tuner-"
+"""Before the name of a tuner where it stands for a mapper."""
+
+
+def named_tuner(name: str) -> str | None:
+    """The tuner that a mapper ``tuner-NAME`` is; None: the mapper is another one.
+
+    Raises:
+        TunerError: there is no such tuner, or a plug-in is broken.
+    """
+    if not isinstance(name, str) or not name.startswith(_PREFIX):
+        return None
+    tuner = name.removeprefix(_PREFIX)
+    TUNERS.check(tuner)
+    return tuner
+
+
 def taken_by(name: str) -> frozenset[str]:
     """What a tuner takes of `Offer`; a built-in one is not imported for it.
 

@@ -156,7 +156,7 @@ class WeightFactor:
         self.append(
             name=copy.name,
             workload=workload,
-            requant=unchanged(tensor, channels),
+            requant=_unchanged(tensor, channels),
             data=part,
             weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
             output=ChannelSlice(tensor=copy.name),
@@ -186,7 +186,7 @@ class WeightFactor:
                 stride_h=ratio,
                 pad_bottom=pixels * ratio - tokens,
             ),
-            requant=unchanged(tensor, outputs),
+            requant=_unchanged(tensor, outputs),
             data=part,
             weights=weights,
             output=ChannelSlice(tensor=copy.name),
@@ -245,12 +245,10 @@ def _without(requant: RequantParams, first: int) -> RequantParams:
 
 def _upper(rows: int, room: int) -> Spread | None:
     """The first rows of a tensor that has more."""
-    if rows == room:
-        return None
-    return Spread(first_row=0, first_column=0, row_step=1, column_step=1, height=room, width=1)
+    return None if rows == room else Spread.of_rows(0, room)
 
 
-def unchanged(tensor: QTensor, channels: int) -> RequantParams:
+def _unchanged(tensor: QTensor, channels: int) -> RequantParams:
     """The epilogue of a copy with `COPY_WEIGHT`; what has no weights becomes 0."""
     return epilogue(
         units=np.full(channels, tensor.scale / COPY_WEIGHT),

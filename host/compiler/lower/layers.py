@@ -397,14 +397,7 @@ class _Layers:
         target = self._tensor(operator.output)
         first = 0
         for name in operator.inputs:
-            rows = Spread(
-                first_row=first,
-                first_column=0,
-                row_step=1,
-                column_step=1,
-                height=target.shape[2],
-                width=target.shape[3],
-            )
+            rows = Spread.of_rows(first, *target.shape[2:])
             self._copy(operator, name, spread=rows)
             first += self._tensor(name).shape[2]
 

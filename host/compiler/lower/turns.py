@@ -71,15 +71,6 @@ def turn_layers(
             weights=replace(weights, channel=weights.channel + first),
             weight_packing=packing,
             output=part_of(result.name),
-            spread=None
-            if count == channels
-            else Spread(
-                first_row=first,
-                first_column=0,
-                row_step=1,
-                column_step=1,
-                height=channels,
-                width=1,
-            ),
+            spread=None if count == channels else Spread.of_rows(first, channels),
         )
     return factor.found

@@ -19,15 +19,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.host.compiler.lower.attention import ProductLayers, unchanged
-from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
+from tilewright.host.compiler.lower.attention import ProductLayers, WeightFactor
+from tilewright.host.compiler.lower.epilogue import epilogue, operator_epilogue
 from tilewright.host.compiler.lower.gathers import gather_layer
-from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
-from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QGather, QMatmul, QTensor, Shape
-from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice
+from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QGather, QMatmul, QTensor
+from tilewright.host.compiler.lower.workloads import label_of, refused
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, blocks_of, output_block
-from tilewright.host.network.workload import Kind, dense
+from tilewright.host.network.workload import dense
 
 PartOf = Callable[[str], ChannelSlice]
 
@@ -70,10 +70,10 @@ def window_product_layers(
             operator, f"the channels of a head are {b.shape[1]}, no multiple of {output_block(hw)}"
         )
     made = _Windows(hw, operator)
-    weights, step = made.as_weights(part_of(b.name), b)
+    weights, step = made.windows_as_weights(part_of(b.name), b)
     parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
     if not operator.b_rows_are_outputs:
-        parts = made.turned(parts, b)
+        parts = made.turned_windows(parts, b)
     requant = operator_epilogue(
         operator,
         result,
@@ -89,45 +89,29 @@ def window_product_layers(
             data=replace(data, pixel=data.pixel + window * tokens),
             weights=first,
             output=part_of(result.name),
-            spread=_rows(window * tokens, result.shape[2]),
+            spread=Spread.of_rows(window * tokens, result.shape[2]),
         )
     return made.found
 
 
-class _Windows:
+class _Windows(WeightFactor):
     def __init__(self, hw: HwConfig, operator: QMatmul) -> None:
-        self.found = ProductLayers()
-        self._hw = hw
-        self._operator = operator
+        super().__init__(hw, operator)
+        self.numbers = range(operator.windows)
 
-    def append(self, **values: object) -> None:
-        """A layer."""
-        layer = Layer(operators=(self._operator.name,), **values)  # type: ignore[arg-type]  # as named
-        self.found.layers.append(layer)
-
-    def _tensor(self, name: str, shape: Shape, like: QTensor) -> QTensor:
-        made = replace(like, name=f"{self._operator.name}/{name}", shape=shape)
-        self.found.tensors[made.name] = made
-        return made
-
-    @property
-    def numbers(self) -> range:
-        """Of the windows."""
-        return range(self._operator.windows)
-
-    def as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
+    def windows_as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
         """Where each window of a tensor begins with whole tiles; tokens from window to window."""
-        hw, stored = self._hw, output_block(self._hw)
-        tokens = tensor.shape[2] // self._operator.windows
+        hw, stored = self._hw, self._block
+        tokens = tensor.shape[2] // len(self.numbers)
         whole = blocks_of(tokens, stored) * stored  # values are turned in stored blocks
         if tokens * stored % min(hw.wgt_tile_bytes, hw.axi_bytes):
             return self._apart(part, tensor, whole), whole
         rows = blocks_of(tensor.shape[2] - tokens + whole, hw.block_out) * hw.block_out
-        return (part if rows == tensor.shape[2] else self._with_room(part, tensor, rows)), tokens
+        return (part if rows == tensor.shape[2] else self._copied(part, tensor, rows)), tokens
 
     def _apart(self, part: ChannelSlice, tensor: QTensor, step: int) -> ChannelSlice:
         """A copy whose windows begin at every so many tokens."""
-        windows, pixels = self._operator.windows, tensor.shape[2]
+        windows, pixels = len(self.numbers), tensor.shape[2]
         copy = self._tensor("apart", (1, tensor.shape[1], windows * step, 1), tensor)
         places = np.add.outer(np.arange(windows) * (pixels // windows), np.arange(step)).reshape(-1)
         move = QGather(
@@ -141,27 +125,10 @@ class _Windows:
         self.found.layers.append(replace(layer, operators=(self._operator.name,)))
         return target
 
-    def _with_room(self, part: ChannelSlice, tensor: QTensor, rows: int) -> ChannelSlice:
-        """A copy with so many tokens, of which the last are not written."""
-        copy = self._tensor("room", (1, tensor.shape[1], rows, 1), tensor)
-        self.found.rooms.add(copy.name)
-        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
-        self.append(
-            name=copy.name,
-            workload=workload,
-            requant=unchanged(tensor, tensor.shape[1]),
-            data=part,
-            weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
-            output=ChannelSlice(tensor=copy.name),
-            spread=_rows(0, rows),
-        )
-        return ChannelSlice(tensor=copy.name)
-
-    def turned(self, parts: Sequence[ChannelSlice], tensor: QTensor) -> list[ChannelSlice]:
+    def turned_windows(self, parts: Sequence[ChannelSlice], tensor: QTensor) -> list[ChannelSlice]:
         """Channels and tokens of each window exchanged: identity times its tokens as weights."""
-        count, tokens = tensor.shape[1], tensor.shape[2] // self._operator.windows
-        block = output_block(self._hw)
-        step = blocks_of(tokens, block) * block
+        count, tokens = tensor.shape[1], tensor.shape[2] // len(self.numbers)
+        step = blocks_of(tokens, self._block) * self._block
         turned = self._tensor("turned", (1, step * len(parts), count, 1), tensor)
         # All of a stored block is computed: GEMM reads zeros behind the last token.
         requant = epilogue(
@@ -185,10 +152,3 @@ class _Windows:
                 output=found[window],
             )
         return found
-
-
-def _rows(first: int, height: int) -> Spread:
-    """Rows of a larger tensor, from one on."""
-    return Spread(
-        first_row=first, first_column=0, row_step=1, column_step=1, height=height, width=1
-    )

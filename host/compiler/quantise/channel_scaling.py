@@ -29,9 +29,9 @@ from tilewright.host.compiler.read.onnx_edit import (
     Array,
     Editor,
     array_of,
+    axes_of,
     input_of,
     integer,
-    integers,
     is_kind,
     scalar_of,
     shape_of,
@@ -228,11 +228,10 @@ class ChannelScaling:
         return self._continues(node.inputs[0], node)
 
     def _averages_tokens(self, node: ir.Node) -> bool:
-        shape, stated = shape_of(node.inputs[0]), array_of(input_of(node, 1))
+        shape = shape_of(node.inputs[0])
         if shape is None or len(shape) != SEQUENCE_RANK:
             return False
-        axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
-        if [axis % SEQUENCE_RANK for axis in axes] != [1]:
+        if [axis % SEQUENCE_RANK for axis in axes_of(node)] != [1]:
             return False
         return self._continues(node.inputs[0], node)
 

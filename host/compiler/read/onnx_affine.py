@@ -24,6 +24,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     number,
     only_user,
     shape_of,
+    take_place,
 )
 
 _IMAGE_RANK: Final = 4
@@ -115,9 +116,4 @@ def _replace(
         "dilations": [1, 1],
     }
     new = editor.before(node, "Conv", [data, weights, bias], attributes, stem=stem, like=result)
-    producer = new.producer()
-    assert producer is not None
-    ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
-    editor.graph.remove(node, safe=True)
-    new.name, result.name = stem, None
-    producer.name = node.name
+    take_place(editor, node, new)

@@ -35,6 +35,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     only_user,
     scalar_of,
     shape_of,
+    stand_for,
 )
 from tilewright.host.compiler.read.onnx_masks import MASKED, RunTimeMasks, masked_scores
 from tilewright.host.compiler.read.onnx_parts import features_taken
@@ -269,20 +270,13 @@ def _sliced(editor: Editor, node: ir.Node, data: ir.Value, axis: int, places: ra
 
 
 def _reshaped(editor: Editor, node: ir.Node, data: ir.Value, shape: tuple[int, ...]) -> ir.Value:
-    stem = node.outputs[0].name or "part"
-    sizes = editor.constant(f"{stem}_sizes", np.array(shape, np.int64))
-    shaped = editor.before(node, "Reshape", [data, sizes], stem=f"{stem}_shaped", like=data)
-    shaped.shape = ir.Shape(shape)
-    return shaped
+    return editor.reshaped(node, data, shape, stem=f"{node.outputs[0].name or 'part'}_shaped")
 
 
 def _take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
     """Let a value replace a node's result everywhere, under its name."""
-    result = node.outputs[0]
-    name = result.name
-    ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
+    stand_for(node.outputs[0], new)
     editor.graph.remove(node, safe=True)
-    new.name, result.name = name, None
 
 
 def _widen_constant(editor: Editor, node: ir.Node) -> None:

@@ -8,8 +8,6 @@ levels moves in front of them: there it is in the epilogue of a layer. No rewrit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -112,7 +110,7 @@ def _part(editor: Editor, place: ir.Node, value: ir.Value, axis: int, part: rang
         before = _before_reshape(node, axis)
         assert before is not None
         data = _part(editor, place, before, axis, part)
-        return _shaped(editor, place, data, shape, stem)
+        return editor.reshaped(place, data, shape, stem=stem)
     pieces = _pieces(node, axis, part)
     assert pieces is not None
     parts = [_part(editor, place, each, axis, some) for each, some in pieces]
@@ -122,16 +120,6 @@ def _part(editor: Editor, place: ir.Node, value: ir.Value, axis: int, part: rang
     joined = editor.before(place, "Concat", parts, {"axis": along}, stem=stem, like=value)
     joined.shape = ir.Shape(shape)
     return joined
-
-
-def _shaped(
-    editor: Editor, place: ir.Node, data: ir.Value, shape: Sequence[int], stem: str
-) -> ir.Value:
-    assert prod(shape) == prod(shape_of(data) or ())
-    sizes = editor.constant(f"{stem}_sizes", np.array(shape, np.int64))
-    shaped = editor.before(place, "Reshape", [data, sizes], stem=stem, like=data)
-    shaped.shape = ir.Shape(shape)
-    return shaped
 
 
 def apply_before_joining(editor: Editor) -> None:

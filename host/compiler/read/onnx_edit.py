@@ -98,6 +98,15 @@ class Editor:
             self.graph.insert_after(place, [node])
         return output
 
+    def reshaped(
+        self, place: ir.Node, data: ir.Value, shape: Sequence[int], *, stem: str
+    ) -> ir.Value:
+        """A value in another shape, made in front of a node."""
+        sizes = self.constant(f"{stem}_sizes", np.array(shape, np.int64))
+        made = self.before(place, "Reshape", [data, sizes], stem=stem, like=data)
+        made.shape = ir.Shape(shape)
+        return made
+
     def drop_unused(self) -> None:
         """Remove nodes and initializers that nothing reads."""
         for node in reversed(list(self.graph)):
@@ -172,6 +181,12 @@ def number(node: ir.Node, name: str, default: float) -> float:
     return default if attribute is None else float(attribute.as_float())
 
 
+def axes_of(node: ir.Node) -> list[int]:
+    """The axes that a reduction states, as an attribute or as a constant."""
+    stated = array_of(input_of(node, 1))
+    return integers(node, "axes", ()) if stated is None else [int(i) for i in stated.reshape(-1)]
+
+
 def text_of(node: ir.Node, name: str, default: str) -> str:
     """An attribute that is text."""
     attribute = node.attributes.get(name)
@@ -186,12 +201,16 @@ def only_user(value: ir.Value) -> ir.Node | None:
     return uses[0].node
 
 
-def take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
-    """Let a value replace a node's result everywhere, under its name."""
-    old, producer = node.outputs[0], new.producer()
-    name, label = old.name, node.name
+def stand_for(old: ir.Value, new: ir.Value) -> None:
+    """Let a value replace another one everywhere, under its name."""
     ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    new.name, old.name = old.name, None
+
+
+def take_place(editor: Editor, node: ir.Node, new: ir.Value) -> None:
+    """Let a value replace a node's result everywhere, and its operator bear the node's name."""
+    stand_for(node.outputs[0], new)
     editor.graph.remove(node, safe=True)
-    new.name, old.name = name, None
+    producer = new.producer()
     assert producer is not None
-    producer.name = label
+    producer.name = node.name

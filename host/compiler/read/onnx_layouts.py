@@ -25,6 +25,8 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     is_single,
     shape_of,
+    stand_for,
+    take_place,
     text_of,
 )
 
@@ -68,7 +70,7 @@ def _slice_parts(editor: Editor, node: ir.Node) -> None:
             for name, value in (("start", start), ("end", start + size), ("axis", channels))
         ]
         part = editor.before(node, "Slice", [data, *bounds], stem=stem, like=output)
-        _take_place(output, part)
+        stand_for(output, part)
         start += size
     editor.graph.remove(node, safe=True)
 
@@ -197,15 +199,4 @@ def _convolve(
     moved = editor.before(
         node, kind, [node.inputs[0], constant], attributes, stem=stem, like=result
     )
-    producer = moved.producer()
-    assert producer is not None
-    _take_place(result, moved)
-    editor.graph.remove(node, safe=True)
-    producer.name = node.name
-
-
-def _take_place(old: ir.Value, new: ir.Value) -> None:
-    """Let a value replace another everywhere, under its name."""
-    name = old.name
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    new.name, old.name = name, None
+    take_place(editor, node, moved)

@@ -78,11 +78,7 @@ def _look_up(editor: Editor, node: ir.Node) -> None:
     if found is None or found.depth != len(weights) or not np.isfinite(weights).all():
         return
     stem = node.outputs[0].name or "row"
-    sizes = editor.constant(f"{stem}_index_sizes", np.array(shape[:-1], np.int64))
-    indices = editor.before(
-        node, "Reshape", [found.indices, sizes], stem=f"{stem}_index", like=found.indices
-    )
-    indices.shape = ir.Shape(shape[:-1])
+    indices = editor.reshaped(node, found.indices, shape[:-1], stem=f"{stem}_index")
     rows = np.concatenate([weights] * (2 if found.lowest else 1))
     if not found.proven:
         rows = np.pad(rows, ((1, 1), (0, 0)))

@@ -20,14 +20,15 @@ from tilewright.host.compiler.read.onnx_detections import (
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
+    axes_of,
     input_of,
     integer,
-    integers,
     is_kind,
     is_single,
     only_user,
     scalar_of,
     shape_of,
+    stand_for,
 )
 from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
@@ -94,11 +95,9 @@ def _pool_globally(editor: Editor, node: ir.Node) -> None:
     """The mean over the rows and columns of an image as GlobalAveragePool."""
     data, result = input_of(node, 0), node.outputs[0]
     shape = shape_of(data)
-    stated = array_of(input_of(node, 1))
-    axes = integers(node, "axes", ()) if stated is None else [int(a) for a in stated.reshape(-1)]
     if not is_single(data) or shape is None or len(shape) != IMAGE_RANK:
         return
-    if sorted(axis % IMAGE_RANK for axis in axes) != [2, 3]:
+    if sorted(axis % IMAGE_RANK for axis in axes_of(node)) != [2, 3]:
         return
     stem = result.name or "mean"
     keeps = integer(node, "keepdims", 1)
@@ -108,9 +107,8 @@ def _pool_globally(editor: Editor, node: ir.Node) -> None:
     assert producer is not None
     producer.name = node.name
     new = pooled if keeps else editor.before(node, "Flatten", [pooled], stem=stem, like=result)
-    ir.convenience.replace_all_uses_with(result, new, replace_graph_outputs=True)
+    stand_for(result, new)
     editor.graph.remove(node, safe=True)
-    new.name, result.name = stem, None
 
 
 def _drop_idle(editor: Editor, node: ir.Node) -> None:
@@ -141,15 +139,12 @@ def _drop_whole_gather(editor: Editor, node: ir.Node) -> None:
     places = np.where(indices < 0, indices + size, indices)
     if places.size != size or not np.array_equal(places.reshape(-1), np.arange(size)):
         return
-    stem = result.name or "gathered"
-    sizes = editor.constant(f"{stem}_sizes", np.array(whole, np.int64))
-    same = editor.before(node, "Reshape", [data, sizes], stem=stem, like=result)
     if whole == shape and not result.is_graph_output():
-        same = data
-    ir.convenience.replace_all_uses_with(result, same, replace_graph_outputs=True)
+        ir.convenience.replace_all_uses_with(result, data)
+    else:
+        stem = result.name or "gathered"
+        stand_for(result, editor.reshaped(node, data, whole, stem=stem))
     editor.graph.remove(node, safe=True)
-    if same is not data:
-        same.name, result.name = stem, None
 
 
 def _scale_product(editor: Editor, node: ir.Node) -> None:

@@ -19,8 +19,8 @@ from tilewright.host.compiler.read.onnx_edit import (
     Array,
     Editor,
     array_of,
+    axes_of,
     input_of,
-    integers,
     is_kind,
     is_single,
     scalar_of,
@@ -103,11 +103,8 @@ class _Form:
         data = None if node is None else node.inputs[0]
         if node is None or data is None or shape_of(data) is None:
             return None
-        stated = array_of(input_of(node, 1))
-        if input_of(node, 1) is not None and stated is None:
-            return None
-        axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
-        return (data, int(axes[0]) % len(shape_of(data) or ())) if len(axes) == 1 else None
+        axes = axes_of(node)
+        return (data, axes[0] % len(shape_of(data) or ())) if len(axes) == 1 else None
 
     def mean(self, value: ir.Value | None) -> tuple[ir.Value, int] | None:
         """What a value is the mean of, and along which one axis."""

@@ -7,7 +7,7 @@ element by element between them, so that a chain of them has one change of shape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -17,12 +17,14 @@ from tilewright.host.compiler.read.onnx_edit import (
     Array,
     Editor,
     array_of,
+    axes_of,
     input_of,
     integer,
     integers,
-    is_kind,
     shape_of,
+    stand_for,
 )
+from tilewright.host.compiler.read.onnx_images import AsImages, Rules
 
 _RANK: Final = 3
 _LAYERS: Final = ("Conv", "ConvTranspose")
@@ -39,22 +41,12 @@ _PAIRED: Final = ("dilations", "kernel_shape", "output_padding", "output_shape",
 
 def widen(editor: Editor) -> None:
     """Rewrite a graph with known shapes, in place."""
-    graph = _Graph(editor)
-    for node in list(editor.graph):
-        graph.visit(node)
-    graph.finish()
+    _Rows(editor).rewrite()
 
 
-class _Graph:
+class _Rows(AsImages):
     def __init__(self, editor: Editor) -> None:
-        self._editor = editor
-        self._images: dict[ir.Value, ir.Value] = {}
-        """By value with three axes: the same with four."""
-        self._replaced: list[ir.Node] = []
-
-    def visit(self, node: ir.Node) -> None:
-        """Rewrite a node, if it is one of those that this module knows."""
-        rules: Mapping[tuple[str, ...], Callable[[ir.Node], bool]] = {
+        rules: Rules = {
             _LAYERS: self._layer,
             _POOLS: self._pool,
             (*BY_ELEMENT, "BatchNormalization"): self._by_element,
@@ -62,32 +54,13 @@ class _Graph:
             ("Concat",): self._concat,
             ("ReduceMean", "ReduceMax"): self._reduction,
         }
-        data = input_of(node, 0)
-        if len(node.outputs) != 1 or data is None or shape_of(node.outputs[0]) is None:
-            return
-        for kinds, rule in rules.items():
-            if is_kind(node, *kinds) and rule(node):
-                self._replaced.append(node)
-                return
+        super().__init__(editor, rules)
+        self._images: dict[ir.Value, ir.Value] = {}
+        """By value with three axes: the same with four."""
 
-    def finish(self) -> None:
-        """Give what is left its three axes back."""
-        for node in reversed(self._replaced):
-            result = node.outputs[0]
-            image = self._images.get(result)
-            if image is None or not (result.uses() or result.is_graph_output()):
-                self._editor.graph.remove(node, safe=True)
-                continue
-            stem = result.name or "row"
-            shape = shape_of(result)
-            assert shape is not None
-            sizes = self._editor.constant(f"{stem}_sizes", np.array(shape, np.int64))
-            place = image.producer()
-            assert place is not None
-            flat = self._editor.after(place, "Reshape", [image, sizes], stem=stem, like=result)
-            ir.convenience.replace_all_uses_with(result, flat, replace_graph_outputs=True)
-            self._editor.graph.remove(node, safe=True)
-            flat.name, result.name = stem, None
+    def _restore(self, node: ir.Node, result: ir.Value) -> None:
+        shape, stem = shape_of(result) or (), result.name or "row"
+        stand_for(result, self._editor.reshaped(node, self._images[result], shape, stem=stem))
 
     # -- rules: whether a node was rewritten ---------------------------------------------------
 
@@ -151,17 +124,10 @@ class _Graph:
     def _reduction(self, node: ir.Node) -> bool:
         """A reduction over time, behind which nothing of this form is left."""
         data, result = node.inputs[0], node.outputs[0]
-        stated = array_of(input_of(node, 1))
-        axes = (
-            integers(node, "axes", ()) if stated is None else [int(a) for a in stated.reshape(-1)]
-        )
         shape = shape_of(data)
-        if (
-            data is None
-            or data not in self._images
-            or not shape
-            or [axis % _RANK for axis in axes] != [2]
-        ):
+        if data is None or data not in self._images or not shape:
+            return False
+        if [axis % _RANK for axis in axes_of(node)] != [2]:
             return False
         kind = "GlobalAveragePool" if node.op_type == "ReduceMean" else "GlobalMaxPool"
         if integer(node, "keepdims", 1):
@@ -173,8 +139,7 @@ class _Graph:
         )
         pooled.shape = ir.Shape((*shape[:2], 1, 1))
         flat = self._editor.before(node, "Flatten", [pooled], stem=stem, like=result)
-        ir.convenience.replace_all_uses_with(result, flat, replace_graph_outputs=True)
-        flat.name, result.name = stem, None
+        stand_for(result, flat)
         return True
 
     # -- writing -------------------------------------------------------------------------------
@@ -183,12 +148,9 @@ class _Graph:
         """A value with four axes, made in front of a node unless it is there."""
         if value not in self._images:
             n, channels, length = shape_of(value) or ()
-            stem = f"{value.name}_row"
-            sizes = np.array((n, channels, 1, length), np.int64)
-            shape = self._editor.constant(f"{stem}_sizes", sizes)
-            image = self._editor.before(node, "Reshape", [value, shape], stem=stem, like=value)
-            image.shape = ir.Shape(sizes.tolist())
-            self._images[value] = image
+            self._images[value] = self._editor.reshaped(
+                node, value, (n, channels, 1, length), stem=f"{value.name}_row"
+            )
         return self._images[value]
 
     def _write(

@@ -23,6 +23,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     only_user,
     shape_of,
+    stand_for,
     text_of,
 )
 
@@ -65,10 +66,9 @@ def _turn(editor: Editor, node: ir.Node) -> None:
     rows = editor.before(node, "Softmax", [turned], {"axis": rank - 1}, stem=stem, like=turned)
     inverse = [perm.index(each) for each in range(rank)]
     back = editor.before(node, "Transpose", [rows], {"perm": inverse}, stem=stem, like=data)
-    softmax, name = rows.producer(), result.name
-    ir.convenience.replace_all_uses_with(result, back, replace_graph_outputs=True)
+    softmax = rows.producer()
+    stand_for(result, back)
     editor.graph.remove(node, safe=True)
-    back.name, result.name = name, None
     assert softmax is not None
     softmax.name = node.name
 
@@ -97,7 +97,8 @@ def _state_expectation(editor: Editor, node: ir.Node) -> None:
     probabilities = editor.before(
         node, "Softmax", [source], {"axis": 2}, stem=f"{stem}_bins", like=source
     )
-    flat = _shaped(editor, node, probabilities, (n, groups * channels, 1, pixels), stem)
+    shaped = f"{stem}_shaped"
+    flat = editor.reshaped(node, probabilities, (n, groups * channels, 1, pixels), stem=shaped)
     expected = editor.before(
         node,
         "Conv",
@@ -113,19 +114,18 @@ def _state_expectation(editor: Editor, node: ir.Node) -> None:
     )  # fmt: skip
     expected.shape = ir.Shape((n, groups * outputs, 1, pixels))
     if outputs == 1:  # nothing changes places
-        turned = _shaped(editor, node, expected, (n, 1, groups, pixels), stem)
+        turned = editor.reshaped(node, expected, (n, 1, groups, pixels), stem=shaped)
     else:
-        apart = _shaped(editor, node, expected, (n, groups, outputs, pixels), stem)
+        apart = editor.reshaped(node, expected, (n, groups, outputs, pixels), stem=shaped)
         perm = {"perm": _GROUPS_TO_ROWS}
         turned = editor.before(node, "Transpose", [apart], perm, stem=stem, like=result)
-    layer, rows, name = expected.producer(), probabilities.producer(), result.name
-    ir.convenience.replace_all_uses_with(result, turned, replace_graph_outputs=True)
+    layer, rows = expected.producer(), probabilities.producer()
+    stand_for(result, turned)
     editor.graph.remove(node, safe=True)
     assert softmax is not None
     assert layer is not None
     assert rows is not None
     editor.graph.remove(softmax, safe=True)
-    turned.name, result.name = name, None
     layer.name, rows.name = node.name, softmax.name
 
 
@@ -147,12 +147,3 @@ def _is_pointwise(node: ir.Node, shape: tuple[int, ...]) -> bool:
     plain = text_of(node, "auto_pad", "NOTSET") == "NOTSET" and not any(integers(node, "pads", ()))
     steps = set(integers(node, "strides", ())) <= {1}
     return plain and steps and shape[2:] == (1, 1) and integer(node, "group", 1) == 1
-
-
-def _shaped(
-    editor: Editor, place: ir.Node, data: ir.Value, shape: tuple[int, ...], stem: str
-) -> ir.Value:
-    sizes = editor.constant(f"{stem}_sizes", np.array(shape, np.int64))
-    shaped = editor.before(place, "Reshape", [data, sizes], stem=f"{stem}_shaped", like=data)
-    shaped.shape = ir.Shape(shape)
-    return shaped

@@ -22,6 +22,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     only_user,
     shape_of,
+    stand_for,
 )
 
 _IMAGE_RANK: Final = 4
@@ -62,17 +63,11 @@ def _fold_next(editor: Editor, node: ir.Node) -> bool:
         return False
     last = reader.outputs[0]
     stem = last.name or "enlarged"
-    inputs = [
-        node.inputs[0],
-        editor.constant(f"{stem}_weights", new[0]),
-        editor.constant(f"{stem}_bias", new[1]),
-    ]
-    node.resize_inputs(len(inputs))
-    for index, value in enumerate(inputs):
-        node.replace_input_with(index, value)
-    ir.convenience.replace_all_uses_with(last, result, replace_graph_outputs=True)
+    node.resize_inputs(3)
+    node.replace_input_with(1, editor.constant(f"{stem}_weights", new[0]))
+    node.replace_input_with(2, editor.constant(f"{stem}_bias", new[1]))
+    stand_for(last, result)
     editor.graph.remove(reader, safe=True)
-    result.name, last.name = stem, None
     return True
 
 

@@ -9,7 +9,7 @@ whose volumes all are rewritten has changes of shape at its ends alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
+    axes_of,
     input_of,
     integer,
     integers,
@@ -25,7 +26,9 @@ from tilewright.host.compiler.read.onnx_edit import (
     only_user,
     scalar_of,
     shape_of,
+    stand_for,
 )
+from tilewright.host.compiler.read.onnx_images import AsImages, Rules
 
 MOST_IMAGES: Final = 64
 """Of one volume: each is operators of its own."""
@@ -42,22 +45,12 @@ _Images = list[ir.Value]
 
 def take_apart(editor: Editor) -> None:
     """Rewrite a graph with known shapes and stated padding, in place."""
-    volumes = _Volumes(editor)
-    for node in list(editor.graph):
-        volumes.visit(node)
-    volumes.finish()
+    _Volumes(editor).rewrite()
 
 
-class _Volumes:
+class _Volumes(AsImages):
     def __init__(self, editor: Editor) -> None:
-        self._editor = editor
-        self._images: dict[ir.Value, _Images] = {}
-        """By volume, in the order of the depth."""
-        self._replaced: list[ir.Node] = []
-
-    def visit(self, node: ir.Node) -> None:
-        """Rewrite a node, if it is one of those that this module knows."""
-        rules: Mapping[tuple[str, ...], Callable[[ir.Node], bool]] = {
+        rules: Rules = {
             ("Conv",): self._convolution,
             ("MaxPool", "AveragePool"): self._pool,
             _BY_ELEMENT: self._by_element,
@@ -66,20 +59,17 @@ class _Volumes:
             ("GlobalAveragePool", "ReduceMean"): self._mean,
             ("Flatten", "Reshape"): self._flatten,
         }
-        if len(node.outputs) != 1 or shape_of(node.outputs[0]) is None:
-            return
-        for kinds, rule in rules.items():
-            if is_kind(node, *kinds) and rule(node):
-                self._replaced.append(node)
-                return
+        super().__init__(editor, rules)
+        self._images: dict[ir.Value, _Images] = {}
+        """By volume, in the order of the depth."""
 
-    def finish(self) -> None:
-        """Join the images of volumes that something else reads, and drop what was rewritten."""
-        for node in reversed(self._replaced):
-            result = node.outputs[0]
-            if result.uses() or result.is_graph_output():
-                self._join(node, result)
-            self._editor.graph.remove(node, safe=True)
+    def _restore(self, node: ir.Node, result: ir.Value) -> None:
+        n, channels, _, rows, columns = shape_of(result) or ()
+        deep = [
+            self._reshaped(node, image, (n, channels, 1, rows, columns))
+            for image in self._images[result]
+        ]
+        self._give(node, self._joined(node, deep, axis=2), shape_of(result) or ())
 
     # -- rules: whether a node was rewritten ---------------------------------------------------
 
@@ -194,9 +184,8 @@ class _Volumes:
         data, result = node.inputs[0], node.outputs[0]
         if data is None or data not in self._images:
             return False
-        stated = array_of(input_of(node, 1))
-        axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
-        if node.op_type == "ReduceMean" and sorted(a % _RANK for a in axes) != [2, 3, 4]:
+        axes = sorted(axis % _RANK for axis in axes_of(node))
+        if node.op_type == "ReduceMean" and axes != [2, 3, 4]:
             return False
         images = self._images[data]
         n, channels = (shape_of(data) or ())[:2]
@@ -281,8 +270,7 @@ class _Volumes:
         return self._image(node, "Concat", images, {"axis": axis}, shape=sizes)
 
     def _reshaped(self, node: ir.Node, value: ir.Value, shape: Sequence[int]) -> ir.Value:
-        sizes = self._editor.constant(f"{value.name}_sizes", np.array(shape, np.int64))
-        return self._image(node, "Reshape", [value, sizes], shape=shape)
+        return self._editor.reshaped(node, value, shape, stem=f"{node.outputs[0].name}_image")
 
     def _largest(self, node: ir.Node, images: _Images) -> ir.Value:
         """The largest of each element of some images: they become the rows of one."""
@@ -308,20 +296,7 @@ class _Volumes:
 
     def _give(self, node: ir.Node, value: ir.Value, shape: Sequence[int]) -> None:
         """Let a value in another shape take the place of a node's result."""
-        result = node.outputs[0]
-        made = self._reshaped(node, value, shape)
-        stem = result.name
-        ir.convenience.replace_all_uses_with(result, made, replace_graph_outputs=True)
-        result.name, made.name = None, stem
-
-    def _join(self, node: ir.Node, result: ir.Value) -> None:
-        """The volume that the images of a result make up."""
-        n, channels, _, rows, columns = shape_of(result) or ()
-        deep = [
-            self._reshaped(node, image, (n, channels, 1, rows, columns))
-            for image in self._images[result]
-        ]
-        self._give(node, self._joined(node, deep, axis=2), shape_of(result) or ())
+        stand_for(node.outputs[0], self._reshaped(node, value, shape))
 
 
 def _flat(shape: Sequence[int]) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
+    axes_of,
     input_of,
     integer,
-    integers,
     is_kind,
     is_single,
     only_user,
@@ -161,11 +161,9 @@ def _corner(
 def _mean(editor: Editor, node: ir.Node) -> ir.Value | None:
     """A global pool of an image with channels last."""
     data, shape = node.inputs[0], shape_of(node.inputs[0])
-    stated = array_of(input_of(node, 1))
-    axes = integers(node, "axes", ()) if stated is None else stated.reshape(-1).tolist()
     if not is_single(data) or shape is None or len(shape) != _RANK:
         return None
-    if sorted(int(axis) % _RANK for axis in axes) != [1, 2]:
+    if sorted(axis % _RANK for axis in axes_of(node)) != [1, 2]:
         return None
     stem = node.outputs[0].name or "mean"
     image = _turned(editor, node, data, _TO_IMAGE, f"{stem}_image")

@@ -24,6 +24,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     is_kind,
     number,
     shape_of,
+    stand_for,
     text_of,
 )
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
@@ -153,11 +154,9 @@ def _replace(editor: Editor, node: ir.Node, scales: dict[ir.Value, Parameters]) 
 
 def _take_over(editor: Editor, node: ir.Node, new: ir.Value) -> None:
     old = node.outputs[0]
-    name = old.name
     new.shape, new.type = old.shape, old.type or new.type
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    stand_for(old, new)
     editor.graph.remove(node, safe=True)
-    old.name, new.name = None, name
 
 
 def _wrap(editor: Editor, node: ir.Node, scales: dict[ir.Value, Parameters]) -> None:

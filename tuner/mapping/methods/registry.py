@@ -13,9 +13,7 @@ from typing import Any, Final
 from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError
 from tilewright.tuner.mapping.methods.tuner_mapper import TunerMapper
-from tilewright.tuner.search.registry import TUNERS
-
-TUNER_PREFIX: Final = "tuner-"
+from tilewright.tuner.search.registry import named_tuner
 
 _BUILTIN: Final = {
     "random": Entry(
@@ -120,7 +118,5 @@ def make_mapper(name: str, **options: Any) -> Mapper:
             plug-in is broken.
         TunerError: as for a tuner.
     """
-    if isinstance(name, str) and name.startswith(TUNER_PREFIX):
-        TUNERS.check(name.removeprefix(TUNER_PREFIX))
-        return TunerMapper(name.removeprefix(TUNER_PREFIX), **options)
-    return MAPPERS.load(name)(**options)
+    tuner = named_tuner(name)
+    return MAPPERS.load(name)(**options) if tuner is None else TunerMapper(tuner, **options)

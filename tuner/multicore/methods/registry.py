@@ -15,9 +15,7 @@ from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.multicore.methods.manual import ManualMapper, Order, Placement
 from tilewright.tuner.multicore.methods.mapper import GroupMapper, GroupMapperError
 from tilewright.tuner.multicore.methods.tuner_mapper import TunerMapper
-from tilewright.tuner.search.registry import TUNERS
-
-TUNER_PREFIX: Final = "tuner-"
+from tilewright.tuner.search.registry import named_tuner
 
 _BUILTIN: Final = {
     "tilewright": Entry(
@@ -123,7 +121,5 @@ def make_group_mapper(name: str, **options: Any) -> GroupMapper:
     """
     if name in MANUAL:
         return ManualMapper(*MANUAL[name])
-    if isinstance(name, str) and name.startswith(TUNER_PREFIX):
-        TUNERS.check(name.removeprefix(TUNER_PREFIX))
-        return TunerMapper(name.removeprefix(TUNER_PREFIX), **options)
-    return GROUP_MAPPERS.load(name)(**options)
+    tuner = named_tuner(name)
+    return GROUP_MAPPERS.load(name)(**options) if tuner is None else TunerMapper(tuner, **options)
