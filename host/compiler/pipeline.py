@@ -31,6 +31,7 @@ from tilewright.host.compiler.divide.placement import (
     Choose,
     OperatorPlacement,
     Why,
+    WhyNot,
     Work,
     by_choice,
 )
@@ -295,6 +296,7 @@ def partition(
     tables: bool = False,
     rows: bool = False,
     turns: bool = False,
+    why_not: WhyNot | None = None,
 ) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU.
 
@@ -306,6 +308,7 @@ def partition(
         tables: the accelerator has an activation table.
         rows: it has a row unit.
         turns: channels and pixels are exchanged where an operator needs it.
+        why_not: see `divide.relax_partition.divide`.
 
     Raises:
         WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
@@ -314,7 +317,9 @@ def partition(
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(network.relax, choose, why, tables=tables, rows=rows, turns=turns)
+    division = divide(
+        network.relax, choose, why, tables=tables, rows=rows, turns=turns, why_not=why_not
+    )
     return PartitionedNetwork(
         regions=tuple(region.graph for region in division.regions),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
@@ -364,6 +369,7 @@ def compile_network(
         tables=bool(hw.activation_table),
         rows=bool(hw.row_unit),
         turns=bool(hw.row_unit) and hw.batch == 1,
+        why_not=costs.why_not,
     )
     progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
     layers, executables = [], []

@@ -7,6 +7,7 @@ The accelerator's cost is the bound of its layers (`host.lowering.cycle_bound`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, isfinite
 from typing import Final
 
@@ -19,13 +20,17 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QGraph,
+    QOperator,
     QRescale,
     QSelect,
+    QTensor,
 )
+from tilewright.host.compiler.lower.region import as_computed
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
 
 
 class CostModel:
@@ -50,12 +55,14 @@ class CostModel:
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
         cpu = self._board.cpu
-        fused = _fused(graph) | _noted(graph)
+        fused, inside = _fused(graph) | _noted(graph), _inside(graph)
         costs = [
             OperatorCost(
                 name=str(candidate.id),
                 cpu_seconds=cpu.work_seconds(macs=candidate.work.macs, nbytes=candidate.work.bytes),
-                accelerator_seconds=self._accelerator_seconds(candidate, candidate.id in fused),
+                accelerator_seconds=self._accelerator_seconds(
+                    candidate, fused=candidate.id in fused, from_host=candidate.id not in inside
+                ),
             )
             for candidate in graph.candidates
         ]
@@ -80,29 +87,52 @@ class CostModel:
                 )
         return taken
 
-    def _accelerator_seconds(self, candidate: OffloadCandidate, fused: bool) -> float:
+    def _accelerator_seconds(
+        self, candidate: OffloadCandidate, *, fused: bool, from_host: bool
+    ) -> float:
         if candidate.operator is None or candidate.output is None:
             return 0.0
-        hw, operator = self._hw, candidate.operator
-        tensors = {tensor.name: tensor for tensor in (*candidate.inputs, candidate.output)}
-        alone = QGraph(
-            name=operator.name,
-            tensors=tensors,
-            operators=(operator,),
-            inputs=tuple(dict.fromkeys(operator.inputs)),
-            outputs=(operator.output,),
-        )
+        tensors = (*candidate.inputs, candidate.output)
         try:
-            layers = layer_graph(alone, hw).layers
-            for workload in {layer.workload for layer in layers}:  # windows have equal ones
-                default_schedule(hw, workload)
+            workloads = self._workloads(candidate.operator, tensors, from_host=from_host)
         except TilewrightError as error:
             self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
             return inf
         if self._offload_all or fused:
             return 0.0
-        cycles = sum(bound(hw, layer.workload, self._board.memory).cycles for layer in layers)
+        cycles = sum(bound(self._hw, each, self._board.memory).cycles for each in workloads)
         return cycles / (self._board.clock_mhz * 1e6)
+
+    def why_not(self, operator: QOperator, tensors: Sequence[QTensor]) -> str | None:
+        """Why the accelerator does not run an operator behind others; None: it does."""
+        try:
+            self._workloads(operator, tensors, from_host=False)
+        except TilewrightError as error:
+            return error.rule
+        return None
+
+    def _workloads(
+        self, operator: QOperator, tensors: Sequence[QTensor], *, from_host: bool
+    ) -> list[Workload]:
+        """Of the layers of an operator, whose data the host writes or other layers.
+
+        Raises:
+            WorkloadError, ScheduleError: the accelerator does not run it.
+        """
+        alone = QGraph(
+            name=operator.name,
+            tensors={tensor.name: tensor for tensor in tensors},
+            operators=(operator,),
+            inputs=tuple(dict.fromkeys(operator.inputs)),
+            outputs=(operator.output,),
+        )
+        workloads = [
+            as_computed(self._hw, layer, from_host=from_host)
+            for layer in layer_graph(alone, self._hw).layers
+        ]
+        for workload in set(workloads):  # windows have equal ones
+            default_schedule(self._hw, workload)
+        return workloads
 
 
 def _fused(graph: OffloadGraph) -> set[int]:
@@ -117,6 +147,12 @@ def _fused(graph: OffloadGraph) -> set[int]:
         and not edge.leaves
         and edge.readers[0] in epilogues
     }
+
+
+def _inside(graph: OffloadGraph) -> set[int]:
+    """What reads the result of another candidate, which is hardly ever left to the host."""
+    candidates = {candidate.id for candidate in graph.candidates}
+    return {r for edge in graph.edges if edge.source in candidates for r in edge.readers}
 
 
 def _noted(graph: OffloadGraph) -> set[int]:

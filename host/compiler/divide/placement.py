@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.host.compiler.lower.qgraph import QOperator, QTensor
+
+WhyNot = Callable[[QOperator, Sequence[QTensor]], str | None]
+"""Why the accelerator does not run an operator with these tensors, behind others; None: it does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from tilewright.host.compiler.divide.placement import (
     OperatorPlacement,
     TensorEdge,
     Why,
+    WhyNot,
     Work,
     by_choice,
 )
@@ -76,6 +77,7 @@ def divide(
     tables: bool = False,
     rows: bool = False,
     turns: bool = False,
+    why_not: WhyNot | None = None,
 ) -> Division:
     """Put what the accelerator takes into regions.
 
@@ -86,11 +88,12 @@ def divide(
         tables: the accelerator has an activation table.
         rows: it has a row unit.
         turns: it can exchange channels and pixels: its array has a batch of 1.
+        why_not: judges dense layers whose kernel is a whole image; they are taken if it is None.
 
     Raises:
         WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
     """
-    divider = _Divider(model, tables=tables, rows=rows, turns=turns)
+    divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not)
     divider.settle()
     if choose is not None:
         divider.restrict(choose(divider.offload_graph()), why)
@@ -99,7 +102,15 @@ def divide(
 
 
 class _Divider:
-    def __init__(self, model: RelaxModel, *, tables: bool, rows: bool, turns: bool) -> None:
+    def __init__(
+        self,
+        model: RelaxModel,
+        *,
+        tables: bool,
+        rows: bool,
+        turns: bool,
+        why_not: WhyNot | None,
+    ) -> None:
         self._model = model
         self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
@@ -109,6 +120,7 @@ class _Divider:
             self._name_of,
             self._label_of,
             turns=turns,
+            why_not=why_not,
         )
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
         self._regions: list[RelaxRegion] = []

@@ -14,14 +14,16 @@ import numpy.typing as npt
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.placed_units import placed
+from tilewright.host.compiler.divide.placement import WhyNot
 from tilewright.host.compiler.divide.relax_calls import constant, is_constant, variables_of
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
 from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
-from tilewright.host.compiler.lower.fuse import is_dense
+from tilewright.host.compiler.lower.fuse import is_dense, with_image_as_kernel
 from tilewright.host.compiler.lower.own_call import QuantisedTensor
 from tilewright.host.compiler.lower.qgraph import (
+    QConv,
     QGather,
     QGraph,
     QOperator,
@@ -116,6 +118,7 @@ class RegionWriter:
         name_of: the name of the tensor in an int8 variable.
         label_of: the name of a step's operator.
         turns: channels and pixels are exchanged where that is all that is wrong.
+        why_not: judges dense layers whose kernel is a whole image.
     """
 
     def __init__(
@@ -125,9 +128,11 @@ class RegionWriter:
         name_of: Callable[[Var], str],
         label_of: Callable[[RelaxStep], str],
         *,
-        turns: bool = False,
+        turns: bool,
+        why_not: WhyNot | None,
     ) -> None:
         self._turns = turns
+        self._why_not = why_not
         self._graph = graph
         self._forms = forms
         self._name_of = name_of
@@ -143,7 +148,7 @@ class RegionWriter:
         if not kept:
             return None
         inside = {step.var for step in kept}
-        page = _Page(self._name_of, turns=self._turns)
+        page = _Page(self._name_of, turns=self._turns, why_not=self._why_not)
         inputs: list[Var] = []
         for step in kept:
             unit = step.unit
@@ -250,9 +255,12 @@ def _is_pixels(layout: TensorLayout, shape: Sequence[int]) -> bool:
 class _Page:
     """A `QGraph` under construction."""
 
-    def __init__(self, name_of: Callable[[Var], str], *, turns: bool) -> None:
+    def __init__(
+        self, name_of: Callable[[Var], str], *, turns: bool, why_not: WhyNot | None
+    ) -> None:
         self._name_of = name_of
         self._turns = turns
+        self._why_not = why_not
         self._tensors: dict[str, QTensor] = {}
         self._operators: list[QOperator] = []
         self._labels: set[str] = set()
@@ -261,6 +269,8 @@ class _Page:
         self._shuffles: dict[tuple[str, tuple[int, ...]], str] = {}
         self._gathers: dict[tuple[str, tuple[int, ...]], str] = {}
         self._turned: dict[str, str] = {}
+        self._images: dict[str, str] = {}
+        """By flattened tensor, the image that it is."""
         self.lies: dict[Var, tuple[str, TensorLayout]] = {}
         self.of_step: dict[int, QOperator] = {}
 
@@ -285,7 +295,8 @@ class _Page:
         """Append a unit; a move only makes its result known under the same tensor.
 
         Raises:
-            Refusal: its inputs lie in an order that it does not take.
+            Refusal: its inputs lie in an order that it does not take, or an image is too large to
+                be the kernel of a dense layer.
         """
         if unit.moves_only:
             name, layout = self.lies[unit.data[0]]
@@ -305,6 +316,17 @@ class _Page:
         self.enter(step.var, unit.output, output)
         written = self._append(operator, label, sources, self.lies[step.var][0])
         self.of_step[step.index] = written
+        if isinstance(written, QConv) and dense and sources[0] in self._images:
+            self._require_kernel(written, self._tensors[self._images[sources[0]]])
+
+    def _require_kernel(self, dense: QConv, image: QTensor) -> None:
+        """Refuse a dense layer on a flattened image that is too large to be its kernel."""
+        whole = with_image_as_kernel(dense, image)
+        tensors = (image, self._tensors[dense.output])
+        lacks = None if self._why_not is None else self._why_not(whole, tensors)
+        if lacks is not None:
+            size = " x ".join(map(str, image.shape[2:]))
+            raise Refusal(f"a dense layer on the flattened image has a kernel of {size}: {lacks}")
 
     def _append(
         self, operator: QOperator, label: str, inputs: tuple[str, ...], output: str
@@ -354,6 +376,8 @@ class _Page:
             self._tensors[stem] = replace(self._tensors[name], name=stem, shape=needed.shape)
             self._model_shapes[stem] = model_shape
             self._append(QReshape(name="", inputs=(), output=""), stem, (name,), stem)
+            if flattens and whole:
+                self._images[stem] = name
         return stem
 
     def _exchanged(

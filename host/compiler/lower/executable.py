@@ -62,7 +62,7 @@ class RegionExecutable:
         tensors: shapes of the tensors that pass between steps and the host.
         inputs, outputs: tensor names, in the order of the region's arguments and results.
         model_shapes: shapes that the model gives inputs and outputs, where they differ.
-        aliases: outputs that have the elements of another tensor.
+        aliases: outputs that no step writes under their names, and whose elements they have.
     """
 
     name: str

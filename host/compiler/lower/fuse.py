@@ -27,6 +27,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QTensor,
 )
 
 _ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
@@ -220,19 +221,17 @@ def _unflattened(graph: QGraph) -> QGraph:
             continue
         if isinstance(operator, QConv) and operator.inputs[0] in flattened:
             source = graph.tensors[flattened[operator.inputs[0]]]
-            outputs = operator.weights.shape[0]
-            operators.append(
-                replace(
-                    operator,
-                    inputs=(source.name, *operator.inputs[1:]),
-                    weights=np.ascontiguousarray(
-                        operator.weights.reshape(outputs, *source.shape[1:])
-                    ),
-                )
-            )
+            operators.append(with_image_as_kernel(operator, source))
         else:
             operators.append(operator)
     return _rebuilt(graph, operators)
+
+
+def with_image_as_kernel(dense: QConv, image: QTensor) -> QConv:
+    """A dense layer on a flattened image as a convolution of the image."""
+    weights = dense.weights.reshape(dense.weights.shape[0], *image.shape[1:])
+    inputs = (image.name, *dense.inputs[1:])
+    return replace(dense, inputs=inputs, weights=np.ascontiguousarray(weights))
 
 
 def is_dense(operator: QOperator) -> bool:

@@ -40,8 +40,9 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
                 remedy="quantise it with the scale of the input",
             )
         values[name] = array
+    _update_aliases(graph, None, values)
     for layer in graph.layers:
-        result = _compute(graph, layer, values)
+        result = _compute(layer, values)
         whole = values.setdefault(
             layer.output.tensor,
             np.zeros(graph.tensors[layer.output.tensor].shape, dtype=np.int8),
@@ -67,15 +68,11 @@ def _update_aliases(graph: LayerGraph, storage: str | None, values: dict[str, In
             values[alias] = values[source].reshape(graph.tensors[alias].shape)
 
 
-def _compute(graph: LayerGraph, layer: Layer, values: Mapping[str, Int8Array]) -> Int8Array:
+def _compute(layer: Layer, values: Mapping[str, Int8Array]) -> Int8Array:
     workload = layer.workload
 
     def part(operand: ChannelSlice, channels: int) -> Int8Array:
-        if operand.tensor not in values:
-            source = graph.aliases[operand.tensor]
-            array = values[source].reshape(graph.tensors[operand.tensor].shape)
-        else:
-            array = values[operand.tensor]
+        array = values[operand.tensor]
         return np.ascontiguousarray(array[:, operand.channel : operand.channel + channels])
 
     if isinstance(layer.data, ChannelSlice):

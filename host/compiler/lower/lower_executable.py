@@ -51,6 +51,7 @@ def make_executable(
                 writes=_whole(graph.outputs),
             )
         ]
+        elsewhere: dict[str, str] = {}  # the program gives every output under its own name
     else:
         steps = [
             _single(graph, layer, hw, schedule_of, number)
@@ -58,6 +59,7 @@ def make_executable(
         ]
         kept = {w.tensor for step in steps for w in (*step.reads, *step.writes)}
         kept |= {*graph.inputs, *graph.outputs}
+        elsewhere = {n: graph.storage(n) for n in graph.outputs if n in graph.aliases}
     return RegionExecutable(
         name=region.name,
         steps=tuple(steps),
@@ -65,7 +67,7 @@ def make_executable(
         inputs=graph.inputs,
         outputs=graph.outputs,
         model_shapes=dict(region.model_shapes),
-        aliases={name: graph.storage(name) for name in graph.outputs if name in graph.aliases},
+        aliases=elsewhere,
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 from tilewright.host.common.plain_values import (
@@ -175,13 +176,15 @@ def _check_wires(step: ProgramStep, region: RegionExecutable, written: set[str])
             wire.tensor in written, f"tensor {wire.tensor[:60]!r} is read before it is written"
         )
         _require(wire.spread is None, "an input is spread")
-        _check_wire(wire, inputs, region)
+        _check_wire(wire, inputs, region, reshapes=True)
     for wire in step.writes:
         _check_wire(wire, outputs, region)
         written.add(wire.tensor)
 
 
-def _check_wire(wire: Wire, shapes: dict[str, Any], region: RegionExecutable) -> None:
+def _check_wire(
+    wire: Wire, shapes: dict[str, Any], region: RegionExecutable, *, reshapes: bool = False
+) -> None:
     tensor = region.tensors.get(wire.tensor)
     _require(
         tensor is not None and wire.inner in shapes, f"wire {wire.inner[:60]!r} leads to nothing"
@@ -196,9 +199,10 @@ def _check_wire(wire: Wire, shapes: dict[str, Any], region: RegionExecutable) ->
         columns = len(range(spread.first_column, tensor.shape[3], spread.column_step))
         _require(height <= rows and width <= columns, f"wire {wire.inner[:60]!r} has another size")
         pixels = tensor.shape[2:]
-    fits = (n, *pixels) == (tensor.shape[0], *tensor.shape[2:])
+    # What is read may be another shape of the pixels; what is written fills them as they are.
+    same = prod(pixels) == prod(tensor.shape[2:]) if reshapes else pixels == tensor.shape[2:]
     _require(
-        fits and wire.channel + channels <= tensor.shape[1],
+        same and n == tensor.shape[0] and wire.channel + channels <= tensor.shape[1],
         f"wire {wire.inner[:60]!r} has another size",
     )
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 from support.qdq_runs import run_all
 from support.small_models import Model
 
@@ -38,6 +40,11 @@ def an_image_as_another(model: Model) -> str:
     return model.add("Conv", y, model.weights(4, 2, 3, 3))
 
 
+def a_sum_behind_a_flattened_image(model: Model) -> str:
+    flat = model.add("Flatten", image(model, 4, 2))
+    return model.add("Add", model.add("Gemm", flat, model.weights(16, 16)), flat)
+
+
 def a_norm_behind_a_flattened_image(model: Model) -> str:
     flat = model.add("Flatten", image(model, 4, 2))
     ones, zeros = (model.constant(make(16, np.float32)) for make in (np.ones, np.zeros))
@@ -49,8 +56,13 @@ def an_activation_behind_a_flattened_image(model: Model) -> str:
     return model.add("Relu", model.add("Flatten", image(model, 4, 2)))
 
 
+def a_flattened_image(model: Model, side: int) -> str:
+    flat = model.add("Flatten", image(model, 2, side))
+    return model.add("Gemm", flat, model.weights(2 * side * side, 3))
+
+
 def compiled(make: Callable[[Model], str]) -> Compilation:
-    """A network, after comparing its result with ONNX Runtime's."""
+    """A network, after comparing its result with ONNX Runtime's, which rounds more often."""
     model = Model(np.random.default_rng(3))
     compilation = compile_model(
         model.proto(make(model)), HW, load_board("pynq-z2"),
@@ -60,8 +72,19 @@ def compiled(make: Callable[[Model], str]) -> Compilation:
     data = np.random.default_rng(0).normal(size=source.shape).astype(np.float32)
     expected = run_all(compilation.imported.qdq, {source.name: data})[result.name]
     run = run_network(compilation.network, ReferenceDevice(HW), {source.name: data}, trusted=True)
-    assert np.abs(run.outputs[result.name] - expected).max() <= 0.05 * np.abs(expected).max()
+    step = step_of(compilation.imported.qdq, result.name)
+    error = np.abs(run.outputs[result.name] - expected).max()
+    assert error <= max(0.05 * np.abs(expected).max(), 2.01 * step)
     return compilation
+
+
+def step_of(qdq: onnx.ModelProto, output: str) -> float:
+    """The scale of a result; 0 if it is not dequantised."""
+    numbers = {each.name: numpy_helper.to_array(each) for each in qdq.graph.initializer}
+    for node in qdq.graph.node:
+        if output in node.output and node.op_type == "DequantizeLinear":
+            return float(numbers[node.input[1]])
+    return 0.0
 
 
 @pytest.mark.parametrize(
@@ -69,6 +92,7 @@ def compiled(make: Callable[[Model], str]) -> Compilation:
     [
         (features_as_an_image, 2),
         (an_image_as_another, 2),
+        (a_sum_behind_a_flattened_image, 2),
         (a_norm_behind_a_flattened_image, 2),
         (an_activation_behind_a_flattened_image, 1),
     ],
@@ -77,3 +101,33 @@ def test_what_makes_pixels_channels_is_left_to_the_cpu(
     make: Callable[[Model], str], regions: int
 ) -> None:
     assert len(compiled(make).layers) == regions
+
+
+@pytest.mark.parametrize(("side", "regions"), [(8, 1), (20, 2)])
+def test_an_image_that_no_scratchpad_holds_is_flattened_on_the_cpu(side: int, regions: int) -> None:
+    found = compiled(lambda model: a_flattened_image(model, side))
+    assert len(found.layers) == regions
+    on_cpu = {p.kind: p.reason for p in found.network.placements if p.where == "cpu"}
+    assert ("Flatten" in on_cpu) == (regions == 2)
+    if regions == 2:
+        assert "kernel of 20 x 20" in on_cpu["Flatten"]
+        assert "WGT must hold 1 x 400 tiles" in on_cpu["Flatten"]
+
+
+def test_a_kernel_that_only_an_unrolled_input_fits_is_on_the_cpu_behind_another_layer() -> None:
+    def network(model: Model) -> str:
+        return model.add("Conv", image(model, 1, 17), model.weights(3, 1, 17, 17))
+
+    found = compiled(network)
+    assert [p.where for p in found.network.placements] == ["accelerator", "cpu"]
+    assert "WGT must hold 1 x 289 tiles" in found.network.placements[1].reason
+
+
+def test_a_dense_layer_is_on_the_cpu_if_its_image_is_flattened_behind_an_activation() -> None:
+    def network(model: Model) -> str:
+        flat = model.add("Relu", model.add("Flatten", image(model, 2, 20)))
+        return model.add("Gemm", flat, model.weights(800, 3))
+
+    found = compiled(network)
+    where = {p.kind: p.where for p in found.network.placements}
+    assert (where["Relu"], where["Gemm"]) == ("accelerator", "cpu")

@@ -80,7 +80,8 @@ def test_an_add_behind_a_layer_costs_nothing_more_and_one_of_its_own_does() -> N
     costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
     fused = _fused(graph)
     assert [c.id in fused for c in adds] == [True, False]
-    assert [costs._accelerator_seconds(c, c.id in fused) > 0 for c in adds] == [False, True]
+    seconds = [costs._accelerator_seconds(c, fused=c.id in fused, from_host=False) for c in adds]
+    assert [each > 0 for each in seconds] == [False, True]
 
 
 def test_a_selection_costs_a_copy_unless_only_concatenations_read_it() -> None:
@@ -99,7 +100,9 @@ def test_a_selection_costs_a_copy_unless_only_concatenations_read_it() -> None:
     noted = _noted(graph)
     assert sorted(c.id in noted for c in selects) == [False, True]
     for candidate in selects:
-        seconds = costs._accelerator_seconds(candidate, candidate.id in noted)
+        seconds = costs._accelerator_seconds(
+            candidate, fused=candidate.id in noted, from_host=False
+        )
         assert (seconds == 0) == (candidate.id in noted)
 
 
