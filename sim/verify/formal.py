@@ -85,6 +85,7 @@ PROOFS: Final = {
             units=("tw_fifo",),
             depth=2,
             covers=8,
+            slow=True,
             claims="first in first out, no overflow or underflow, count and flags",
         ),
         Proof(

@@ -10,7 +10,7 @@ import pytest
 from mutation.models import HALVES, ODD, WIDE
 from support.bus_faults import beats_of, decode, index_of_failure
 from support.corner_programs import DATA, loads, stores, stream
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 from support.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -49,7 +49,7 @@ def failure(device: VerilatorDevice, program: Program) -> Found:
     return caught.value.code, caught.value.unit, caught.value.instruction
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 9])
+@pytest.mark.parametrize("count", often("loads", [2, 3, 5, 9], 1))
 def test_a_wrong_answer_names_the_load_that_asked_for_it(device, hw, count):
     program = build(hw, *loads(hw, count))
     for index, (_, values) in enumerate(loads(hw, count)):

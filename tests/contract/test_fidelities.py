@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.test_random_programs import any_memory, damage
-from support.randomness import generator, sample, where
+from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.board import MemoryModel, load_memory
@@ -129,9 +129,7 @@ def test_equal_to_the_rtl_on_any_configuration(number: int) -> None:
     check(any_hwconfig(rng), rng, 3, 20 if number == 0 else 60)
 
 
-@pytest.mark.parametrize("bus", [32, 64, pytest.param(128, marks=pytest.mark.slow),
-                                 pytest.param(256, marks=pytest.mark.slow),
-                                 pytest.param(512, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("bus", often("buses", [32, 64, 128, 256, 512], 1))
 def test_one_build_serves_every_configuration_of_a_bus(bus: int) -> None:
     """Against the reference: no configuration is built, data and the sizes of both agree."""
     rng = generator(f"one build {bus}")

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 from support.rtl import IDEAL, ROUGH
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ToolError
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.isa import Opcode
 from tilewright.host.machine.registers import DEVICE_ID
 from tilewright.host.runtime.device import Bytes
@@ -48,12 +48,20 @@ class TestPynqDevice(DeviceContract):
     def make_device(self, hw: HwConfig) -> PynqDevice:
         return open_board(hw, watchdog_cycles=20_000)
 
+    @pytest.mark.parametrize("name", often("boards", named_configs(), 2))
+    def test_random_programs_equal_the_reference(self, name: str) -> None:
+        super().test_random_programs_equal_the_reference(name)
+
 
 class TestCoherentPynqDevice(DeviceContract):
     programs = 1
 
     def make_device(self, hw: HwConfig) -> PynqDevice:
         return open_board(hw, watchdog_cycles=20_000, coherent=True)
+
+    @pytest.mark.parametrize("name", often("coherent boards", named_configs(), 2))
+    def test_random_programs_equal_the_reference(self, name: str) -> None:
+        super().test_random_programs_equal_the_reference(name)
 
 
 @pytest.fixture

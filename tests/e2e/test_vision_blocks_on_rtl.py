@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from support.fidelities import every_fidelity_agrees
+from support.randomness import often
 from support.vision_models import convnext, swin
 
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -15,11 +16,15 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 
 @pytest.mark.parametrize(
     ("make", "block_in"),
-    [
-        (convnext, 4),
-        (swin, 4),
-        pytest.param(partial(swin, width=16), 8, id="windows at beats of the bus"),
-    ],
+    often(
+        "vision",
+        [
+            pytest.param(convnext, 4),
+            pytest.param(swin, 4),
+            pytest.param(partial(swin, width=16), 8, id="windows at beats of the bus"),
+        ],
+        1,
+    ),
 )
 def test_every_fidelity_computes_a_network_alike(make, block_in: int) -> None:
     hw = load_hwconfig("tiny-4x4").with_(row_unit=1, block_in=block_in)

@@ -7,10 +7,12 @@ import json
 import subprocess
 import sys
 import tomllib
+from itertools import starmap
 from pathlib import Path
 
 import pytest
 from onnx import TensorProto, helper, save
+from support.randomness import often
 
 from tilewright.host.common.extras import EXTRAS, explained, install_line
 from tilewright.tuner.allocate.registry import ALLOCATORS
@@ -84,16 +86,23 @@ def model(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "extras"),
-    [
-        (("compile", "model.onnx", "--random-calibration", "1"), ("network",)),
-        (("tune", "model.onnx", "--compiled"), ("network",)),
-        (("tune", "resnet18", "--tuner", "metaschedule"), ("network", "search")),
-        (("tune", "resnet18", "--tuner", "nevergrad-de"), ("nevergrad",)),
-        (("tune", "resnet18", "--tuner", "botorch"), ("search",)),
-        (("tune", "resnet18", "--allocator", "dynatune"), ("search",)),
-        (("tune", "resnet18", "--ray", "auto"), ("ray",)),
-        (("tune", "resnet18", "--store", "postgresql://a@localhost/b"), ("postgres",)),
-    ],
+    often(
+        "extras",
+        starmap(
+            pytest.param,
+            [
+                (("compile", "model.onnx", "--random-calibration", "1"), ("network",)),
+                (("tune", "model.onnx", "--compiled"), ("network",)),
+                (("tune", "resnet18", "--tuner", "metaschedule"), ("network", "search")),
+                (("tune", "resnet18", "--tuner", "nevergrad-de"), ("nevergrad",)),
+                (("tune", "resnet18", "--tuner", "botorch"), ("search",)),
+                (("tune", "resnet18", "--allocator", "dynatune"), ("search",)),
+                (("tune", "resnet18", "--ray", "auto"), ("ray",)),
+                (("tune", "resnet18", "--store", "postgresql://a@localhost/b"), ("postgres",)),
+            ],
+        ),
+        3,
+    ),
 )
 def test_a_command_names_the_extra_in_one_line(model, words, extras):
     done = without_extras(*words, cwd=model.parent)

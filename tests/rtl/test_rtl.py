@@ -12,14 +12,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from builds import run_top, run_unit
+from support.randomness import often
 
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:
-    """Parameter sets; those of ``slow`` run only when asked for."""
-    return [pytest.param(p, id=_label(p)) for p in fast] + [
+    """Parameter sets: a fast run draws half of ``fast``, a slow run takes all of both."""
+    cases = [pytest.param(p, id=_label(p)) for p in fast]
+    return often(str(fast), cases, max(1, len(fast) // 2)) + [
         pytest.param(p, id=_label(p), marks=pytest.mark.slow) for p in slow
     ]
 
@@ -395,8 +397,7 @@ _ODD = HwConfig(
     int4_weights=1,
 )
 _TOPS = (
-    pytest.param(load_hwconfig("tiny-4x4"), id="tiny-4x4"),
-    pytest.param(_ODD, id="odd"),
+    *often("top", [pytest.param(hw, id=hw.name) for hw in (load_hwconfig("tiny-4x4"), _ODD)], 1),
     *(
         pytest.param(hw, id=hw.name, marks=pytest.mark.slow)
         for hw in (

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tilewright.testing.randomness import SEED, generator
 
@@ -26,6 +27,7 @@ __all__ = [
     "drawn",
     "fresh_rng",
     "generator",
+    "often",
     "rarely",
     "sample",
     "where",
@@ -66,6 +68,22 @@ def drawn(name: str, cases: Iterable[T]) -> list[T]:
     count = max(1, round(len(cases) * SLOW_SHARE))
     chosen = generator(f"drawn {name}").permutation(len(cases))[:count]
     return [cases[i] for i in sorted(chosen)]
+
+
+def often(name: str, cases: Iterable[object], count: int) -> list:
+    """All ``cases``; a fast run takes ``count`` of them, drawn by the seed, a slow run takes all.
+
+    A case of several values, or one with an id, is a ``pytest.param``.
+    """
+    cases = list(cases)
+    chosen = set(generator(f"often {name}").permutation(len(cases))[:count].tolist())
+    return [case if i in chosen else _slow(case) for i, case in enumerate(cases)]
+
+
+def _slow(case: object) -> ParameterSet:
+    if isinstance(case, ParameterSet):
+        return case._replace(marks=(*case.marks, pytest.mark.slow))
+    return pytest.param(case, marks=pytest.mark.slow)
 
 
 def rarely(name: str) -> pytest.MarkDecorator:

@@ -93,3 +93,13 @@ def test_runs_of_other_seeds_take_other_cases(monkeypatch) -> None:
 def test_a_very_slow_test_is_taken_as_often_as_the_share_says(monkeypatch, share, skipped) -> None:
     monkeypatch.setattr(randomness, "SLOW_SHARE", share)
     assert randomness.rarely("a test").args == (skipped,)
+
+
+def test_a_fast_run_takes_some_cases_and_a_slow_run_takes_all() -> None:
+    cases = randomness.often("a test", ["a", pytest.param("b", id="second"), *"cdef"], 2)
+    assert len(cases) == 6
+    slow = [case for case in cases if getattr(case, "marks", ())]
+    assert len(slow) == 4
+    assert all(mark.name == "slow" for case in slow for mark in case.marks)
+    values = [case.values[0] if hasattr(case, "values") else case for case in cases]
+    assert values == list("abcdef")

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.randomness import often
 
 from tilewright.host.common.errors import BuildError
 from tilewright.host.common.places import ROOT
@@ -91,7 +92,7 @@ def pack_rtl(work: Path, **changes: int) -> None:
     check_packing(work)
 
 
-@pytest.mark.parametrize("packed", [0, 1])
+@pytest.mark.parametrize("packed", often("packed", [0, 1], 1))
 def test_nothing_wrong_is_moved_into_the_slices_of_the_rtl(packed: int, tmp_path: Path) -> None:
     copy_sources(read_manifest(), tmp_path)
     pack_rtl(tmp_path, mac_packed=packed, mac_pipeline=2 + packed)

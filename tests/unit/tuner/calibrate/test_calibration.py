@@ -92,6 +92,7 @@ def test_a_right_model_has_no_residual():
     assert not residuals(TINY, HIDDEN, counted(HIDDEN)).any()
 
 
+@pytest.mark.slow
 def test_two_noisy_boards_calibrate_a_model_that_predicts_other_layers(tmp_path):
     with pool_of(tmp_path, one=HiddenBoard(seed=11), two=HiddenBoard(seed=12)) as pool:
         found = calibrate(

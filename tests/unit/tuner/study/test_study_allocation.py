@@ -6,10 +6,12 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Mapping
+from itertools import product, starmap
 
 import pytest
 from support.analytic_oracle import AnalyticOracle
 from support.analytic_study import BUDGET, course, make, run
+from support.randomness import often
 from support.results import load_result
 
 from tilewright.host.machine.hwconfig import HwConfig
@@ -27,8 +29,10 @@ from tilewright.tuner.study.session import StudyError
 from tilewright.tuner.study.settings import Mode
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("allocator", list(ALLOCATORS))
+@pytest.mark.parametrize(
+    ("allocator", "mode"),
+    often("allocators", starmap(pytest.param, product(ALLOCATORS, Mode)), 4),
+)
 def test_every_allocator_spends_the_budget_and_takes_the_same_course_after_a_kill(
     tmp_path, allocator: str, mode: Mode
 ) -> None:

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from support.randomness import often
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
@@ -30,7 +31,9 @@ def random_values():
     ]
 
 
-@pytest.mark.parametrize("name", ["ppo", "marl-decentralised", "marl", "marl-central"])
+@pytest.mark.parametrize(
+    "name", often("teams", ["ppo", "marl-decentralised", "marl", "marl-central"], 1)
+)
 def test_learning_beats_random_samples(name, random_values):
     found = [make_mapper(name).run(MODEL, Objective.EDP, BUDGET, seed).value for seed in range(3)]
     assert np.median(found) < 0.8 * np.median(random_values), (found, random_values)
