@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from support.qdq_runs import run_all
 from support.randomness import fresh_rng
 from support.small_models import Model
 
@@ -192,6 +193,61 @@ def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
     weights = [n for n in nodes(found, "DequantizeLinear") if array_of(n.inputs[0]) is not None]
     assert Counter(array_of(n.inputs[0]).dtype for n in weights)[np.dtype(np.int8)] == 1
     assert not array_of(weights[0].inputs[2]).any()
+
+
+def calibrated_results(
+    proto: onnx.ModelProto, found: ir.Model, *shape: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a model and its quantised form compute of the first batch that `quantised` takes."""
+    inputs = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+    name = proto.graph.output[0].name
+    return run_all(proto, inputs)[name], run_all(ir.to_proto(found), inputs)[name]
+
+
+BOUNDS = {
+    "above": (0.5, 3.0),
+    "below": (-4.0, -1.0),
+    "one step": (0.25, 0.25),
+    "least": (0.5, None),
+}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_a_clip_whose_bounds_no_range_reaches_is_kept(case, asymmetric) -> None:
+    """Ranges contain 0, so rounding to one does not clip at a bound on one side of it."""
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 9, 9), model.weights(4, 3, 3, 3))
+    bounds = ["" if bound is None else model.constant(np.float32(bound)) for bound in BOUNDS[case]]
+    y = model.add("Clip", y, *bounds)
+    found = quantised(model, y, asymmetric=asymmetric)
+    assert between(nodes(found, "Clip")[0]) == "Conv"
+    exact, rounded = calibrated_results(model.proto(y), found, 1, 3, 9, 9)
+    assert np.ptp(exact) > 0 or case == "one step"
+    np.testing.assert_allclose(rounded, exact, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Clip"])
+def test_asymmetric_rounding_is_all_that_a_clip_at_an_end_of_its_range_needs(kind) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 9, 9), model.weights(4, 3, 3, 3))
+    bounds = [model.constant(np.float32(-99)), model.constant(np.float32(0))]
+    y = model.add(kind, y, *(bounds if kind == "Clip" else []))
+    found = quantised(model, y, asymmetric=True)
+    assert not nodes(found, kind)
+    exact, rounded = calibrated_results(model.proto(y), found, 1, 3, 9, 9)
+    np.testing.assert_allclose(rounded, exact, atol=0.1)
+
+
+def test_a_relu_whose_range_reaches_below_0_is_kept() -> None:
+    """The range of scores is that of the function, and factors of a product have zero point 0."""
+    model = Model(fresh_rng())
+    x = model.input(1, 6, 8)
+    scores = model.add("Sigmoid", model.add("Relu", model.add("MatMul", x, model.weights(8, 5))))
+    a, b = (model.add("Relu", model.add("MatMul", x, model.weights(8, n))) for n in (6, 5))
+    products = model.add("MatMul", a, b)
+    found = quantised(model, scores, products, asymmetric=True)
+    assert [between(node) for node in nodes(found, "Relu")] == ["MatMul"] * 3
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
