@@ -24,6 +24,7 @@ from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.devices import open_simulated
+from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.network_timing import time_network
 
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
@@ -138,6 +139,11 @@ def test_a_transformer_with_a_mask_is_one_region_and_what_is_masked_changes_noth
                 expected = evaluate(graph, rounded)[result]
                 run = run_network(compilation.network, device, inputs, trusted=True)
                 found.append(next(iter(run.outputs.values())))
+                with NetworkRunner(
+                    compilation.network, ReferenceDevice(ROWED), NumpyHost
+                ) as runner:
+                    on_board = next(iter(runner.run(inputs).outputs.values()))
+                assert np.array_equal(on_board, found[-1])
                 steps = np.rint(found[-1] / output.scale) + output.zero_point
                 tokens = expected.reshape(output.shape[1], -1).T
                 assert np.array_equal(steps.reshape(tokens.shape), tokens)

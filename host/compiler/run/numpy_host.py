@@ -2,8 +2,9 @@
 """A network's CPU part in NumPy, for machines without TVM: a board runs what stays simple.
 
 Few operators are here: those that surround the regions of a network that the accelerator runs
-whole (quantise, dequantise, moves of data, element-wise arithmetic, softmax). A CPU part with
-others is refused by name before it is sent to a board. `HostProgram` runs every CPU part.
+whole (quantise, dequantise, moves of data, element-wise arithmetic, the conditions of masks,
+softmax). A CPU part with others is refused by name before it is sent to a board. `HostProgram`
+runs every CPU part.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def _scaled(parameter: Array, data: Array, axis: int) -> Array:
     """A scale or zero point of each channel, shaped so that it meets its axis of the data."""
     if parameter.ndim == 0:
         return parameter
+    if parameter.size not in (1, data.shape[axis]):
+        raise ValueError(f"{parameter.size} scales for {data.shape[axis]} channels")
     shape = [1] * data.ndim
     shape[axis] = parameter.size
     return parameter.reshape(shape)
@@ -53,7 +56,8 @@ def _scaled(parameter: Array, data: Array, axis: int) -> Array:
 def _quantize(data: Array, scale: Array, zero_point: Array, **attributes: Any) -> Array:
     dtype, axis = _dtype(attributes["out_dtype"]), attributes["axis"]
     limits = np.iinfo(dtype)
-    steps = np.rint(data / _scaled(scale, data, axis))
+    with np.errstate(over="ignore"):  # masks are far below: infinity is clipped, too
+        steps = np.rint(data / _scaled(scale, data, axis))
     steps = steps + _scaled(zero_point, data, axis).astype(steps.dtype)
     return np.asarray(np.clip(steps, limits.min, limits.max).astype(dtype))
 
@@ -77,14 +81,25 @@ _PLAIN: Final[Mapping[str, Callable[..., Array]]] = {
     "add": np.add,
     "clip": np.clip,
     "divide": np.divide,
+    "equal": np.equal,
     "flatten": np.ravel,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "isnan": np.isnan,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
     "nn.batch_flatten": lambda data: data.reshape(data.shape[0], -1),
     "nn.relu": lambda data: np.maximum(data, np.zeros((), data.dtype)),
+    "not_equal": np.not_equal,
     "reshape": np.reshape,
     "subtract": np.subtract,
+    "where": np.where,
 }
 """Of arguments alone: what a file says besides reaches no option of NumPy."""
 
@@ -180,8 +195,8 @@ class NumpyHost:
         match value:
             case {"call": operator, "arguments": numbers, "attributes": attributes}:
                 arguments = [known[number] for number in numbers]
-                _check_size(arguments)
                 name = operator.removeprefix(_PREFIX)
+                _check_size(arguments, together=name in _PLAIN)
                 if name in _PLAIN:
                     result = _PLAIN[name](*arguments)
                 else:
@@ -226,16 +241,21 @@ def _constant(value: Mapping[str, Any]) -> Array:
     return np.frombuffer(content, _dtype(value["dtype"])).reshape(value["shape"])
 
 
-def _check_size(arguments: Sequence[Any]) -> None:
-    """Refuse a result that would not fit memory, before it is computed."""
+def _check_size(arguments: Sequence[Any], *, together: bool) -> None:
+    """Refuse a result that would not fit memory, before it is computed.
+
+    Args:
+        arguments: of the operator.
+        together: it works element by element on all of its arrays.
+    """
     arrays = [one for each in arguments for one in (each if isinstance(each, list) else [each])]
     shapes = [array.shape for array in arrays if isinstance(array, np.ndarray)]
     if any(isinstance(each, list) for each in arguments):
         elements = sum(map(prod, shapes))
+    elif together:
+        elements = prod(np.broadcast_shapes(*shapes))
     else:
-        elements = (
-            prod(np.broadcast_shapes(*shapes)) if len(shapes) == 2 else max(map(prod, shapes))
-        )
+        elements = max(map(prod, shapes))
     if elements > _MAX_ELEMENTS:
         raise ValueError(f"a tensor of more than {_MAX_ELEMENTS} elements")
 

@@ -49,7 +49,21 @@ def values():
         call("nn.batch_flatten", 24),  # 25
         call("flatten", 25),  # 26
         call("nn.softmax", 14, axis=-1),  # 27
-        {"tuple": [26, 23, 27]},  # 28
+        constant(np.array([[np.nan], [0.5], [3], [-2]], np.float32)),  # 28
+        call("equal", 16, 12),  # 29
+        call("not_equal", 15, 12),  # 30
+        call("less", 14, 28),  # 31
+        call("less_equal", 14, 28),  # 32
+        call("greater", 14, 12),  # 33
+        call("greater_equal", 14, 12),  # 34
+        call("logical_not", 31),  # 35
+        call("logical_and", 33, 34),  # 36
+        call("isnan", 28),  # 37
+        call("logical_or", 31, 37),  # 38
+        call("where", 38, 28, 14),  # 39
+        {"tuple": [29, 30, 32, 35, 36, 38]},  # 40
+        call("concat", 40, axis=0),  # 41
+        {"tuple": [26, 23, 27, 39, 41]},  # 42
     ]
 
 
@@ -57,6 +71,8 @@ OUTPUTS = [
     Argument(name="whole", shape=(4096,), dtype="int32"),
     Argument(name="clipped", shape=(8, 512), dtype="float32"),
     Argument(name="softmax", shape=(4, 512), dtype="float32"),
+    Argument(name="chosen", shape=(4, 512), dtype="float32"),
+    Argument(name="conditions", shape=(24, 512), dtype="bool"),
 ]
 
 
@@ -74,8 +90,11 @@ def test_it_computes_the_bits_of_tvm():
     expected = HostProgram(module=HostModule.from_json(text)).run(inputs, region)
     host = NumpyHost(text)
     found = host.run(inputs, region)
-    for name in ("whole", "clipped"):
+    for name in ("whole", "clipped", "chosen", "conditions"):
         np.testing.assert_array_equal(found[name], expected[name])
+    truths = found["conditions"].reshape(6, -1).mean(axis=1)
+    assert np.all((truths > 0) & (truths < 1))
+    assert np.isnan(found["chosen"][0]).all()
     np.testing.assert_allclose(found["softmax"], expected["softmax"], rtol=1e-5)
     assert host.times.cpu > 0
     assert host.times.regions > 0
@@ -104,11 +123,26 @@ def test_damage_is_one_error(value):
         NumpyHost(cpu_part([X], [X], [value])).run({"x": np.zeros(SHAPE, np.float32)}, region)
 
 
-def test_a_result_that_would_swell_is_refused_before_it_is_computed():
+@pytest.mark.parametrize("operator", ["add", "where"])
+def test_a_result_that_would_swell_is_refused_before_it_is_computed(operator):
     x = Argument(name="x", shape=(1, 1 << 15), dtype="float32")
-    values = [{"shape_of_sizes": [1 << 15, 1]}, call("reshape", 0, 1), call("add", 0, 2)]
+    arguments = (0, 2) if operator == "add" else (0, 2, 2)
+    values = [{"shape_of_sizes": [1 << 15, 1]}, call("reshape", 0, 1), call(operator, *arguments)]
     with pytest.raises(WorkloadError, match="more than"):
         NumpyHost(cpu_part([x], [x], values)).run({"x": np.zeros((1, 1 << 15), np.float32)}, region)
+
+
+@pytest.mark.parametrize("operator", ["quantize", "dequantize"])
+def test_scales_that_are_not_one_for_each_channel_are_refused(operator):
+    x = Argument(name="x", shape=(8, 1), dtype="float32")
+    scales = [constant(np.ones(8, np.float32)), constant(np.zeros(8, np.int8))]
+    made = call(
+        operator, 0, 1, 2, out_dtype="int8" if operator == "quantize" else "float32", axis=1
+    )
+    with pytest.raises(WorkloadError, match="8 scales for 1 channels"):
+        NumpyHost(cpu_part([x], [x], [*scales, made])).run(
+            {"x": np.zeros((8, 1), np.float32)}, region
+        )
 
 
 def test_inputs_and_results_of_regions_are_checked():
