@@ -231,7 +231,7 @@ def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
 
 def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
     """Clip with constant bounds; one that is left out is the largest float32 (see `UNLIMITED`)."""
-    if dtype_of(inputs[0]) in ("int32", "int64"):
+    if dtype_of(inputs[0]) in _INTEGERS:
         return _clip_integers(inputs)
     if dtype_of(inputs[0]) != "float32":
         return None
@@ -245,10 +245,12 @@ def _clip(inputs: Any, _attributes: Any, _opset: int) -> Any:
 
 
 def _clip_integers(inputs: Any) -> Any:
-    """Two constant bounds of integers, none of which is left out."""
-    if any(inputs[index] is None or _constant_input(inputs, index) is None for index in (1, 2)):
+    """Constant bounds of integers, of which one may be left out."""
+    if any(each is not None and not isinstance(each, tvm.ir.GenericConst) for each in inputs[1:3]):
         return None
-    return relax.op.minimum(relax.op.maximum(inputs[0], inputs[1]), inputs[2])
+    result = inputs[0]
+    result = result if inputs[1] is None else relax.op.maximum(result, inputs[1])
+    return result if inputs[2] is None else relax.op.minimum(result, inputs[2])
 
 
 def _pad(inputs: Any, attributes: Any, opset: int) -> Any:
@@ -256,7 +258,9 @@ def _pad(inputs: Any, attributes: Any, opset: int) -> Any:
     pads = _constant_input(inputs, 1) if opset >= _PADS_ARE_INPUTS else None
     fill = np.zeros(()) if inputs[2] is None else _constant_input(inputs, 2)
     plain = attributes.get("mode", b"constant") == b"constant" and inputs[3] is None
-    if pads is None or fill is None or not plain or dtype_of(inputs[0]) != "float32":
+    if pads is None or fill is None or not plain:
+        return None
+    if dtype_of(inputs[0]) not in (*_INTEGERS, "float32", "float64"):
         return None
     if not pads.size or pads.min() < 0:
         return None
@@ -311,6 +315,8 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
     """
     if "axes" in attributes or attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise ValueError("its sizes are stated for some axes, or by an aspect ratio")
+    if attributes.get("coordinate_transformation_mode", b"") == b"tf_crop_and_resize":
+        raise ValueError("it is that of a region (tf_crop_and_resize)")
     mode, shape = attributes.get("mode", b"nearest"), shape_of(inputs[0])
     scales, sizes = _constant_input(inputs, 2), _constant_input(inputs, 3)
     if shape is None or (scales is None and sizes is None):
@@ -325,6 +331,7 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
         raise ValueError("it is smoothed (antialias)")
 
 
+_INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _EXACT: Final = 1e-3
 """Pixels by which a size may differ from the input's size times the factor."""
 _PADS_ARE_INPUTS: Final = 11

@@ -24,6 +24,7 @@ from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_in
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import inferred, normalised
+from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.compiler.read.own_models import put_back, set_aside
@@ -103,7 +104,8 @@ def _prepared(
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     current = ir.from_proto(model)
-    if unroll_recurrent(current):
+    unrolled, grouped = unroll_recurrent(current), state_groups(current)
+    if unrolled or grouped:
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
     was_quantised = qoperator.is_quantised(current)

@@ -23,6 +23,7 @@ from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.masks import round_masks
+from tilewright.host.compiler.quantise.names_apart import keep_names_apart
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
@@ -99,6 +100,7 @@ def quantise(
         WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
     """
     own = own or OwnOperators()
+    keep_names_apart(Editor(model.graph))
     selection = _select(model.graph, options, own)
     if not selection.nodes:
         raise WorkloadError(

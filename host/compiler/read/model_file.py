@@ -42,6 +42,9 @@ _HALF_PIXEL_OPSET: Final = 11
 _LARGE_BYTES: Final = 1 << 16
 """Of a constant that is no shape, list of axes or the like."""
 
+_OF_ONE_SHAPE: Final = ("GroupNormalization", "MeanVarianceNormalization")
+"""Operators whose result is as large as their data, which ONNX's inference does not say."""
+
 _OLDEST_IR: Final = 8
 """Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
 
@@ -112,6 +115,7 @@ def _normalised(
     _fix_shapes(model, path, input_shapes)
     if version < OLDEST_OPSET:
         model = version_converter.convert_version(model, CONVERTED_OPSET)
+        _flatten_hardmax(model)
         if version < _HALF_PIXEL_OPSET:
             _state_coordinates(model)
     _take_weights_off_inputs(model)
@@ -129,6 +133,27 @@ def _state_coordinates(model: onnx.ModelProto) -> None:
                 for name, value in before.items()
                 if name not in stated
             )
+
+
+def _flatten_hardmax(model: onnx.ModelProto) -> None:
+    """State that old Hardmax is over an axis and all behind it, which ONNX's converter forgets."""
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        if node.op_type != "Hardmax":
+            model.graph.node.append(node)
+            continue
+        data, result = node.input[0], node.output[0]
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+        shape, rows, found = (f"{result}_{name}" for name in ("shape", "rows", "found"))
+        model.graph.node.extend(
+            [
+                onnx.helper.make_node("Shape", [data], [shape]),
+                onnx.helper.make_node("Flatten", [data], [rows], axis=axis),
+                onnx.helper.make_node("Hardmax", [rows], [found], node.name, axis=1),
+                onnx.helper.make_node("Reshape", [found, shape], [result]),
+            ]
+        )
 
 
 def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
@@ -171,7 +196,14 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     for tensor in bare.graph.initializer:
         if len(tensor.raw_data) > _LARGE_BYTES:
             tensor.ClearField("raw_data")
+    for node in bare.graph.node:
+        if node.op_type in _OF_ONE_SHAPE and node.domain in ("", "ai.onnx"):
+            node.op_type = "Identity"
+            del node.input[1:], node.attribute[:]
     found = infer_shapes(bare, strict_mode=False, data_prop=False)
+    for node, whole in zip(found.graph.node, model.graph.node, strict=True):
+        if node.op_type != whole.op_type:
+            node.CopyFrom(whole)
     for tensor, original in zip(found.graph.initializer, model.graph.initializer, strict=True):
         if original.raw_data and not tensor.raw_data:
             tensor.raw_data = original.raw_data

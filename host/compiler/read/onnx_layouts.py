@@ -21,7 +21,6 @@ from tilewright.host.compiler.read.onnx_edit import (
     array_of,
     input_of,
     integer,
-    integers,
     is_kind,
     is_single,
     shape_of,
@@ -43,7 +42,6 @@ def move_by_layers(editor: Editor) -> None:
         if is_kind(node, "Split"):
             _slice_parts(editor, node)
         elif is_kind(node, "Resize"):
-            _state_all_axes(editor, node)
             _enlarge(editor, node)
         elif is_kind(node, "DepthToSpace", "SpaceToDepth"):
             _shuffle_pixels(editor, node)
@@ -87,26 +85,6 @@ def _is_flat_image(value: ir.Value | None) -> bool:
     if before is None or after is None or len(before) != _IMAGE_RANK:
         return False
     return before[:2] == after[:2]
-
-
-def _state_all_axes(editor: Editor, node: ir.Node) -> None:
-    """Factors or sizes of all axes where a resizing states those of some (operator set 18)."""
-    shape, axes = shape_of(node.inputs[0]), integers(node, "axes", ())
-    cropped = text_of(node, "coordinate_transformation_mode", "") == "tf_crop_and_resize"
-    if shape is None or not axes or cropped:
-        return
-    if text_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
-        return
-    scales, sizes = array_of(input_of(node, 2)), array_of(input_of(node, 3))
-    by_factors = scales is not None and scales.size > 0
-    stated = scales if by_factors else sizes
-    if stated is None:
-        return
-    whole: Array = np.ones(len(shape), np.float32) if by_factors else np.array(shape, np.int64)
-    whole[[axis % len(shape) for axis in axes]] = stated
-    node.replace_input_with(1, None)
-    node.replace_input_with(2 if by_factors else 3, editor.constant(f"{node.name}_axes", whole))
-    del node.attributes["axes"]
 
 
 def _enlarge(editor: Editor, node: ir.Node) -> None:

@@ -34,6 +34,9 @@ from tilewright.host.compiler.read.onnx_factors import fold_factors
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_lookups import look_up_one_hot
 from tilewright.host.compiler.read.onnx_padding import state_padding
+from tilewright.host.compiler.read.onnx_pads import rewrite_pads
+from tilewright.host.compiler.read.onnx_plain import state_plain, write_out_one_hot
+from tilewright.host.compiler.read.onnx_resizes import resize_images
 from tilewright.host.compiler.read.onnx_rows import state_rows
 from tilewright.host.compiler.read.onnx_sequences import widen
 from tilewright.host.compiler.read.onnx_softmax import state_softmax
@@ -57,10 +60,15 @@ def rewrite(
         mask_inputs: names of float inputs that are masks of attention.
     """
     options = options or QuantiseOptions()
+    editor = Editor(model.graph)
+    state_plain(editor)
+    rewrite_pads(editor)
+    resize_images(editor)
     if options.row_functions:
         state_rows(model)
-    editor = Editor(model.graph)
+        editor = Editor(model.graph)
     look_up_one_hot(editor)
+    write_out_one_hot(editor)
     widen(editor)
     state_padding(editor)
     for node in list(model.graph):

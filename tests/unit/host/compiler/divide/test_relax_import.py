@@ -132,7 +132,9 @@ def test_an_image_is_enlarged_to_a_stated_size() -> None:
 def test_layer_normalisation_of_another_form_is_refused(case) -> None:
     model = Model(fresh_rng())
     y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
-    y = model.add("LayerNormalization", y, model.weights(4), axis=1 if case == "scale" else -1)
+    computed = model.input(4, name="scale")
+    scale, axis = (computed, 1) if case == "scale" else (model.weights(4), -1)
+    y = model.add("LayerNormalization", y, scale, axis=axis)
     outputs = [y]
     if case == "mean":
         model.nodes[-1].output.append("mean")

@@ -250,3 +250,20 @@ def test_old_resizing_computes_what_it_did(tmp_path, opset, mode) -> None:
         for each in (proto, changed)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("opset", [7, 11, 12])
+def test_old_hardmax_is_over_an_axis_and_all_behind_it(tmp_path, opset, axis) -> None:
+    rng = fresh_rng()
+    model = Model(rng, opset)
+    more = {} if axis is None else {"axis": axis}
+    proto = model.proto(model.add("Hardmax", model.input(2, 3, 4), **more))
+    proto.ir_version = 7
+    changed = read_model(written(tmp_path, proto), {})
+    data = {"x": rng.normal(size=(2, 3, 4)).astype(np.float32)}
+    expected, found = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, data)[0]
+        for each in (proto, changed)
+    )
+    np.testing.assert_array_equal(found, expected)

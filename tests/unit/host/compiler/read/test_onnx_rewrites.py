@@ -128,13 +128,14 @@ def test_a_gather_of_everything_in_order_is_no_gather(shape, indices, axis, kind
 @pytest.mark.parametrize(
     ("kind", "numbers", "kept"),
     [
-        ("Pad", [[0, 0, 0, 0]], False),
-        ("Pad", [[0, 0, 0, 1]], True),
-        ("Pad", [[0, 1, 0, -1]], True),
-        ("Slice", [[0], [2**63 - 1], [1], [1]], False),
-        ("Slice", [[0, 0], [4, 9]], False),
-        ("Slice", [[-1], [-(2**63)], [1], [-1]], True),
-        ("Slice", [[0], [3], [1], [1]], True),
+        ("Pad", [[0, 0, 0, 0]], []),
+        ("Pad", [[0, 0, 0, 1]], ["Pad"]),
+        ("Pad", [[0, 1, 0, -1]], ["Slice", "Pad"]),
+        ("Pad", [[0, 0, 0, -1]], ["Slice"]),
+        ("Slice", [[0], [2**63 - 1], [1], [1]], []),
+        ("Slice", [[0, 0], [4, 9]], []),
+        ("Slice", [[-1], [-(2**63)], [1], [-1]], ["Slice"]),
+        ("Slice", [[0], [3], [1], [1]], ["Slice"]),
     ],
 )
 def test_padding_of_nothing_and_slices_of_everything_are_dropped(kind, numbers, kept) -> None:
@@ -142,7 +143,7 @@ def test_padding_of_nothing_and_slices_of_everything_are_dropped(kind, numbers, 
     x = model.add("Relu", model.input(4, 5))
     y = model.add(kind, x, *(model.constant(np.array(each)) for each in numbers))
     kinds = rewritten(model.proto(model.add("Neg", y)), x=(4, 5))
-    assert kinds == (["Relu", kind, "Neg"] if kept else ["Relu", "Neg"])
+    assert kinds == ["Relu", *kept, "Neg"]
 
 
 def test_batch_normalisation_is_a_depthwise_convolution() -> None:
@@ -295,4 +296,5 @@ def test_numbers_of_other_types_are_not_layers(kind) -> None:
     (node,) = model.nodes
     proto = model.proto(y, kinds=[dtype])
     given = data.astype(np.int32 if dtype == integers else np.float64)
-    assert rewritten(proto, x=given) == [node.op_type]
+    kinds = ["ReduceSum", "Div"] if kind == "Mean" else [node.op_type]
+    assert rewritten(proto, x=given) == kinds

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles a float model, of which the CPU computes all but a convolution beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from support.qgraph_floats import FloatRegions
+
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+
+_IMAGE = (1, 2, 3, 3)
+
+
+def assert_cpu_computes(
+    proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray], tolerance: float = 1e-4
+) -> None:
+    """The saved CPU part gives what ONNX Runtime gives, in shapes, types and numbers.
+
+    Args:
+        proto: a float model without operators that are quantised.
+        inputs: by name.
+        tolerance: largest difference.
+    """
+    names = [value.name for value in proto.graph.output]
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(names, dict(inputs))
+    wide = onnx.ModelProto()
+    wide.CopyFrom(proto)
+    graph = wide.graph
+    graph.input.append(helper.make_tensor_value_info("beside", TensorProto.FLOAT, _IMAGE))
+    kernel = np.random.default_rng(0).normal(size=(2, 2, 1, 1)).astype(np.float32)
+    graph.initializer.append(numpy_helper.from_array(kernel, "kernel_beside"))
+    graph.node.append(helper.make_node("Conv", ["beside", "kernel_beside"], ["layer"], "layer"))
+    graph.output.append(helper.make_tensor_value_info("layer", TensorProto.FLOAT, None))
+    every = {**inputs, "beside": np.ones(_IMAGE, np.float32)}
+    parts = partition(import_network(wide, calibration=Calibration(arrays=every)))
+    program = HostProgram(module=HostModule.from_json(parts.host.to_json()))
+    found = program.run(every, FloatRegions(parts.regions))
+    for name, array in zip(names, expected, strict=True):
+        assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype)
+        np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=tolerance)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that bear names which the quantiser gives keep their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from support.qdq_runs import run_all
+from support.randomness import fresh_rng
+from support.small_models import Model, imported, noise
+
+
+def renamed(proto: onnx.ModelProto, old: str, new: str) -> None:
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new if name == old else name for name in names]
+    for tensor in proto.graph.initializer:
+        tensor.name = new if tensor.name == old else tensor.name
+
+
+@pytest.mark.parametrize("end", ["_scale", "_zero_point", "_QuantizeLinear_Output"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None:
+    model = Model(fresh_rng())
+    layer = model.add("Conv", model.input(1, 8, 6, 6), model.weights(16, 8, 3, 3))
+    least = model.constant(np.linspace(0, 1, 16, dtype=np.float32).reshape(16, 1, 1))
+    y = model.add("Max", model.add("Sigmoid", layer), least)
+    y = model.add("Conv", y, model.weights(4, 16, 1, 1))
+    proto = model.proto(y)
+    renamed(proto, least if constant else "sigmoid1", f"{layer}{end}")
+    network = imported(proto)
+    inputs = noise(network, np.random.default_rng(0))  # the calibration data
+    exact, found = (run_all(each, inputs)[y] for each in (proto, network.qdq))
+    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()

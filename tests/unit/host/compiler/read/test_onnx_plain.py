@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that TVM takes for others, or not at all, compute what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto as Type
+from onnx import helper
+from support.cpu_runs import assert_cpu_computes
+from support.onnx_results import rewritten
+from support.randomness import fresh_rng
+from support.small_models import Model, accelerated, operators
+
+REDUCTIONS = {
+    "ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "ReduceLogSumExp": "Identity",
+    "ReduceMax": "Identity", "ReduceMean": "Identity", "ReduceProd": "Identity",
+    "ReduceSum": "Identity", "ReduceSumSquare": "Mul",
+}  # fmt: skip
+
+
+def check(
+    kind: str,
+    data: np.ndarray,
+    *constants: Any,
+    opset: int = 17,
+    result: int = Type.FLOAT,
+    tolerance: float = 1e-4,
+    **attributes: Any,
+) -> None:
+    """One operator of one input, an empty text for a constant that it leaves out."""
+    model = Model(fresh_rng(), opset)
+    x = model.input(*data.shape, kind=helper.np_dtype_to_tensor_dtype(data.dtype))
+    given = [each if isinstance(each, str) else model.constant(each) for each in constants]
+    proto = model.proto(model.add(kind, x, *given, **attributes), kinds=[result])
+    assert_cpu_computes(proto, {"x": data}, tolerance)
+
+
+def noise(*shape: int) -> np.ndarray:
+    return fresh_rng().normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_reduction_over_no_axis_works_on_each_element(kind, stated) -> None:
+    model = Model(fresh_rng(), opset=18)
+    x = model.input(2, 3)
+    axes = [model.constant(np.zeros(0, np.int64))] if stated else []
+    proto = model.proto(model.add(kind, x, *axes, noop_with_empty_axes=1))
+    data = noise(2, 3)
+    data = np.abs(data) + np.float32(0.1) if kind == "ReduceLogSum" else data
+    assert rewritten(proto, x=data) == [REDUCTIONS[kind]]
+    assert_cpu_computes(proto, {"x": data})
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("axes", [[1], [0, -1], None])
+def test_a_mean_of_integers_is_an_integer(dtype, axes) -> None:
+    data = fresh_rng().integers(-99, 99, (2, 3, 4)).astype(dtype)
+    result = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    attributes = {} if axes is None else {"axes": axes}
+    check("ReduceMean", data, result=result, **attributes)
+    check("ReduceMean", data, result=result, keepdims=0, **attributes)
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("negative", [0, 1])
+def test_infinity_of_one_sign_is_found(positive, negative) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3)
+    found = model.add("Concat", model.add("Log", x), model.add("Reciprocal", x), axis=1)
+    detected = {"detect_positive": positive, "detect_negative": negative}
+    proto = model.proto(model.add("IsInf", found, **detected), kinds=[Type.BOOL])
+    assert_cpu_computes(proto, {"x": np.array([[0, 1, 2], [0.5, 0, 3]], np.float32)})
+
+
+def test_of_bounds_that_cross_each_other_the_upper_one_counts() -> None:
+    bounds = [np.float32(1), np.float32(-1)]
+    check("Clip", noise(2, 6), *bounds)
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
+    y = model.add("Clip", y, *(model.constant(bound) for bound in bounds))
+    (layer,) = operators(accelerated(model.proto(y)))
+    assert layer.bounds == (-1, -1)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+@pytest.mark.parametrize("bounds", [(1, 5), ("", 5), (1,)])
+def test_integers_are_clipped(dtype, bounds) -> None:
+    given = [bound if bound == "" else dtype(bound) for bound in bounds]
+    data = fresh_rng().integers(0, 9, (2, 6)).astype(dtype)
+    check("Clip", data, *given, result=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+@pytest.mark.parametrize("exponent", [np.int64(2), np.int32(3), np.float64(2)])
+def test_an_exponent_may_have_a_type_of_its_own(exponent) -> None:
+    check("Pow", noise(2, 6), exponent)
+
+
+def test_an_integer_exponent_may_be_computed() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3)
+    y = model.add("Pow", x, model.add("Cast", x, to=Type.INT64))
+    assert_cpu_computes(model.proto(y), {"x": np.array([[1, 2, 3.5], [0.5, 4, -3]], np.float32)})
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("depth", "values"),
+    [
+        (np.array([4]), np.array([-1, 2], np.float32)),
+        (np.array(4), np.array([0, 1], np.int64)),
+        (np.array([4]), np.array([0, 1], np.float32)),
+    ],
+)
+def test_one_hot_vectors_have_the_type_of_their_values(axis, depth, values) -> None:
+    indices = np.array([[0, -1, 2], [5, 3, -9]])
+    result = helper.np_dtype_to_tensor_dtype(values.dtype)
+    check("OneHot", indices, depth, values, axis=axis, result=result)
+
+
+@pytest.mark.parametrize("ends", [{}, {"start": 1}, {"end": -1}, {"start": -2, "end": 9}])
+@pytest.mark.parametrize("quantised", [False, True])
+def test_a_part_of_a_shape_is_a_constant(ends, quantised) -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3, 4)
+    y = model.quantised(x, 0.1) if quantised else x
+    proto = model.proto(model.add("Shape", y, **ends), kinds=[Type.INT64])
+    assert rewritten(proto, x=(2, 3, 4)) == ["Identity"]
+    if not quantised:
+        assert_cpu_computes(proto, {"x": noise(2, 3, 4)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("Celu", {"alpha": 1.5}),
+        ("LpNormalization", {"axis": 1, "p": 1}),
+        ("LpNormalization", {"axis": -1}),
+        ("MeanVarianceNormalization", {"axes": [0, 2]}),
+    ],
+)
+def test_what_tvm_does_not_know_is_written_out(kind, attributes) -> None:
+    data = noise(2, 3, 4)
+    data[1] = 0
+    check(kind, data, **attributes)
+
+
+def test_a_mean_far_from_0_leaves_the_deviation_exact() -> None:
+    data = noise(1, 2, 9, 9) / np.float32(50) + np.float32(100)
+    check("MeanVarianceNormalization", data, tolerance=2e-3)
+
+
+def test_layer_normalisation_with_a_scale_of_fewer_axes() -> None:
+    check("LayerNormalization", noise(2, 3, 4), noise(4), noise(3, 4), axis=1)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+def test_triangles_of_matrices_and_identities(upper) -> None:
+    check("Trilu", noise(2, 4, 5), np.array(1), upper=upper)
+    check("Trilu", noise(4, 5) > 0, upper=upper, result=Type.BOOL)
+    check("EyeLike", noise(3, 4), k=upper, dtype=Type.DOUBLE, result=Type.DOUBLE)
+
+
+def test_a_join_of_nothing_and_something() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 6)
+    ends = [model.constant(np.array([each])) for each in (3, 1, 1)]
+    y = model.add("Concat", model.add("Slice", x, *ends), x, axis=1)
+    assert_cpu_computes(model.proto(y), {"x": noise(1, 4, 6)})
+
+
+def test_the_largest_come_in_any_order() -> None:
+    model = Model(fresh_rng())
+    top = ["values", "places"]
+    x, most = model.input(2, 5), model.constant(np.array([3]))
+    model.nodes.append(helper.make_node("TopK", [x, most], top, "top", sorted=0))
+    y = model.add("ReduceSum", "values", model.constant(np.array([1])))
+    assert_cpu_computes(model.proto(y), {"x": noise(2, 5)})
