@@ -68,6 +68,21 @@ class Detector(Model):
         return self.add("Mul", boxes, self.constant(strides))
 
 
+def heads(rng: np.random.Generator, *, channels: int, joined: bool) -> onnx.ModelProto:
+    """(1, 3, 8, 8) -> heads of three levels as YOLOv5 has them, not decoded.
+
+    Joined they are (1, channels, 21), otherwise three images.
+    """
+    model = Detector(rng)
+    x, found, before = model.input(1, 3, 2 * SIDES[0], 2 * SIDES[0]), [], 3
+    for side in SIDES:
+        x = model.add("Relu", model.convolution(x, before, 8, strides=[2, 2]))
+        before = 8
+        head = model.convolution(x, 8, channels)
+        found.append(model.reshape(head, 1, channels, side * side) if joined else head)
+    return model.proto(*([model.add("Concat", *found, axis=2)] if joined else found))
+
+
 def detector(rng: np.random.Generator, *, bins: int = 8, classes: int = 3) -> onnx.ModelProto:
     """(1, 3, 8, 8) -> (1, 4 + classes, 21): boxes in pixels and scores of all anchors."""
     model = Detector(rng)

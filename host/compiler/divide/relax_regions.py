@@ -10,12 +10,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tvm import relax
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.convex import convex_groups
 from tilewright.host.compiler.divide.placed_units import placed
 from tilewright.host.compiler.divide.placement import WhyNot
-from tilewright.host.compiler.divide.relax_calls import constant, is_constant, variables_of
+from tilewright.host.compiler.divide.relax_calls import (
+    constant,
+    is_constant,
+    operator_name,
+    variables_of,
+)
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
 from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
@@ -169,7 +175,7 @@ class RegionWriter:
         results = [self._leaving(step, page) for step in outputs]
         return RelaxRegion(
             steps=tuple(kept),
-            graph=page.graph(name, inputs, results),
+            graph=page.graph(name, inputs, results, self._any_strides(outputs, results, inside)),
             operators=page.of_step,
             inputs=tuple(inputs),
             outputs=tuple(step.var for step in outputs),
@@ -218,14 +224,37 @@ class RegionWriter:
         if var in variables_of(self._graph.result):
             return True
         return any(
-            reader.var not in inside
-            or (
-                reader.unit is not None
-                and reader.unit.moves_only
-                and self._is_read_outside(reader.var, inside)
-            )
-            for reader in readers
+            reader.var not in inside or self._is_moved_outside(reader, inside) for reader in readers
         )
+
+    def _any_strides(
+        self, outputs: Sequence[RelaxStep], results: Sequence[str], inside: set[Var]
+    ) -> frozenset[str]:
+        """Results that nothing outside reads but the caller, and what dequantises them for it."""
+        others = {
+            result
+            for step, result in zip(outputs, results, strict=True)
+            if not self._goes_to_caller(step.var, inside)
+        }
+        return frozenset(results) - others
+
+    def _goes_to_caller(self, var: Var, inside: set[Var]) -> bool:
+        """Whether nothing outside computes with a variable: it is dequantised at most."""
+        for reader in self._graph.readers.get(var, ()):
+            if reader.var in inside:
+                goes = not self._is_moved_outside(reader, inside)
+            else:
+                names = isinstance(reader.value, relax.Var | relax.Tuple)
+                goes = names or operator_name(reader.value) == "relax.dequantize"
+                goes = goes and self._goes_to_caller(reader.var, inside)
+            if not goes:
+                return False
+        return True
+
+    def _is_moved_outside(self, step: RelaxStep, inside: set[Var]) -> bool:
+        """Whether something outside reads what a move of the region makes of its data."""
+        moves = step.unit is not None and step.unit.moves_only
+        return moves and self._is_read_outside(step.var, inside)
 
     def _leaving(self, step: RelaxStep, page: _Page) -> str:
         """The tensor that holds a unit's result as it leaves the region."""
@@ -428,7 +457,13 @@ class _Page:
             self._shuffles[known] = stem
         return self._shuffles[known]
 
-    def graph(self, name: str, inputs: Sequence[Var], results: Sequence[str]) -> QGraph:
+    def graph(
+        self,
+        name: str,
+        inputs: Sequence[Var],
+        results: Sequence[str],
+        any_strides: frozenset[str],
+    ) -> QGraph:
         """The finished graph, with these tensors as its outputs."""
         arguments = tuple(self.lies[var][0] for var in inputs)
         return QGraph(
@@ -442,6 +477,7 @@ class _Page:
                 for tensor in (*arguments, *results)
                 if self._model_shapes[tensor] != self._tensors[tensor].shape
             },
+            any_strides=any_strides,
             constants=self._constants,
         )
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from tilewright.host.compiler.lower.qgraph import (
     QTensor,
     from_normal_form,
-    is_channels_last,
     to_normal_form,
 )
 from tilewright.host.compiler.lower.region_program import RegionProgram
@@ -63,6 +62,8 @@ class RegionExecutable:
         inputs, outputs: tensor names, in the order of the region's arguments and results.
         model_shapes: shapes that the model gives inputs and outputs, where they differ.
         aliases: outputs that no step writes under their names, and whose elements they have.
+        views: outputs that the caller gets where they lie in the memory of the run, with whatever
+            strides that takes. All others are copied into the model's order.
     """
 
     name: str
@@ -72,6 +73,7 @@ class RegionExecutable:
     outputs: tuple[str, ...]
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    views: frozenset[str] = frozenset()
 
     def run(
         self, device: Device, arguments: list[Int8Array]
@@ -83,7 +85,8 @@ class RegionExecutable:
             arguments: one int8 array an input, in the model's shape.
 
         Returns:
-            The outputs in the model's shapes, and what the device said of each program.
+            The outputs in the model's shapes, and what the device said of each program. Those of
+            `views` share the memory that the device returned.
 
         Raises:
             WorkloadError: an argument of another type or shape.
@@ -112,23 +115,17 @@ class RegionExecutable:
                     target[...] = part
         return [self._output(name, values) for name in self.outputs], results
 
-    def leaves_in_order(self, name: str) -> bool:
-        """Whether an output lies in memory as the model has it, so that its bytes need no move."""
-        shape = self.tensors[name].shape
-        return is_channels_last(shape, self.model_shapes.get(name, shape)) and any(
-            (wire.tensor, wire.inner) == (name, buffer.tensor)
-            and buffer.shape == shape
-            and buffer.channels_last
-            and shape[0] == step.program.hw.batch == 1
-            for step in self.steps
-            for wire in step.writes
-            for buffer in step.program.outputs
-        )
+    @property
+    def viewed_bytes(self) -> int:
+        """Bytes that the outputs take up that are views: with what fills up stored blocks."""
+        buffers = {buffer.tensor: buffer for step in self.steps for buffer in step.program.outputs}
+        return sum(buffers[name].nbytes for name in self.views)
 
     def _output(self, name: str, values: Mapping[str, Int8Array]) -> Int8Array:
         shape = self.tensors[name].shape
         array = values[name if name in values else self.aliases[name]].reshape(shape)
-        return from_normal_form(array, self.model_shapes.get(name, shape))
+        found = from_normal_form(array, self.model_shapes.get(name, shape))
+        return found if name in self.views else np.ascontiguousarray(found)
 
     def _part(self, step: ProgramStep, wire: Wire, values: Mapping[str, Int8Array]) -> Int8Array:
         shape = next(b.shape for b in step.program.inputs if b.tensor == wire.inner)

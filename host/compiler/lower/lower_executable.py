@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
-from tilewright.host.compiler.lower.output_order import ModelOrder
+from tilewright.host.compiler.lower.output_order import Leaving
 from tilewright.host.compiler.lower.qgraph import QGraph, QTensor
 from tilewright.host.compiler.lower.region import ScheduleOf, lower_region
 from tilewright.host.machine.board import Board
@@ -33,16 +33,16 @@ def make_executable(
         graph: its layers.
         hw: the configuration.
         schedule_of: a legal schedule for each workload.
-        board: its memory and CPU decide which results lie as the model has them; None: none does.
+        board: its memory and CPU decide which results are stored as they leave; None: none is.
 
     Raises:
         ScheduleError: a schedule that is not legal.
         WorkloadError: parts of a tensor that the layout does not hold.
     """
     if chains(hw):
-        shapes = region.model_shapes
-        order = None if board is None else ModelOrder(shapes=shapes, board=board)
-        program = lower_region(graph, hw, schedule_of, order)
+        leaving = Leaving(shapes=region.model_shapes, any_strides=region.any_strides, board=board)
+        program = lower_region(graph, hw, schedule_of, leaving)
+        views = leaving.views(program)
         kept = {*graph.inputs, *graph.outputs}
         steps = [
             ProgramStep(
@@ -60,6 +60,7 @@ def make_executable(
         kept = {w.tensor for step in steps for w in (*step.reads, *step.writes)}
         kept |= {*graph.inputs, *graph.outputs}
         elsewhere = {n: graph.storage(n) for n in graph.outputs if n in graph.aliases}
+        views = frozenset()
     return RegionExecutable(
         name=region.name,
         steps=tuple(steps),
@@ -68,6 +69,7 @@ def make_executable(
         outputs=graph.outputs,
         model_shapes=dict(region.model_shapes),
         aliases=elsewhere,
+        views=views,
     )
 
 

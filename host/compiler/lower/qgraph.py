@@ -296,6 +296,8 @@ class QGraph:
         keep_rounding: every tensor is rounded as the model does it.
         model_shapes: the shape that the model gives an input or output, where it differs from the
             normal form's (a pure reshape or, for sequences, a transpose: see `to_normal_form`).
+        any_strides: outputs that only the caller reads, or what converts them for it: to them it is
+            all the same where in memory the elements of an array lie.
         constants: the elements of tensors that the region holds itself, in normal form.
     """
 
@@ -306,6 +308,7 @@ class QGraph:
     outputs: tuple[str, ...]
     keep_rounding: bool = False
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    any_strides: frozenset[str] = frozenset()
     constants: Mapping[str, npt.NDArray[np.int8]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -389,7 +392,7 @@ def is_channels_last(shape: tuple[int, ...], model_shape: tuple[int, ...]) -> bo
 def from_normal_form(
     data: npt.NDArray[np.int8], model_shape: tuple[int, ...]
 ) -> npt.NDArray[np.int8]:
-    """Inverse of `to_normal_form`.
+    """Inverse of `to_normal_form`; a view of an image's data, also if its channels are no plane.
 
     Raises:
         WorkloadError: the sizes do not match.
@@ -407,4 +410,4 @@ def from_normal_form(
         raise WorkloadError("has no rule that leads to it", field="model_shape", value=model_shape)
     else:
         plain = data.reshape(model_shape)
-    return np.ascontiguousarray(plain)
+    return plain

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
 from tilewright.host.compiler.lower.memory import Arena, Lifetime, place
-from tilewright.host.compiler.lower.output_order import ModelOrder
+from tilewright.host.compiler.lower.output_order import Leaving, pixel_channels
 from tilewright.host.compiler.lower.region_program import (
     Folding,
     LayerCode,
@@ -60,7 +60,7 @@ ScheduleOf = Callable[[Workload], Schedule]
 
 
 def lower_region(
-    graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf, order: ModelOrder | None = None
+    graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf, leaving: Leaving | None = None
 ) -> RegionProgram:
     """Lower all layers of a region into one program.
 
@@ -68,7 +68,7 @@ def lower_region(
         graph: the region, made for this configuration's channel blocks.
         hw: the configuration; more than one layer must chain on it (`host.network.layout.chains`).
         schedule_of: a legal schedule for each workload.
-        order: decides which results lie as the model has them; None: none of them does.
+        leaving: decides which results lie as they leave; None: none of them does.
 
     Raises:
         ScheduleError: a configuration whose layers do not chain, or a schedule that is not legal.
@@ -81,7 +81,7 @@ def lower_region(
             value=f"batch {hw.batch}, block_in {hw.block_in}, block_out {hw.block_out}",
             remedy="lower each layer as a region of its own",
         )
-    return _RegionLowering(graph, hw, schedule_of, order).lower()
+    return _RegionLowering(graph, hw, schedule_of, leaving).lower()
 
 
 def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
@@ -121,7 +121,7 @@ class _RegionLowering:
         graph: LayerGraph,
         hw: HwConfig,
         schedule_of: ScheduleOf,
-        order: ModelOrder | None,
+        leaving: Leaving | None,
     ) -> None:
         runs = runs_of(graph)
         self.run_of = [number for number, run in enumerate(runs) for _ in run]
@@ -147,12 +147,12 @@ class _RegionLowering:
         """Where the region's own tensors lie."""
         self.channels_last: frozenset[str] = (
             frozenset()
-            if order is None
-            else order.results(
+            if leaving is None
+            else leaving.stored_together(
                 graph, zip(graph.layers, self.workloads, strict=True), hw, schedule_of
             )
         )
-        """Results that lie as the model has them."""
+        """Results whose pixels have all their channels together."""
 
     def lower(self) -> RegionProgram:
         hw, graph = self.hw, self.graph
@@ -309,7 +309,7 @@ class _RegionLowering:
         """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
         shape = self.graph.tensors[tensor].shape
         if tensor in self.channels_last:
-            return _stored(self.hw, shape, shape[1], 1)
+            return _stored(self.hw, shape, pixel_channels(self.hw, shape[1]), 1)
         if tensor in self.first_reader:
             block = input_block(self.hw)
             planes = blocks_of(shape[1], block)

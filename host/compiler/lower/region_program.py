@@ -59,9 +59,9 @@ class TensorBuffer:
     folding: Folding | None = None
 
     @property
-    def channels_last(self) -> bool:
-        """Whether all channels of a pixel lie together, without others between or behind them."""
-        return self.planes == 1 and self.block == self.shape[1] and self.folding is None
+    def channels_together(self) -> bool:
+        """Whether all channels of a pixel of one image lie together, before those of the next."""
+        return self.planes == 1 and self.shape[0] == 1 and self.folding is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,8 @@ class RegionProgram:
     def read_outputs(self, memory: Bytes) -> dict[str, Int8Array]:
         """The outputs in a memory image after a run, int8 NCHW by name.
 
-        Nothing is moved where all channels of a pixel lie together: the output is a view.
+        Nothing is moved where all channels of a pixel lie together: the output is a view, without
+        the channels that fill up the stored block.
         """
         base = self.program.regions["activations"].offset
         return {
@@ -160,8 +161,9 @@ class RegionProgram:
 
     def _output(self, buffer: TensorBuffer, packed: Bytes) -> Int8Array:
         n, channels, height, width = buffer.shape
-        if n == self.hw.batch == 1 and buffer.channels_last:
-            return packed.view(np.int8).reshape(n, height, width, channels).transpose(0, 3, 1, 2)
+        if buffer.channels_together and self.hw.batch == 1:
+            pixels = packed.view(np.int8).reshape(n, height, width, buffer.block)
+            return pixels[..., :channels].transpose(0, 3, 1, 2)
         return unpack_activations(packed, buffer.shape, batch=self.hw.batch, block=buffer.block)
 
     def run(

@@ -209,6 +209,7 @@ def _region_values(region: RegionExecutable) -> dict[str, Any]:
         "tensors": [asdict(tensor) for tensor in region.tensors.values()],
         "model_shapes": dict(region.model_shapes),
         "aliases": dict(region.aliases),
+        "views": sorted(region.views),
         "steps": [
             {
                 "program": _program_values(step.program),
@@ -261,6 +262,7 @@ def _network(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> CompiledNetw
             outputs=tuple(region["outputs"]),
             model_shapes={n: tuple(s) for n, s in region["model_shapes"].items()},
             aliases=dict(region["aliases"]),
+            views=frozenset(region.get("views", ())),  # older files have none
         )
         check_region(executable, hw)
         regions.append(executable)

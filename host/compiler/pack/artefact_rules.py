@@ -127,6 +127,7 @@ _region = record(
     tensors=each(_tensor, MAX_STEPS),
     model_shapes=mapping(_name, _shape),
     aliases=mapping(_name, _name),
+    views=_names,
     steps=each(_step, MAX_STEPS),
 )
 
@@ -160,10 +161,25 @@ def check_region(region: RegionExecutable, hw: HwConfig) -> None:
     for step in region.steps:
         _check_program(step.program, hw)
         _check_wires(step, region, written)
+    _check_views(region)
     for name in region.outputs:
         _require(
             name in written or region.aliases.get(name) in written,
             f"output {name[:60]!r} is not computed",
+        )
+
+
+def _check_views(region: RegionExecutable) -> None:
+    together = {
+        buffer.tensor
+        for step in region.steps
+        for buffer in step.program.outputs
+        if buffer.channels_together and step.program.hw.batch == 1
+    }
+    for name in region.views:
+        _require(
+            name in region.outputs and name in together,
+            f"output {name[:60]!r} cannot be seen where it lies",
         )
 
 

@@ -86,16 +86,13 @@ def behind_seconds(placed: Placed, cpu: CpuModel) -> float:
 def region_seconds(region: RegionExecutable, cpu: CpuModel) -> float:
     """What a region costs the CPU: its calls, and to pack and unpack its tensors.
 
-    An output that lies as the model has it is read where it lies, and nothing is written.
+    An output that is a view is read where it lies, with what lies between its elements, and nothing
+    is written.
     """
-
-    def moved(names: tuple[str, ...]) -> int:
-        return sum(prod(region.tensors[name].shape) for name in names)
-
-    packed = cpu.transfer_seconds(moved((*region.inputs, *region.outputs)))
-    in_place = moved(tuple(filter(region.leaves_in_order, region.outputs)))
+    copied = [name for name in region.outputs if name not in region.views]
+    moved = sum(prod(region.tensors[name].shape) for name in (*region.inputs, *copied))
     calls = len(region.steps) * cpu.call_seconds
-    return calls + packed - cpu.work_seconds(nbytes=in_place)
+    return calls + cpu.transfer_seconds(moved) + cpu.work_seconds(nbytes=region.viewed_bytes)
 
 
 def mac_share(network: CompiledNetwork) -> float:

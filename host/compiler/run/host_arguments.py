@@ -52,7 +52,7 @@ def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
 
 
 def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
-    """The result of a region.
+    """The result of a region, with whatever strides it has.
 
     Raises:
         WorkloadError: it has another shape or type.
@@ -65,4 +65,4 @@ def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
             value=f"{array.dtype} {array.shape}",
             remedy="compile the network again",
         )
-    return np.ascontiguousarray(array)
+    return array

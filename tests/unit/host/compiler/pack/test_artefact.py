@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +16,16 @@ from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
+from tilewright.host.compiler.lower.qgraph import QConv, QGraph, QTensor
 from tilewright.host.compiler.pack.artefact import FORMAT, CompiledNetwork, Placed, load, save
+from tilewright.host.compiler.pack.latency import region_seconds
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.tasks import network_table
 from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -103,6 +108,8 @@ def _program(manifest):
         lambda m: _program(m)["layers"][0]["workload"].update(channels_in=0),
         lambda m: _program(m)["layers"][0]["schedule"].update(tile_h="x"),
         lambda m: m["regions"][0]["tensors"][0].update(scale=0),
+        lambda m: m["regions"][0].update(views=["nothing"]),
+        lambda m: m["regions"][0].update(views=m["regions"][0]["inputs"]),
     ],
 )
 def test_a_damaged_manifest_is_one_error(made, tmp_path, change):
@@ -124,6 +131,46 @@ def test_other_files_are_refused(made, tmp_path):
     path.write_bytes(rewritten(path.read_bytes(), lambda m: m.update(format=99)))
     with pytest.raises(ProgramError, match=f"must have format {FORMAT}, not 99; compile"):
         load(path)
+
+
+def test_views_are_saved_and_older_files_have_none(tmp_path):
+    hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
+    slow = replace(board, cpu=replace(board.cpu, bytes_per_second=1e5))
+    head = QConv(
+        name="head", inputs=("x",), output="y", weight_scales=np.full(6, 0.01), bias=np.zeros(6),
+        weights=generator("head").integers(-8, 9, (6, 4, 1, 1)).astype(np.int8),
+    )  # fmt: skip
+    shapes = {"x": (1, 4, 3, 5), "y": (1, 6, 3, 5)}
+    graph = QGraph(
+        name="heads",
+        tensors={name: QTensor(name=name, shape=s, scale=0.02) for name, s in shapes.items()},
+        operators=(head,),
+        inputs=("x",),
+        outputs=("y",),
+        any_strides=frozenset("y"),
+    )
+    layers = layer_graph(graph, hw)
+    region = make_executable(graph, layers, hw, lambda w: default_schedule(hw, w), slow)
+    network = CompiledNetwork(
+        name="heads", hw=hw, host="{}", regions=(region,), inputs=(), outputs=(), placements=()
+    )
+    data = generator("data").integers(-128, 128, shapes["x"]).astype(np.int8)
+    save(network, tmp_path / "new.tw")
+    older = rewritten((tmp_path / "new.tw").read_bytes(), lambda m: m["regions"][0].pop("views"))
+    (tmp_path / "older.tw").write_bytes(older)
+    expected = evaluate(layers, {"x": data})["y"]
+    for name, seen in (("new", {"y"}), ("older", set())):
+        again = load(tmp_path / f"{name}.tw").regions[0]
+        assert again.views == seen
+        (found,), (ran,) = again.run(ReferenceDevice(hw), [data])
+        assert np.array_equal(found, expected)
+        assert np.shares_memory(found, ran.memory) == bool(seen)
+        assert found.flags.c_contiguous != bool(seen)
+    saved = 2 * expected.size - 8 * 15  # pixels have room for 8 channels
+    spent = [
+        region_seconds(load(tmp_path / f"{n}.tw").regions[0], slow.cpu) for n in ("older", "new")
+    ]
+    assert spent[0] - spent[1] == pytest.approx(saved / slow.cpu.bytes_per_second)
 
 
 @pytest.mark.parametrize("number", range(40))

@@ -100,6 +100,22 @@ def test_it_computes_the_bits_of_tvm():
     assert host.times.regions > 0
 
 
+def test_a_result_that_leaves_is_the_array_that_the_region_gave():
+    """Whatever its strides: a result is read where the accelerator wrote it, and copied nowhere."""
+    y = Argument(name="y", shape=(1, 3, 2, 4), dtype="int8")
+    values = [{"region": 0, "arguments": [0], "shapes": [list(y.shape)], "name": "r"}]
+    memory = np.arange(8 * 4, dtype=np.int8).reshape(1, 2, 4, 4)
+    head = memory[..., :3].transpose(0, 3, 1, 2)
+    x = Argument(name="x", shape=(1,), dtype="int8")
+    host = NumpyHost(cpu_part([x], [y], values))
+    found = host.run({"x": np.zeros(1, np.int8)}, lambda *_: [head])["y"]
+    assert found.strides == head.strides
+    assert np.shares_memory(found, memory)
+    module = HostProgram(module=HostModule.from_json(cpu_part([x], [y], values)))
+    copied = module.run({"x": np.zeros(1, np.int8)}, lambda *_: [head])["y"]
+    assert np.array_equal(copied, head)
+
+
 def test_operators_that_it_lacks_are_named():
     text = cpu_part([X], [X], [call("nn.gelu", 0), call("image.resize2d", 1), call("add", 1, 2)])
     with pytest.raises(WorkloadError, match=r"nn\.gelu \(the_gelu\), image\.resize2d"):
