@@ -73,9 +73,12 @@ def drawn(name: str, cases: Iterable[T]) -> list[T]:
 def often(name: str, cases: Iterable[object], count: int) -> list:
     """All ``cases``; a fast run takes ``count`` of them, drawn by the seed, a slow run takes all.
 
-    A case of several values, or one with an id, is a ``pytest.param``.
+    TILEWRIGHT_SLOW_CASES=100 makes the fast run take all too. A case of several values, or one
+    with an id, is a ``pytest.param``.
     """
     cases = list(cases)
+    if SLOW_SHARE == 1:
+        return cases
     chosen = set(generator(f"often {name}").permutation(len(cases))[:count].tolist())
     return [case if i in chosen else _slow(case) for i, case in enumerate(cases)]
 

@@ -95,7 +95,8 @@ def test_a_very_slow_test_is_taken_as_often_as_the_share_says(monkeypatch, share
     assert randomness.rarely("a test").args == (skipped,)
 
 
-def test_a_fast_run_takes_some_cases_and_a_slow_run_takes_all() -> None:
+def test_a_fast_run_takes_some_cases_and_a_slow_run_takes_all(monkeypatch) -> None:
+    monkeypatch.setattr(randomness, "SLOW_SHARE", 0.1)
     cases = randomness.often("a test", ["a", pytest.param("b", id="second"), *"cdef"], 2)
     assert len(cases) == 6
     slow = [case for case in cases if getattr(case, "marks", ())]
@@ -103,3 +104,8 @@ def test_a_fast_run_takes_some_cases_and_a_slow_run_takes_all() -> None:
     assert all(mark.name == "slow" for case in slow for mark in case.marks)
     values = [case.values[0] if hasattr(case, "values") else case for case in cases]
     assert values == list("abcdef")
+
+
+def test_a_fast_run_takes_all_cases_if_told_so(monkeypatch) -> None:
+    monkeypatch.setattr(randomness, "SLOW_SHARE", 1)
+    assert randomness.often("a test", "abcdef", 2) == list("abcdef")
