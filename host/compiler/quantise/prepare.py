@@ -88,6 +88,9 @@ def prepare_object(
             examples = [array[:1] for array in calibration.arrays.values()]
         model = export_module(source, examples)
         exported["export"] = time.perf_counter() - started
+    else:  # reading changes a model in place: the caller's stays as it is
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
     own = OwnOperators(options.operators)
     model = normalised(model, origin, options.input_shapes, own)
     prepared = prepare(model, origin, calibration, options.quantise, own)

@@ -194,6 +194,20 @@ def test_an_operator_that_tvm_does_not_know_is_refused_by_name() -> None:
         import_network(model.proto(y), calibration=Calibration(random_samples=1))
 
 
+def test_a_model_in_memory_stays_as_it_is_and_imports_again() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    proto = onnx.shape_inference.infer_shapes(model.proto(model.add("Relu", y)))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    assert proto.graph.output[0].type.tensor_type.HasField("shape")
+    before = proto.SerializeToString(deterministic=True)
+    first, again = (
+        import_network(proto, calibration=Calibration(random_samples=1)) for _ in range(2)
+    )
+    assert proto.SerializeToString(deterministic=True) == before
+    assert first.qdq == again.qdq
+
+
 def test_models_without_anything_for_the_accelerator_are_refused() -> None:
     model = Model(fresh_rng())
     proto = model.proto(model.add("Sigmoid", model.input(1, 3)))
