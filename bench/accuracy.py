@@ -66,7 +66,7 @@ FORMS = {
 }
 """How a network is quantised: by ONNX Runtime alone, with one technique each, and with all.
 
-The last two give weights 4 bits; they need a configuration with ``int4_weights: 1``.
+The last two give weights 4 bits; they need a configuration with ``int4_weights`` 1 or 2.
 """
 PACKAGES = (
     "apache-tvm", "facenet-pytorch", "magika", "nudenet", "onnxruntime", "pillow",

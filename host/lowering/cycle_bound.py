@@ -113,7 +113,7 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
     weighs = workload.kind.weighs
     weights = math.prod(workload.weight_shape)
     if weighs and geometry(hw, workload).int4:
-        weights = -(-weights // 2)
+        weights = -(-weights * hw.int4_tile_bytes // hw.wgt_tile_bytes)
     read = (
         workload.n * workload.channels_in * rows * columns
         + weights

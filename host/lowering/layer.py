@@ -23,6 +23,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.network.golden import Int8Array, LayerTensors
+from tilewright.host.network.int4_tiles import pack_int4
 from tilewright.host.network.layout import (
     fold_activations,
     input_block,
@@ -30,8 +31,8 @@ from tilewright.host.network.layout import (
     pack_activations,
     pack_params,
     pack_table,
-    pack_weights_of,
     unpack_activations,
+    weight_tiles,
 )
 from tilewright.host.network.requant import clip_bounds
 from tilewright.host.network.schedule import Schedule
@@ -121,9 +122,9 @@ class LoweredLayer:
         program.write(memory, "inp", packed)
         if weights is not None:
             shape = geometry(hw, workload)
-            packed = pack_weights_of(
-                weights, hw, depthwise=shape.depthwise, folded=shape.folded, int4=shape.int4
-            )
+            packed = weight_tiles(weights, hw, depthwise=shape.depthwise, folded=shape.folded)
+            if shape.int4:
+                packed = pack_int4(packed, hw, f"{workload.name}.weights")
             program.write(memory, "wgt", packed)
         if tensors.factor is not None:
             packed = pack_activations(tensors.factor, batch=hw.batch, block=block)

@@ -145,11 +145,11 @@ class Plan:
 
     @property
     def stored_wgt_tile(self) -> int:
-        """Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal, half of int4."""
+        """Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal."""
         hw = self.hw
         if self.shape.depthwise:
             return diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
-        return hw.wgt_tile_bytes >> self.shape.int4
+        return hw.int4_tile_bytes if self.shape.int4 else hw.wgt_tile_bytes
 
     def held(self) -> dict[str, tuple[int, int, int]]:
         """What the scratchpads of operands and results hold at once.

@@ -57,9 +57,9 @@ LUT_PER_TABLE_LANE: Final = 15
 """LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
 TABLE_LUT_BITS: Final = 64
 """Bits of a LUT of the activation table, which has one port (RAM128X1S: two LUTs)."""
-LUT_PER_INT4_BIT: Final = 5.5
-"""LUTs that unpack weights of 4 bits, per bit of the bus: two beats of int8, and one more size of a
-tile among the strides that LOAD multiplies."""
+LUT_PER_INT4_BIT: Final = (0.0, 5.5, 11.3)
+"""LUTs that unpack weights of 4 bits, by ``int4_weights``, per bit of the bus: two beats of int8,
+and one more size of a tile among the strides that LOAD multiplies; with scales also products."""
 LUT_OF_ROW_UNIT: Final = 876
 LUT_PER_ROW_LANE: Final = 502
 FF_OF_ROW_UNIT: Final = 320
@@ -391,7 +391,7 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
         + array_luts(hw)
         + LUT_PER_TABLE_LANE * hw.activation_table * hw.vector_lanes
         + row_unit(hw)[0]
-        + LUT_PER_INT4_BIT * hw.int4_weights * hw.axi_data_bits
+        + LUT_PER_INT4_BIT[hw.int4_weights] * hw.axi_data_bits
         + lut_memory(hw)
     )
     ff = (

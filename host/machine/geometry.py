@@ -48,7 +48,7 @@ CONTROL_SIZES: Final = (
     Size(name="par_depth", of=lambda hw: hw.param_depth),
     _same("table_depth"),
     _same("row_unit", "whether VECTOR reduces rows"),
-    _same("int4_weights", "whether LOAD unpacks weights of 4 bits"),
+    _same("int4_weights", "how LOAD unpacks weights of 4 bits"),
     Size(
         name="inp_shift", of=lambda hw: _log2(hw.inp_tile_bytes), meaning="log2 of a tile's bytes"
     ),

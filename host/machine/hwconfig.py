@@ -89,8 +89,9 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
        "1: requantised results can be looked up in a table of 256 entries", pow2=False),
     _p("row_unit", "RowUnit", "flag", 0, 1,
        "1: VECTOR reduces rows, takes operands from ACC, squares, has powers of two", pow2=False),
-    _p("int4_weights", "Int4Weights", "flag", 0, 1,
-       "1: LOAD unpacks weights that DRAM holds with 4 bits", pow2=False),
+    _p("int4_weights", "Int4Weights", "form", 0, 2,
+       "1: LOAD unpacks weights that DRAM holds with 4 bits; 2: groups of them have scales",
+       pow2=False),
 )  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -158,6 +159,7 @@ TIMING_PARAMETERS: Final = (
     "write_outstanding",
     "vector_lanes",
     "mac_pipeline",
+    "int4_tile_bytes",
 )
 """What shapes time: configurations that agree in these take the same cycles for a program."""
 
@@ -207,7 +209,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name="int4_weights_two_beats",
-        expression="int4_weights * axi_data_bits <= 4 * block_in * block_out",
+        expression="(int4_weights > 0) * axi_data_bits <= 4 * block_in * block_out",
         field="int4_weights",
         text="needs weight tiles of at least two beats (block_in x block_out bytes)",
         remedy="narrow the bus, widen the array or set it to 0",
@@ -326,6 +328,17 @@ class HwConfig:
     def wgt_tile_bytes(self) -> int:
         """Bytes of one WGT tile: block_out x block_in int8."""
         return self.block_in * self.block_out
+
+    @property
+    def int4_tile_bytes(self) -> int:
+        """Bytes in DRAM of a WGT tile with 4-bit weights, scales included; 0: there are none.
+
+        Each beat of a bus of B bytes has a scale of 4 bits. Scales fill whole beats.
+        """
+        weights = self.wgt_tile_bytes // 2
+        if self.int4_weights < 2:
+            return weights * self.int4_weights
+        return weights + max(self.axi_bytes, weights // (2 * self.axi_bytes))
 
     @property
     def acc_tile_bytes(self) -> int:

@@ -36,6 +36,14 @@ LOAD with ``int4`` : the same walk into WGT (elsewhere, with ``diagonal`` and wh
     wgt[tile].flat[2 * b] = sign-extended byte b[3:0]
     wgt[tile].flat[2 * b + 1] = sign-extended byte b[7:4]
 
+  Where groups have scales (``int4_weights`` 2), the beats of the bus that hold a tile's numbers are
+  its groups. A beat of scales lies before the groups that it is for: the tile's, or as many as the
+  beat has numbers of 4 bits. Those are without a sign, in the order of the groups::
+
+    wgt[tile] of a group = (its scale + 1) * its numbers
+
+  T is `HwConfig.int4_tile_bytes` then.
+
   Padding tiles are filled with ``pad_value`` as int8.
 
 LOAD into TABLE : a tile is one beat of the bus. Tile r is row r of the table: the first

@@ -73,9 +73,14 @@ def instructions_page() -> str:
         f"has the entries of {row} r to {row} r + {row - 1}, the first one in the lowest byte; the",
         "rest of the beat is not read. The entry of a result q is the one of q mod 256.",
         "",
-        "`int4` is legal when `int4_weights` is 1, without `diagonal`. A WGT tile then takes half",
-        "its bytes in DRAM. Byte b has weights 2 b (bits 3:0) and 2 b + 1 (bits 7:4) of the tile",
-        "in two's complement; LOAD extends their signs. Strides count such tiles.",
+        "`int4` is legal when `int4_weights` is not 0, without `diagonal`. A WGT tile then takes",
+        "half its bytes in DRAM. Byte b has weights 2 b (bits 3:0) and 2 b + 1 (bits 7:4) of the",
+        "tile in two's complement; LOAD extends their signs. Strides count such tiles.",
+        "",
+        "When `int4_weights` is 2, each beat with weights is a group, and LOAD multiplies its",
+        "weights by the group's scale, 1 to 16. A beat of scales lies before the groups that it is",
+        "for: bits 3:0 have the scale of the first one minus 1, bits 7:4 that of the second one.",
+        "It is for the whole tile, or for as many groups as it has scales; strides count it too.",
     ]
     return _page("Instructions", *lines)
 

@@ -31,6 +31,7 @@ SPAD_WRITE: Final = (
     Field(name="diagonal", bits=1, meaning="WGT: the data are a diagonal, zeros around it"),
     Field(name="phase", bits=4, meaning="WGT: block that has the diagonal"),
     Field(name="int4", bits=1, meaning="WGT: the data are 4-bit numbers, for two beats of a tile"),
+    Field(name="scale", bits=4, meaning="WGT: what they are multiplied by, minus 1"),
 )
 
 SETTINGS: Final = (

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.network.layout import require_int4
 from tilewright.host.network.requant import RequantParams, clip_bounds, requantise, snap_scales
 from tilewright.host.network.workload import Kind, Workload
 
@@ -84,8 +83,6 @@ class LayerTensors:
                     value=f"{array.dtype} of shape {array.shape}",
                     remedy="convert and reshape the array, or correct the workload",
                 )
-        if workload.weight_bits == 4 and self.weights is not None:
-            require_int4(self.weights, f"{workload.name}.weights")
         if self.requant.channels != workload.channels_out:
             raise WorkloadError(
                 f"must have {workload.channels_out} channels",

@@ -232,57 +232,18 @@ def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int)
     return np.ascontiguousarray(diagonals).view(np.uint8).ravel()
 
 
-def pack_weights_of(
-    weights: Int8Array, hw: HwConfig, *, depthwise: bool, folded: bool, int4: bool
-) -> Bytes:
-    """Weights as a layer reads them.
+def weight_tiles(weights: Int8Array, hw: HwConfig, *, depthwise: bool, folded: bool) -> Bytes:
+    """Weights as WGT holds them, of depthwise layers only the diagonals; flat bytes.
 
     Args:
         weights: int8, (O, I, KH, KW), I = 1 for depthwise.
         hw: the configuration.
         depthwise: only the diagonals of tiles.
         folded: kernel columns as channels.
-        int4: two weights in a byte.
     """
     weights = fold_weights(weights) if folded else weights
     pack = pack_depthwise_weights if depthwise else pack_weights
-    packed = pack(weights, block_in=hw.block_in, block_out=hw.block_out)
-    return pack_int4(packed) if int4 else packed
-
-
-def require_int4(weights: Int8Array, field: str) -> None:
-    """Refuse weights that 4 bits do not hold.
-
-    Raises:
-        WorkloadError: a weight below -8 or above 7.
-    """
-    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
-    if low < -8 or high > 7:
-        raise WorkloadError(
-            "must be from -8 to 7 where weights have 4 bits",
-            field=field,
-            value=(low, high),
-            remedy="quantise them to 4 bits, or set weight_bits to 8",
-        )
-
-
-def pack_int4(weights: Bytes) -> Bytes:
-    """Packed weights from -8 to 7 as a LOAD with ``int4`` reads them: two in a byte, flat bytes.
-
-    Args:
-        weights: uint8, flat, int8 numbers in two's complement; an even number of them.
-
-    Raises:
-        WorkloadError: a weight that does not fit 4 bits.
-    """
-    require_int4(weights.view(np.int8), "weights")
-    return ((weights[0::2] & 0xF) | (weights[1::2] << 4)).astype(np.uint8)
-
-
-def unpack_int4(stored: Bytes) -> Bytes:
-    """Inverse of `pack_int4` along the last axis: two int8 numbers, as bytes, of each byte."""
-    pairs = np.stack([stored << 4, stored & 0xF0], axis=-1).view(np.int8) >> 4
-    return pairs.reshape(*stored.shape[:-1], 2 * stored.shape[-1]).view(np.uint8)
+    return pack(weights, block_in=hw.block_in, block_out=hw.block_out)
 
 
 def pack_params(params: RequantParams, *, block_out: int) -> Bytes:

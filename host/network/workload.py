@@ -77,8 +77,9 @@ class Workload:
             pool, -128.
         relu: clip below at 0.
         residual: an int8 tensor of the output's shape is added before the rounding.
-        weight_bits: 8, or 4 of a convolution: then its weights are from -8 to 7. Arrays with
-            ``int4_weights`` keep them packed in DRAM, the others as int8; results are the same.
+        weight_bits: 8, or 4 of a convolution: then arrays with ``int4_weights`` keep its weights
+            packed in DRAM, the others as int8; results are the same. The weights are from -8 to 7
+            or, where groups have scales, times a whole number (`host.network.int4_tiles`).
         count: occurrences in the network; not part of `key`.
 
     Raises:

@@ -19,7 +19,7 @@ module tw_load #(
     parameter int unsigned ParDepth      = 64,    // tiles
     parameter int unsigned ResDepth      = 2048,  // tiles
     parameter int unsigned TableDepth    = 0,     // rows of the activation table; 0: there is none
-    parameter int unsigned Int4Weights   = 0,     // 1: WGT tiles may come as 4-bit numbers
+    parameter int unsigned Int4Weights   = 0,     // 1: WGT tiles may come as 4-bit numbers; 2: with scales
     parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
     parameter int unsigned DiagBytes     = 16,    // bytes of a WGT tile's diagonal
     parameter int unsigned DiagBlocks    = 1      // blocks of a WGT tile that can have it
@@ -155,6 +155,8 @@ module tw_load #(
   tw_pkg::index_t index_q;
   logic has_data, has_pad, tokens_ok, banks_ok, fields_ok, aligned, take;
   logic [3:0] shift;
+  logic [39:0] y_numbers, z_numbers;  // steps without the scales of tiles
+  logic [27:0] row_numbers;
   logic [39:0] y_step, z_step;
   logic [27:0] row_bytes;
   // Of the padded region, in tiles. `keep`: Yosys 0.70 would move the register of the width and
@@ -175,8 +177,9 @@ module tw_load #(
   logic data_idle;
   logic head_pads, head_loadable;
   logic bursts_valid, bursts_room;
-  logic place;                          // a beat, or one diagonal of it, is placed
-  logic [BeatBytes*8-1:0] place_data;
+  logic arrived;                        // a beat, or one diagonal of it
+  logic [BeatBytes*8-1:0] arrived_data;
+  logic place;                          // it is placed: it has no scales
 
   assign head = tw_pkg::load_t'(entry_i.insn);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
@@ -211,9 +214,9 @@ module tw_load #(
   assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
   assign shift = cur_q.diagonal ? diag_shift :
                  tile_shift[cur_q.memory] - 4'(cur_q.int4 && has_int4);
-  assign y_step = 40'(cur_q.y_stride) << shift;
-  assign z_step = 40'(cur_q.z_stride) << shift;
-  assign row_bytes = 28'(cur_q.x_size) << shift;
+  assign y_numbers = 40'(cur_q.y_stride) << shift;
+  assign z_numbers = 40'(cur_q.z_stride) << shift;
+  assign row_numbers = 28'(cur_q.x_size) << shift;
   // Tiles of the padding rows between the data of one plane and that of the next, modulo the
   // address range (an overrun is caught by the range check of each write).
   assign wide_rows = (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * tile_t'(width_q);
@@ -276,7 +279,7 @@ module tw_load #(
       .pad_right_i (cur_q.pad_right),
       .pad_top_i   (cur_q.pad_top),
       .valid_o     (pads_write),
-      .ready_i     (!place && !pads_full && !pads_wait),
+      .ready_i     (!arrived && !pads_full && !pads_wait),
       .addr_o      (pads_addr),
       .step_o      (pad_step_o),
       .done_o      (pads_done)
@@ -416,12 +419,49 @@ module tw_load #(
     end
   end
 
+  // Scales of weights of 4 bits: a beat of them before the groups, a beat each, that they are for
+  logic is_scales;
+  logic [3:0] scale;  // of the beat that arrives
+  assign place = arrived && !is_scales;
+  if (Int4Weights > 1) begin : gen_scales
+    logic has_scales, scaled;
+    // As powers of two: beats with the numbers of a tile, those behind a beat of scales (which has
+    // a scale for each), and the bytes of the tile's scales.
+    logic [3:0] number_shift, chunk_shift, scale_shift;
+    logic [BeatShift+1:0] chunk_last, chunk_q;  // beats since the last one of scales, and it
+    logic [2*BeatBytes-1:0][3:0] scales_q;
+    assign has_scales   = sizes.int4_weights > 32'd1;
+    assign number_shift = tile_shift[tw_pkg::MemWgt] - 4'(BeatShift + 1);
+    assign chunk_shift  = number_shift < 4'(BeatShift + 1) ? number_shift : 4'(BeatShift + 1);
+    assign scale_shift  = number_shift - chunk_shift + 4'(BeatShift);
+    assign chunk_last   = (BeatShift + 2)'(1) << chunk_shift;
+
+    assign scaled    = cur_q.int4 && has_scales;
+    assign y_step    = y_numbers + (scaled ? 40'(cur_q.y_stride) << scale_shift : '0);
+    assign z_step    = z_numbers + (scaled ? 40'(cur_q.z_stride) << scale_shift : '0);
+    assign row_bytes = row_numbers + (scaled ? 28'(cur_q.x_size) << scale_shift : '0);
+
+    assign is_scales = act_q.int4 && has_scales && (chunk_q == '0);
+    assign scale     = act_q.int4 && has_scales ? scales_q[(BeatShift+1)'(chunk_q-1'b1)] : '0;
+    always_ff @(posedge clk_i) begin
+      if (flight_pop) chunk_q <= '0;
+      else if (arrived) chunk_q <= chunk_q == chunk_last ? '0 : chunk_q + 1'b1;
+      if (arrived && is_scales) scales_q <= arrived_data;
+    end
+  end else begin : gen_no_scales
+    assign y_step    = y_numbers;
+    assign z_step    = z_numbers;
+    assign row_bytes = row_numbers;
+    assign is_scales = 1'b0;
+    assign scale     = '0;
+  end
+
   // ---------------------------------------------------------------------------------------
   // Beats on their way to the data stage
   if (DiagBytes >= BeatBytes) begin : gen_straight
-    assign place       = beat_valid_i;
-    assign place_data  = beat_data_i;
-    assign bursts_room = 1'b1;
+    assign arrived      = beat_valid_i;
+    assign arrived_data = beat_data_i;
+    assign bursts_room  = 1'b1;
     logic unused_done;
     assign unused_done = beat_done;
   end else begin : gen_hold
@@ -440,8 +480,8 @@ module tw_load #(
         .room_o      (bursts_room),
         .beat_valid_i,
         .beat_data_i,
-        .valid_o     (place),
-        .data_o      (place_data),
+        .valid_o     (arrived),
+        .data_o      (arrived_data),
         .done_i      (beat_done)
     );
   end
@@ -450,7 +490,7 @@ module tw_load #(
   // Write port: data first, padding in the other cycles
   logic write_beat, write_pad;
   assign write_beat = place && act_valid_q && in_range && bank_ok && !halt_i;
-  assign write_pad  = pads_write && !place && !pads_full && !pads_wait && !halt_i;
+  assign write_pad  = pads_write && !arrived && !pads_full && !pads_wait && !halt_i;
 
   always_ff @(posedge clk_i) begin
     write_mem_o <= '0;
@@ -465,9 +505,10 @@ module tw_load #(
           pad: !write_beat,
           diagonal: write_beat && act_q.diagonal,
           phase: phase_q,
-          int4: write_beat && act_q.int4
+          int4: write_beat && act_q.int4,
+          scale: scale
       };
-      write_data_o <= write_beat ? place_data : {BeatBytes{cur_q.pad_value}};
+      write_data_o <= write_beat ? arrived_data : {BeatBytes{cur_q.pad_value}};
     end
     if (rst_i) write_mem_o <= '0;
   end
@@ -526,7 +567,7 @@ module tw_load #(
   end
 
   always_comb begin
-    if (place || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
+    if (arrived || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
       state_o = tw_pkg::WaitBusy;
     end else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
       state_o = tw_pkg::WaitTokenStore;

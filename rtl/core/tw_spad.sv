@@ -11,7 +11,8 @@
 //
 // A write of 4-bit numbers fills two slices with the int8 of one beat, whose lower half is the
 // first slice: a beat takes a cycle as ever. There is no wider write port: the slices of a row have
-// enables of their own, and even and odd ones have data of their own.
+// enables of their own, and even and odd ones have data of their own. Where such numbers have scales,
+// they are multiplied here.
 module tw_spad #(
     parameter int unsigned TileBytes  = 16,     // bytes of a tile as LOAD counts them
     parameter int unsigned ReadBytes  = 16,     // bytes of a read; at least a beat or one tile
@@ -19,7 +20,7 @@ module tw_spad #(
     parameter int unsigned TotalBytes = 32768,  // bytes of the memory
     parameter int unsigned DiagBytes  = 0,      // bytes of a diagonal; 0: no diagonal writes
     parameter int unsigned RowBytes   = 16,     // bytes of a tile's row, of diagonal writes only
-    parameter int unsigned Int4       = 0,      // 1: 4-bit numbers too; needs diagonal writes
+    parameter int unsigned Int4       = 0,      // 1: 4-bit numbers too; 2: with scales; needs diagonal writes
     parameter int unsigned DataPath   = 1,      // 0: nothing is kept, every read is 0
     localparam int unsigned ReadDepth = TotalBytes / ReadBytes,
     localparam int unsigned ReadAddrBits = $clog2(ReadDepth)
@@ -61,12 +62,15 @@ module tw_spad #(
   if (Int4 != 0) begin : gen_int4
     logic [2*BeatBytes-1:0][3:0] numbers;
     assign numbers = write_data_i;
+    logic signed [5:0] scale;
+    assign scale = 6'(write_at_i.scale) + 6'd1;
     always_comb begin
       halves = {write_data_i, write_data_i};
       if (write_at_i.int4) begin
         for (int unsigned h = 0; h < 2; h++) begin
           for (int unsigned b = 0; b < BeatBytes; b++)
-            halves[h][b*8+:8] = 8'(signed'(numbers[h*BeatBytes+b]));
+            halves[h][b*8+:8] = Int4 == 1 ? 8'(signed'(numbers[h*BeatBytes+b])) :
+                8'(signed'(numbers[h*BeatBytes+b]) * scale);
         end
       end
     end

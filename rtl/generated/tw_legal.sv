@@ -84,8 +84,8 @@ module tw_legal #(
   if (!((RowUnit >= 0) & (RowUnit <= 1))) begin : gen_row_unit_range
     $error("tilewright_top: RowUnit (row_unit): must be from 0 to 1 flag, not %0d; choose a value in that range", RowUnit);
   end
-  if (!((Int4Weights >= 0) & (Int4Weights <= 1))) begin : gen_int4_weights_range
-    $error("tilewright_top: Int4Weights (int4_weights): must be from 0 to 1 flag, not %0d; choose a value in that range", Int4Weights);
+  if (!((Int4Weights >= 0) & (Int4Weights <= 2))) begin : gen_int4_weights_range
+    $error("tilewright_top: Int4Weights (int4_weights): must be from 0 to 2 form, not %0d; choose a value in that range", Int4Weights);
   end
   if (!((Batch & (Batch - 1)) == 0)) begin : gen_batch_power_of_two
     $error("tilewright_top: Batch (batch): must be a power of two, not %0d; round it to the nearest power of two", Batch);
@@ -159,7 +159,7 @@ module tw_legal #(
   if (!(MacLutColumns <= BlockOut)) begin : gen_mac_lut_columns_within_tile
     $error("tilewright_top: MacLutColumns (mac_lut_columns): must not exceed the output channels of a tile (block_out), not %0d; lower mac_lut_columns", MacLutColumns);
   end
-  if (!(Int4Weights * AxiDataBits <= 4 * BlockIn * BlockOut)) begin : gen_int4_weights_two_beats
+  if (!((Int4Weights > 0) * AxiDataBits <= 4 * BlockIn * BlockOut)) begin : gen_int4_weights_two_beats
     $error("tilewright_top: Int4Weights (int4_weights): needs weight tiles of at least two beats (block_in x block_out bytes), not %0d; narrow the bus, widen the array or set it to 0", Int4Weights);
   end
   if (!(AxiBurstBeats * AxiDataBits <= 32768)) begin : gen_read_fifo_burst

@@ -846,7 +846,7 @@ package tw_pkg;
     logic [31:0] par_depth;
     logic [31:0] table_depth;
     logic [31:0] row_unit;  // whether VECTOR reduces rows
-    logic [31:0] int4_weights;  // whether LOAD unpacks weights of 4 bits
+    logic [31:0] int4_weights;  // how LOAD unpacks weights of 4 bits
     logic [31:0] inp_shift;  // log2 of a tile's bytes
     logic [31:0] wgt_shift;
     logic [31:0] acc_shift;
@@ -878,6 +878,7 @@ package tw_pkg;
 
   // Where LOAD puts a beat, or padding, in a scratchpad.
   typedef struct packed {
+    logic [3:0] scale;  // WGT: what they are multiplied by, minus 1
     logic int4;  // WGT: the data are 4-bit numbers, for two beats of a tile
     logic [3:0] phase;  // WGT: block that has the diagonal
     logic diagonal;  // WGT: the data are a diagonal, zeros around it

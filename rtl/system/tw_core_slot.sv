@@ -22,7 +22,7 @@ module tw_core_slot #(
     parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
-    parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits
+    parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation

@@ -250,11 +250,14 @@ void DataPath::LoadDiagonal(uint32_t tile, uint32_t slice, uint32_t lane, uint32
   }
 }
 
-void DataPath::LoadInt4(uint32_t tile, uint32_t slice, const uint8_t* beat) {
+void DataPath::LoadInt4(uint32_t tile, uint32_t slice, uint32_t scale, const uint8_t* beat) {
+  const auto scaled = [scale](uint8_t bits) {
+    return static_cast<uint8_t>(LowBits(bits, 4) * static_cast<int32_t>(scale + 1));
+  };
   uint8_t weights[2 * kMaxBeat];
   for (uint32_t i = 0; i < beat_bytes_; ++i) {
-    weights[2 * i] = static_cast<uint8_t>(LowBits(beat[i], 4));
-    weights[2 * i + 1] = static_cast<uint8_t>(LowBits(beat[i] >> 4, 4));
+    weights[2 * i] = scaled(beat[i]);
+    weights[2 * i + 1] = scaled(beat[i] >> 4);
   }
   const uint64_t offset = (static_cast<uint64_t>(tile) << geometry_.wgt_shift) +
                           static_cast<uint64_t>(slice) * 2 * beat_bytes_;

@@ -50,7 +50,7 @@ class DataPath {
                     const uint8_t* beat);
 
   // LOAD of weights of 4 bits: beat `slice` of a tile in DRAM, for two beats of the tile.
-  void LoadInt4(uint32_t tile, uint32_t slice, const uint8_t* beat);
+  void LoadInt4(uint32_t tile, uint32_t slice, uint32_t scale, const uint8_t* beat);
 
   // GEMM: acc = (fresh ? 0 : acc) + inp x wgt.
   void Gemm(uint32_t inp, uint32_t wgt, uint32_t acc, bool fresh) {

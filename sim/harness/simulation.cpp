@@ -318,13 +318,14 @@ extern "C" void* tilewright_data() { return tilewright::elaborated_data; }
 
 extern "C" void tilewright_load(void* data, uint32_t memories, uint32_t tile, uint32_t slice,
                                 uint32_t lane, uint32_t count, svBit pad, svBit diagonal,
-                                uint32_t phase, svBit int4, const svBitVecVal* beat) {
+                                uint32_t phase, svBit int4, uint32_t scale,
+                                const svBitVecVal* beat) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(beat);
   auto* path = static_cast<tilewright::DataPath*>(data);
   if (diagonal) {
     path->LoadDiagonal(tile, slice, lane, phase, bytes);
   } else if (int4) {
-    path->LoadInt4(tile, slice, bytes);
+    path->LoadInt4(tile, slice, scale, bytes);
   } else {
     path->Load(memories, tile, slice, lane, count, pad, bytes);
   }

@@ -31,7 +31,7 @@ from tilewright.host.machine.isa import (
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS, UNIT_NAMES, ErrorCode, ErrorUnit
 from tilewright.host.machine.status import DeviceStatusError
-from tilewright.host.network.layout import unpack_int4
+from tilewright.host.network.int4_tiles import unpack_int4
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
 from tilewright.host.runtime.driver import check_run
 from tilewright.sim.reference.arithmetic import (
@@ -275,7 +275,7 @@ class _Machine:
             places = diagonal_places(self._hw, v)
             self.contents[memory][walk.tiles[:, None], places] = self.dram[source]
         elif v["int4"]:
-            self.contents[memory][walk.tiles] = unpack_int4(self.dram[source])
+            self.contents[memory][walk.tiles] = unpack_int4(self.dram[source], self._hw)
         else:
             self.contents[memory][walk.tiles] = self.dram[source]
         self._written[memory][target] = True

@@ -71,7 +71,7 @@ def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
     """
     pad = scratchpads(hw)[Memory(v["memory"])]
     if v.get("int4", 0):
-        return Scratchpad(depth=pad.depth, tile_bytes=pad.tile_bytes // 2)
+        return Scratchpad(depth=pad.depth, tile_bytes=hw.int4_tile_bytes)
     if not v.get("diagonal", 0):
         return pad
     size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)

@@ -9,7 +9,8 @@ namespace tilewright::twin {
 
 Decoder::Decoder(const Hardware& hardware)
     : vector_parts_(hardware.batch * hardware.block_out / hardware.vector_lanes),
-      diagonal_bytes_(std::min(hardware.block_in, hardware.block_out)) {
+      diagonal_bytes_(std::min(hardware.block_in, hardware.block_out)),
+      int4_bytes_(hardware.int4_tile_bytes) {
   const uint32_t out_tile = hardware.batch * hardware.block_out;
   tile_bytes_[0] = hardware.batch * hardware.block_in;
   tile_bytes_[1] = hardware.block_in * hardware.block_out;
@@ -32,8 +33,9 @@ void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
     case kLoad:
       out.memory = static_cast<uint8_t>(get(isa::load::kMemory));
       out.diagonal = get(isa::load::kDiagonal) != 0;
-      out.tile_bytes =
-          out.diagonal ? diagonal_bytes_ : tile_bytes_[out.memory] >> get(isa::load::kInt4);
+      out.tile_bytes = out.diagonal                 ? diagonal_bytes_
+                       : get(isa::load::kInt4) != 0 ? int4_bytes_
+                                                    : tile_bytes_[out.memory];
       out.dram_offset = words.Get(isa::load::kDramOffset);
       out.x_size = get(isa::load::kXSize);
       out.y_size = get(isa::load::kYSize);

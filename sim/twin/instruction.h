@@ -80,6 +80,7 @@ class Decoder {
  private:
   uint32_t vector_parts_;  // of a tile
   uint32_t diagonal_bytes_;
+  uint32_t int4_bytes_;     // of a WGT tile in DRAM
   uint32_t tile_bytes_[8];  // by memory
 };
 

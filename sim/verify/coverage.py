@@ -96,7 +96,7 @@ SCENARIOS: Final = (
         hw=_TINY.with_(
             name="narrow-32", block_in=16, block_out=8, axi_data_bits=32, axi_burst_beats=8,
             vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
-            activation_table=1, row_unit=1, int4_weights=1,
+            activation_table=1, row_unit=1, int4_weights=2,
         ),
         exact_mac=True,
     ),

@@ -167,8 +167,8 @@ PROOFS: Final = {
             bounded=True,
             slow=True,
             module="load",
-            parameters={"Int4": 1},
-            claims="the same of a LOAD that also unpacks weights of 4 bits",
+            parameters={"Int4": 2},
+            claims="the same of a LOAD that also unpacks weights of 4 bits, which have scales",
         ),
         Proof(
             name="store",

@@ -30,7 +30,8 @@ GENERAL: Final = (Fidelity.DPI, Fidelity.TIMING)
 def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
     """The configuration whose parameters a build for ``hw`` gives the top.
 
-    General builds have the widest counters that any legal configuration of the bus needs.
+    General builds have the widest counters that any legal configuration of the bus needs, and LOAD
+    for all forms of weights.
 
     Raises:
         ConfigError: the fidelity is no simulation of the RTL.
@@ -59,6 +60,7 @@ def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
         mac_pipeline=6,
         mac_packed=0,
         mac_lut_columns=0,
+        int4_weights=2,
     )
 
 

@@ -119,8 +119,13 @@ def test_equal_to_the_rtl_on_the_smallest_array() -> None:
     check(TINY, generator("fidelities tiny"), 3, 20)
 
 
-def test_equal_to_the_rtl_where_weights_of_4_bits_are_unpacked() -> None:
-    check(TINY.with_(int4_weights=1), generator("fidelities int4"), 2, 10)
+@pytest.mark.parametrize(
+    "hw",
+    [TINY.with_(int4_weights=1), TINY.with_(int4_weights=2, block_out=16)],
+    ids=["plain", "with scales"],
+)
+def test_equal_to_the_rtl_where_weights_of_4_bits_are_unpacked(hw: HwConfig) -> None:
+    check(hw, generator(f"fidelities int4 {hw.int4_weights}"), 2, 10)
 
 
 @pytest.mark.parametrize("number", sample(1, 12))

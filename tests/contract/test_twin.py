@@ -61,8 +61,9 @@ def test_random_programs_on_the_smallest_array() -> None:
     check_random(TINY, generator("twin tiny"), 10, 8)
 
 
-def test_random_programs_where_weights_of_4_bits_are_unpacked() -> None:
-    check_random(TINY.with_(int4_weights=1), generator("twin int4"), 5, 8)
+@pytest.mark.parametrize("option", [1, 2])
+def test_random_programs_where_weights_of_4_bits_are_unpacked(option: int) -> None:
+    check_random(TINY.with_(int4_weights=option), generator(f"twin int4 {option}"), 5, 8)
 
 
 @pytest.mark.parametrize("number", sample(1, 27))

@@ -112,9 +112,11 @@ def test_named_configurations_compute_every_kind_of_layer(name, layer):
         check_layer(device, workload, schedule, rng)
 
 
+@pytest.mark.parametrize("option", [1, 2])
 @pytest.mark.parametrize("layer", ["3x3", "first", "residual", "dense", "pointwise"])
-def test_weights_of_4_bits(layer):
-    rng, hw = generator(f"int4 {layer}"), load_hwconfig("tiny-4x4").with_(int4_weights=1)
+def test_weights_of_4_bits(layer, option):
+    rng = generator(f"int4 {layer} {option}")
+    hw = load_hwconfig("tiny-4x4").with_(int4_weights=option)
     workload = replace(LAYERS[layer], weight_bits=4)
     with device_of(hw, IDEAL) as device:
         check_layer(device, workload, default_schedule(hw, workload), rng)

@@ -5,7 +5,7 @@
 module formal_load #(
     parameter int unsigned BeatBytes = 8,  // of a beat
     parameter int unsigned BurstBeats = 2,  // longest burst
-    parameter int unsigned Int4 = 0  // with weights of 4 bits
+    parameter int unsigned Int4 = 0  // 1: with weights of 4 bits; 2: that have scales
 ) (
     input logic                        clk_i,
     input logic                        rst_i,
@@ -92,6 +92,7 @@ module formal_load #(
   // The LOAD that asks for data, its two rows, and the memory that is written.
   tw_pkg::load_t head, cur_q;
   logic [3:0] shift;
+  logic scaled;
   logic [40:0] row[2], row_end[2];
   logic [40-BeatShift:0] first_beat, last_beat;
   logic [1:0] in_row;  // the burst on offer lies in it
@@ -99,11 +100,14 @@ module formal_load #(
   assign head = tw_pkg::load_t'(insn_i);
   assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory] - 4'(cur_q.int4);
   assign row[0] = 41'(cur_q.dram_offset);
-  assign row[1] = 41'(cur_q.dram_offset) + (41'(cur_q.y_stride) << shift);
+  assign scaled = Int4 > 1 && cur_q.int4;  // a beat of scales in each tile
+  assign row[1] = 41'(cur_q.dram_offset) + (41'(cur_q.y_stride) << shift) +
+                  (scaled ? 41'(cur_q.y_stride) << BeatShift : '0);
   assign first_beat = {1'b0, req_addr[39:BeatShift]};
   assign last_beat = first_beat + (41 - BeatShift)'(req_len);
   for (genvar r = 0; r < 2; r++) begin : gen_row
-    assign row_end[r] = row[r] + (41'(cur_q.x_size) << shift) - 41'd1;  // last byte
+    assign row_end[r] = row[r] + (41'(cur_q.x_size) << shift) +
+                        (scaled ? 41'(cur_q.x_size) << BeatShift : '0) - 41'd1;  // last byte
     assign in_row[r] = (r == 0 || cur_q.y_size == 16'd2) &&
                        first_beat >= row[r][40:BeatShift] && last_beat <= row_end[r][40:BeatShift];
   end
@@ -163,6 +167,7 @@ module formal_load #(
       cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
       if (Int4 != 0) cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
+      if (Int4 > 1) cover (write_mem[tw_pkg::MemWgt] && write_at.scale == 4'd9 && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
       cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);
       cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);

@@ -88,7 +88,11 @@ ROWED: Final = HALVES.with_(name="rows", batch=2, row_unit=1)
 """The others have no row unit."""
 PACKED: Final = TINY.with_(name="int4", int4_weights=1)
 """The others do not unpack weights."""
-CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED, ROWED, PACKED)}
+SCALED: Final = TINY.with_(
+    name="int4-scales", block_in=8, block_out=16, axi_data_bits=32, int4_weights=2
+)
+"""A tile has two beats of scales, each before eight of weights: the others have no scales."""
+CONFIGS: Final = {hw.name: hw for hw in (TINY, ODD, WIDE, HALVES, TABLED, ROWED, PACKED, SCALED)}
 
 FIXED_SEEDS: Final = {
     "tiny-4x4": range(6),
@@ -98,6 +102,7 @@ FIXED_SEEDS: Final = {
     "table": range(3),
     "rows": range(3),
     "int4": range(3),
+    "int4-scales": range(3),
 }
 COUNTED: Final = (
     "macs_tiles",

@@ -52,5 +52,6 @@ STAGES: Final[dict[str, tuple[str, tuple[Callable[[Model], None], ...]]]] = {
     "table": ("table", (basic.data, basic.timing)),
     "rows": ("rows", (basic.data, basic.timing)),
     "int4": ("int4", (basic.data, basic.timing)),
+    "int4-scales": ("int4-scales", (basic.data, basic.timing)),
 }
 """Name -> (configuration, checks), from cheap to dear."""

@@ -36,6 +36,11 @@ class World:
         self.depth = {m: self.p[f"{name}Depth"] for m, name in _MEMORIES.items()}
         self.tile = {m: (self.p | fixed)[f"{name}TileBytes"] for m, name in _MEMORIES.items()}
         self.dram = rng.integers(0, 256, _SIZE, dtype=np.uint8)
+        # Beats of scales of a WGT tile with 4-bit numbers, and all that it takes in DRAM.
+        beats = self.tile[Memory.WGT] // (2 * self.p["BeatBytes"])
+        self.chunk = min(beats, 2 * self.p["BeatBytes"]) if self.p["Int4Weights"] > 1 else beats
+        extra = beats // self.chunk if self.p["Int4Weights"] > 1 else 0
+        self.int4_tile = (beats + extra) * self.p["BeatBytes"]
         self.pads = {m: np.zeros((self.depth[m], self.tile[m]), dtype=np.uint8) for m in _MEMORIES}
         self._beats: deque[int] = deque()
         self._ready = 0
@@ -43,6 +48,22 @@ class World:
         self.bursts = 0
         dut.req_ready_i.value = 0
         dut.beat_valid_i.value = 0
+
+    def stored(self, memory: int, diagonal: int, int4: int) -> int:
+        """Bytes of a tile in DRAM."""
+        return self.p["DiagBytes"] if diagonal else self.int4_tile if int4 else self.tile[memory]
+
+    def int4(self, tile: np.ndarray) -> np.ndarray:
+        """A tile of 4-bit numbers, beats of scales before those that they are for."""
+        beats = tile.reshape(-1, self.p["BeatBytes"])
+        if self.p["Int4Weights"] < 2:
+            return signed_nibbles(tile)
+        found = []
+        for chunk in beats.reshape(-1, self.chunk + 1, self.p["BeatBytes"]):
+            scales = np.stack([chunk[0] & 15, chunk[0] >> 4], axis=-1).reshape(-1)
+            for scale, beat in zip(scales, chunk[1:], strict=False):
+                found.append(signed_nibbles(beat).astype(np.int64) * (int(scale) + 1) & 0xFF)
+        return np.concatenate(found).astype(np.uint8)
 
     def step(self) -> None:
         """One clock edge."""
@@ -86,7 +107,9 @@ class World:
             assert memory == Memory.WGT
             assert not at["pad"]
             start = at["slice"] * 2 * width
-            pad[first, start : start + 2 * width] = signed_nibbles(data)
+            numbers = signed_nibbles(data).astype(np.int64) * (at["scale"] + 1)
+            pad[first, start : start + 2 * width] = numbers & 0xFF
+            assert self.p["Int4Weights"] > 1 or not at["scale"]
         elif tile >= width and at["pad"]:
             pad[first] = np.tile(data, tile // width)
         elif tile >= width:
@@ -128,7 +151,7 @@ def random_load(rng: np.random.Generator, world: World) -> Instruction:
         diagonal = int(memory == Memory.WGT and rng.random() < 0.6)
         plain_wgt = memory == Memory.WGT and not diagonal
         int4 = int(plain_wgt and world.p["Int4Weights"] and rng.random() < 0.6)
-        tile = world.p["DiagBytes"] if diagonal else world.tile[memory] >> int4
+        tile = world.stored(memory, diagonal, int4)
         depth = world.depth[memory]
         align = min(tile, world.p["BeatBytes"])
         x, y, z = (int(n) for n in rng.integers((0, 0, 1), (9, 4, 3)))
@@ -176,7 +199,7 @@ def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]
     """Fill tile by tile."""
     v = instruction.values
     memory, size, blocks = Memory(v["memory"]), world.p["DiagBytes"], world.p["DiagBlocks"]
-    tile = size if v["diagonal"] else world.tile[memory] >> v["int4"]
+    tile = world.stored(memory, v["diagonal"], v["int4"])
     at = v["sram_base"]
     for z in range(v["z_size"]):
         for row in range(v["pad_top"] + v["y_size"] + v["pad_bottom"]):
@@ -191,7 +214,7 @@ def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]
                         square[:, block * size : (block + 1) * size] = np.diag(data)
                         data = square.reshape(-1)
                     elif v["int4"]:
-                        data = signed_nibbles(data)
+                        data = world.int4(data)
                     pads[memory][at] = data
                 else:
                     pads[memory][at] = v["pad_value"] & 0xFF

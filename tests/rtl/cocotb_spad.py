@@ -68,10 +68,11 @@ async def reads_return_what_was_written(dut: Any, knob: str) -> None:
                 chosen = square.reshape(-1)
             elif p["Int4"] and rng.random() < 0.4:
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // (2 * width)))
-                where |= {"int4": 1, "slice": slice_}
+                scale = int(rng.integers(16)) if p["Int4"] > 1 else 0
+                where |= {"int4": 1, "slice": slice_, "scale": scale}
                 start, count = first * tile + slice_ * 2 * width, 2 * width
                 nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)
-                chosen = ((nibbles ^ 8) - 8) & 0xFF
+                chosen = (((nibbles ^ 8).astype(np.int16) - 8) * (scale + 1)) & 0xFF
             elif tile >= width:
                 pad = bool(rng.random() < 0.2) and tile == read_bytes
                 first, slice_ = int(rng.integers(near)), int(rng.integers(tile // width))

@@ -120,7 +120,15 @@ def test_store(parameters: dict[str, int]) -> None:
 
 
 def _load(
-    beat: int, burst: int, inp: int, wgt: int, res: int, diagonal: int, *, options: bool = True
+    beat: int,
+    burst: int,
+    inp: int,
+    wgt: int,
+    res: int,
+    diagonal: int,
+    *,
+    options: bool = True,
+    int4: int = 2,
 ) -> dict[str, int]:
     return {
         "BeatBytes": beat,
@@ -137,7 +145,7 @@ def _load(
         "ParDepth": 8,
         "ResDepth": 128,
         "TableDepth": TABLE_ROWS if options else 0,
-        "Int4Weights": int(options and wgt >= 2 * beat),
+        "Int4Weights": int4 if options and wgt >= 2 * beat else 0,
         "AccBankShift": 4,
         "DiagBytes": diagonal,
         "DiagBlocks": wgt // diagonal**2,
@@ -147,7 +155,8 @@ def _load(
 @pytest.mark.parametrize(
     "parameters",
     grid(
-        _load(8, 16, 4, 16, 4, 4),
+        _load(8, 16, 4, 16, 4, 4, int4=1),
+        _load(4, 16, 8, 128, 4, 8),
         _load(16, 4, 16, 64, 4, 4),
         _load(8, 16, 16, 256, 16, 16, options=False),
         slow=(
@@ -259,9 +268,9 @@ def _spad(
         _spad(64, 64, 4, 4096, 8, 8, int4=1),
         _spad(16, 16, 64, 4096, 4, 4),
         _spad(128, 128, 16, 8192, 8, 16),
-        _spad(32, 32, 16, 4096, 4, 4, int4=1),
+        _spad(32, 32, 16, 4096, 4, 4, int4=2),
         slow=(
-            _spad(256, 256, 8, 16384, 16, 16, int4=1),
+            _spad(256, 256, 8, 16384, 16, 16, int4=2),
             _spad(128, 128, 8, 8192, 8, 8),
             _spad(256, 256, 4, 16384, 4, 64),
             _spad(16, 16, 16, 4096, 4, 4),
@@ -394,7 +403,7 @@ _ODD = HwConfig(
     mac_lut_columns=1,
     activation_table=1,
     row_unit=1,
-    int4_weights=1,
+    int4_weights=2,
 )
 _TOPS = (
     *often("top", [pytest.param(hw, id=hw.name) for hw in (load_hwconfig("tiny-4x4"), _ODD)], 1),

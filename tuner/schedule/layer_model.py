@@ -412,7 +412,8 @@ class LayerModel:
         """Bus cycles of a weight tile; of a diagonal one at least the cycle that places it."""
         hw = self.hw
         if not self._shape.depthwise:
-            return (hw.wgt_tile_bytes >> self._shape.int4) / hw.axi_bytes * self._read_beat
+            stored = hw.int4_tile_bytes if self._shape.int4 else hw.wgt_tile_bytes
+            return stored / hw.axi_bytes * self._read_beat
         nbytes = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
         return max(1.0, nbytes / hw.axi_bytes * self._read_beat)
 

@@ -49,11 +49,8 @@ DEPTHS_PER_CLASS: Final = 3
 
 
 def timing_class(hw: HwConfig) -> tuple[int, ...]:
-    """What a configuration's cycle counts depend on.
-
-    These are `TIMING_PARAMETERS`, and whether weights of 4 bits are read as such.
-    """
-    return (*(getattr(hw, name) for name in TIMING_PARAMETERS), hw.int4_weights)
+    """What a configuration's cycle counts depend on."""
+    return tuple(getattr(hw, name) for name in TIMING_PARAMETERS)
 
 
 def shortlist(

@@ -250,7 +250,6 @@ class _Layers:
             dilation_w=operator.dilation[1],
             relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
             residual=residual is not None,
-            weight_bits=8 if depthwise else weight_bits_of(self.hw, weights),
         )
         groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
         if not depthwise:
@@ -258,15 +257,17 @@ class _Layers:
         step_in, step_out = channels // groups, outputs // groups
         self._sliceable(operator, data, [g * step_in for g in range(groups)])
         self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
+        base = replace(base, channels_in=step_in, channels_out=step_out)
         for group in range(groups):
             rows = slice(group * step_out, (group + 1) * step_out)
+            part = np.ascontiguousarray(weights[rows])
             self._append(
                 operator,
-                replace(base, channels_in=step_in, channels_out=step_out),
+                replace(base, weight_bits=weight_bits_of(self.hw, base, part)),
                 channels_of(requant, rows),
                 name=operator.name if groups == 1 else f"{operator.name}/{group}",
                 data=self._part(data.name, group * step_in),
-                weights=np.ascontiguousarray(weights[rows]),
+                weights=part,
                 output=replace(output, channel=output.channel + group * step_out),
                 residual=None if residual is None else self._part(residual.name, group * step_out),
                 pad_value=data.zero_point,

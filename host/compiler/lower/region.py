@@ -40,6 +40,7 @@ from tilewright.host.lowering.row_emit import emit_rows
 from tilewright.host.lowering.row_layers import packed_addend
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import REGION_ALIGNMENT
+from tilewright.host.network.int4_tiles import pack_int4
 from tilewright.host.network.layout import (
     blocks_of,
     chains,
@@ -48,7 +49,7 @@ from tilewright.host.network.layout import (
     pack_activations,
     pack_params,
     pack_table,
-    pack_weights_of,
+    weight_tiles,
 )
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
@@ -457,9 +458,9 @@ class _RegionLowering:
             if missing:
                 weights = np.pad(weights, ((0, 0), (0, missing), (0, 0), (0, 0)))
             shape = geometry(hw, workload)
-            packed = pack_weights_of(
-                weights, hw, depthwise=shape.depthwise, folded=shape.folded, int4=shape.int4
-            )
+            packed = weight_tiles(weights, hw, depthwise=shape.depthwise, folded=shape.folded)
+            if shape.int4:
+                packed = pack_int4(packed, hw, f"{workload.name}.weights")
             offsets["wgt"] = self._constant(packed)
         if isinstance(layer.data, np.ndarray):
             offsets["inp"] = self._constant(

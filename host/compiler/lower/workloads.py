@@ -12,9 +12,12 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.qgraph import QConv, QOperator, QPool, QTensor
 from tilewright.host.lowering import default_schedule
+from tilewright.host.lowering.geometry import folds
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.int4_tiles import HIGHEST, LOWEST, are_packable, has_scales
+from tilewright.host.network.layout import weight_tiles
 from tilewright.host.network.requant import RequantParams
-from tilewright.host.network.workload import Workload
+from tilewright.host.network.workload import Kind, Workload
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -32,9 +35,20 @@ def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
     return Workload(name=label_of(operator.name), **{**plain, **values})
 
 
-def weight_bits_of(hw: HwConfig, weights: Int8Array) -> int:
-    """Bits of the weights of a convolution: 4 where all fit and the accelerator unpacks them."""
-    return 4 if hw.int4_weights and -8 <= weights.min() <= weights.max() <= 7 else 8
+def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:
+    """Bits of a layer's weights: 4 where all fit and the accelerator unpacks them.
+
+    Groups are those of tiles as they lie in DRAM. A layer that folds its kernel columns may not do
+    so behind another one, so that only weights that need no scales fit there.
+    """
+    if workload.kind is not Kind.CONV2D or not hw.int4_weights:
+        return 8
+    if LOWEST <= weights.min() <= weights.max() <= HIGHEST:
+        return 4
+    if not has_scales(hw) or folds(hw, workload):
+        return 8
+    tiles = weight_tiles(weights, hw, depthwise=False, folded=False)
+    return 4 if are_packable(tiles, hw) else 8
 
 
 def is_too_large(hw: HwConfig, average: Workload) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.int4_tiles import group_shape, has_scales
 
 
 def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
@@ -22,8 +23,10 @@ def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
             f"{hw.name} keeps weights with 8 bits: 4 bits would cost accuracy and save nothing",
             field="int4_weights",
             value=quantise.int4_weights,
-            remedy="use a configuration with int4_weights: 1, or none",
+            remedy="use a configuration with int4_weights: 1 or 2, or none",
         )
+    if has_scales(hw):
+        quantise = replace(quantise, int4_group=group_shape(hw))
     if hw.activation_table:
         quantise = replace(quantise, activation_tables=True)
     if hw.row_unit:

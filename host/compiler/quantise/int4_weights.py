@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of 4 bits: int8 numbers from -8 to 7, with scales of their own.
+"""Weights of 4 bits: int8 numbers that an accelerator with ``int4_weights`` keeps packed.
 
-They stay int8 in the model, so that nothing behind quantisation differs. An accelerator with
-``int4_weights`` keeps them packed where all weights of a layer fit (`host.compiler.lower.layers`).
+They stay int8 in the model, so that nothing behind quantisation differs: numbers from -8 to 7 or,
+where groups of weights have scales, such numbers times a whole number from 1 to 16. Layers whose
+weights all fit are packed (`host.compiler.lower.workloads`).
 
-Each output channel has one scale. Among clipped ranges it takes the one with the least square error
-of the weights. Groups of input channels have no scales of their own: products of a whole reduction
-are summed as integers, which one scale must fit.
+Each output channel has one scale beside those of its groups, and products of a whole reduction are
+summed as integers. Among clipped ranges a channel and a group take those with the least square
+error of the weights.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     is_kind,
 )
+from tilewright.host.network.int4_tiles import HIGHEST, LARGEST_SCALE, LOWEST
 
 Floats = npt.NDArray[np.float64]
+Quantised = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
 
-_LOWEST: Final = -8
-_HIGHEST: Final = 7
 _SHARES: Final = np.linspace(0.4, 1.0, 31)
-"""Of the largest weight that 7 may stand for."""
+"""Of the largest weight of a channel that 7 may stand for."""
+_SHARES_WITH_GROUPS: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""The same where it is 7 times the largest scale, and of the largest weight of a group."""
+
+_AT_ONCE: Final = 1 << 18
+"""Weights whose groups are looked at together, which bounds the memory."""
 
 _KINDS: Final[dict[Int4Layers, tuple[str, ...]]] = {
     "none": (),
@@ -40,13 +46,16 @@ _KINDS: Final[dict[Int4Layers, tuple[str, ...]]] = {
 }
 
 
-def to_int4(quantised: ir.Model, model: ir.Model, layers: Int4Layers) -> None:
+def to_int4(
+    quantised: ir.Model, model: ir.Model, layers: Int4Layers, group: tuple[int, int] | None = None
+) -> None:
     """Give layers of a quantised model weights of 4 bits, in place.
 
     Args:
         quantised: in QDQ, its nodes named as in the float model.
         model: the same in float.
         layers: which; convolutions in groups keep their weights.
+        group: output and input channels of weights that share a scale; None: there are none.
     """
     originals = {node.name: node for node in model.graph}
     editor = Editor(quantised.graph)
@@ -62,8 +71,13 @@ def to_int4(quantised: ir.Model, model: ir.Model, layers: Int4Layers) -> None:
         stored, scale = (array_of(value) for value in reading.inputs[:2])
         if stored is None or scale is None or stored.shape != weights.shape:
             continue
-        axis = integer(reading, "axis", 1) if scale.size > 1 else None
-        numbers, scales = quantise_int4(weights.astype(np.float64), axis)
+        floats = weights.astype(np.float64)
+        if group is not None and weights.ndim == (4 if is_kind(node, "Conv") else 2):
+            by_channel = scale.size > 1
+            numbers, scales = _with_groups(original, floats, group, by_channel=by_channel)
+        else:
+            axis = integer(reading, "axis", 1) if scale.size > 1 else None
+            numbers, scales = quantise_int4(floats, axis)
         reading.replace_input_with(0, editor.constant(f"{node.name}_int4", numbers))
         reading.replace_input_with(
             1, editor.constant(f"{node.name}_int4_scale", scales.reshape(scale.shape))
@@ -71,9 +85,7 @@ def to_int4(quantised: ir.Model, model: ir.Model, layers: Int4Layers) -> None:
     editor.drop_unused()
 
 
-def quantise_int4(
-    weights: Floats, axis: int | None
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+def quantise_int4(weights: Floats, axis: int | None) -> Quantised:
     """Weights as multiples of scales.
 
     Args:
@@ -90,17 +102,106 @@ def quantise_int4(
     largest[largest == 0] = 1.0
     best, scales = np.full(largest.shape, np.inf), np.zeros(largest.shape, np.float32)
     for share in _SHARES:
-        tried = (share * largest / _HIGHEST).astype(np.float32)
-        error = ((_rounded(rows, tried) * tried[:, None] - rows) ** 2).sum(axis=1)
+        tried = (share * largest / HIGHEST).astype(np.float32)
+        error = ((_rounded(rows, tried[:, None]) * tried[:, None] - rows) ** 2).sum(axis=1)
         better = error < best
         best[better], scales[better] = error[better], tried[better]
-    numbers = _rounded(rows, scales).astype(np.int8)
+    numbers = _rounded(rows, scales[:, None]).astype(np.int8)
     if axis is None:
         return numbers.reshape(weights.shape), scales
     moved = np.moveaxis(weights, axis, 0).shape
     return np.ascontiguousarray(np.moveaxis(numbers.reshape(moved), 0, axis)), scales
 
 
-def _rounded(rows: Floats, scales: npt.NDArray[np.float32]) -> Floats:
-    multiples: Floats = np.clip(np.rint(rows / scales[:, None]), _LOWEST, _HIGHEST)
+def quantise_groups(weights: Floats, group: tuple[int, int], *, by_channel: bool) -> Quantised:
+    """Weights as multiples of scales of output channels and of groups.
+
+    Args:
+        weights: (outputs, inputs, places of the kernel).
+        group: output and input channels of a group, which has one place of the kernel.
+        by_channel: outputs have scales of their own; otherwise there is one.
+
+    Returns:
+        The numbers, int8, in the weights' shape: in a group -8 to 7 times a whole number from 1 to
+        16; the scales, (outputs,) or (1,).
+    """
+    outputs, inputs, _ = weights.shape
+    padding = [(0, -outputs % group[0]), (0, -inputs % group[1]), (0, 0)]
+    padded = np.pad(weights, padding)
+    largest = np.abs(padded).max(axis=(1, 2))
+    if not by_channel:
+        largest[:] = largest.max()
+    largest[largest == 0] = 1.0
+    numbers, scales = np.zeros(padded.shape, np.int8), np.zeros(len(padded), np.float32)
+    best = np.full(len(padded) // group[0], np.inf)
+    for share in _SHARES_WITH_GROUPS:
+        tried = (share * largest / (HIGHEST * LARGEST_SCALE)).astype(np.float32)
+        found, error = _multiples(padded, tried, group)
+        if not by_channel:
+            error[:] = error.sum()
+        better = error < best
+        best[better] = error[better]
+        rows = np.repeat(better, group[0])
+        numbers[rows], scales[rows] = found[rows], tried[rows]
+    return numbers[:outputs, :inputs], scales[:outputs] if by_channel else scales[:1]
+
+
+def _multiples(
+    weights: Floats, scales: npt.NDArray[np.float32], group: tuple[int, int]
+) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Numbers of weights, whole groups, and the square error of the outputs of each group."""
+    outputs, inputs, places = weights.shape
+    step_out, step_in = group
+    found = np.zeros(weights.shape, np.int8)
+    errors = np.zeros(outputs // step_out)
+    many = max(1, _AT_ONCE // (step_out * inputs * places))
+    for first in range(0, len(errors), many):
+        groups = slice(first, first + many)
+        rows = slice(first * step_out, (first + many) * step_out)
+        unit = scales[rows].astype(np.float64).reshape(-1, step_out, 1, 1, 1)
+        values = weights[rows].reshape(-1, step_out, inputs // step_in, step_in, places) / unit
+        largest = np.abs(values).max(axis=(1, 3), keepdims=True)
+        best = np.full(largest.shape, np.inf)
+        chosen = np.zeros(values.shape, np.int8)
+        for share in _SHARES_WITH_GROUPS:
+            factor = np.clip(np.ceil(share * largest / HIGHEST), 1, LARGEST_SCALE)
+            multiples = _rounded(values, factor) * factor
+            error = (((multiples - values) * unit) ** 2).sum(axis=(1, 3), keepdims=True)
+            chosen = np.where(error < best, multiples, chosen).astype(np.int8)
+            best = np.minimum(error, best)
+        found[rows] = chosen.reshape(-1, inputs, places)
+        errors[groups] = best.sum(axis=(1, 2, 3, 4))
+    return found, errors
+
+
+def _with_groups(
+    layer: ir.Node, weights: Floats, group: tuple[int, int], *, by_channel: bool
+) -> Quantised:
+    """`quantise_groups` of a layer's weights as they lie in the model."""
+    if is_kind(layer, "Conv"):
+        kernels = weights.reshape(*weights.shape[:2], -1)
+        numbers, scales = quantise_groups(kernels, group, by_channel=by_channel)
+        return numbers.reshape(weights.shape), scales
+    turned = bool(integer(layer, "transB", 0))
+    rows = weights if turned else weights.T
+    kernels = rows.reshape(len(rows), _image_channels(layer, rows.shape[1]), -1)
+    numbers, scales = quantise_groups(kernels, group, by_channel=by_channel)
+    flat = numbers.reshape(rows.shape)
+    return np.ascontiguousarray(flat if turned else flat.T), scales
+
+
+def _image_channels(layer: ir.Node, inputs: int) -> int:
+    """Channels of what a dense layer reads: of the image where it was made flat before."""
+    source = layer.inputs[0]
+    flattening = None if source is None else source.producer()
+    if not is_kind(flattening, "Flatten", "Reshape") or flattening.inputs[0] is None:
+        return inputs
+    shape = flattening.inputs[0].shape
+    if shape is None or len(shape) != 4 or not isinstance(shape[1], int):
+        return inputs
+    return inputs if inputs % shape[1] else shape[1]
+
+
+def _rounded(values: Floats, scales: npt.NDArray[np.floating]) -> Floats:
+    multiples: Floats = np.clip(np.rint(values / scales), LOWEST, HIGHEST)
     return multiples

@@ -228,7 +228,8 @@ int64_t Plan::WgtSet() const { return schedule.tile_co * layer.reduce_blocks * t
 
 int64_t Plan::StoredWgtTile() const {
   if (layer.depthwise) return std::min(hw.block_in, hw.block_out);
-  return int64_t{hw.block_in} * hw.block_out >> layer.int4;
+  if (layer.int4) return hw.int4_tile_bytes;
+  return int64_t{hw.block_in} * hw.block_out;
 }
 
 // Scratchpad tiles that the schedule holds at once.

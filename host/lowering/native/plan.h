@@ -122,7 +122,7 @@ class Plan {
   int64_t WgtTile() const;
   int64_t InpSet() const;  // INP tiles of a spatial tile's whole reduction
   int64_t WgtSet() const;
-  // Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal, half of int4.
+  // Bytes of a weight tile in DRAM: of a depthwise layer only its diagonal.
   int64_t StoredWgtTile() const;
   int64_t AccBase(int64_t context, int64_t block, int64_t pixels) const;
   uint32_t AccBanks(int64_t first, int64_t count) const;

@@ -30,6 +30,7 @@ HARDWARE: Final = (
     "param_depth",
     "uop_depth",
     "acc_banks",
+    "int4_tile_bytes",
 )
 """What lowering needs of a `HwConfig`."""
 

@@ -20,7 +20,7 @@ struct Geometry {
   uint32_t table_depth;
   // whether VECTOR reduces rows
   uint32_t row_unit;
-  // whether LOAD unpacks weights of 4 bits
+  // how LOAD unpacks weights of 4 bits
   uint32_t int4_weights;
   // log2 of a tile's bytes
   uint32_t inp_shift;

@@ -17,6 +17,7 @@ struct Hardware {
   uint32_t write_outstanding;
   uint32_t vector_lanes;
   uint32_t mac_pipeline;
+  uint32_t int4_tile_bytes;
 };
 
 }  // namespace tilewright::twin

@@ -52,6 +52,7 @@ module tw_data #(
     input bit diagonal,
     input int unsigned phase,
     input bit int4,
+    input int unsigned scale,
     input bit [BeatBytes*8-1:0] beat
   );
   import "DPI-C" function void tilewright_gemm(
@@ -107,7 +108,7 @@ module tw_data #(
     if (load_memories_i != '0)
       tilewright_load(data, 32'(load_memories_i), 32'(load_at_i.tile), 32'(load_at_i.slice),
                       32'(load_at_i.lane), 32'(load_at_i.count), load_at_i.pad, load_at_i.diagonal,
-                      32'(load_at_i.phase), load_at_i.int4, load_data_i);
+                      32'(load_at_i.phase), load_at_i.int4, 32'(load_at_i.scale), load_data_i);
     if (rst_i) tilewright_clear(data);
   end
 endmodule

@@ -120,7 +120,7 @@ def compile_command(
     int4_weights: Annotated[
         Int4Weights,
         typer.Option(
-            help="Layers whose weights have 4 bits; needs a configuration with int4_weights: 1."
+            help="Layers whose weights have 4 bits; needs a configuration with int4_weights 1 or 2."
         ),
     ] = Int4Weights.NONE,
     shape: Annotated[

@@ -91,7 +91,7 @@ def compile(
         int8_ends: the network takes and gives int8 where one scale holds; ``inputs`` and
             ``outputs`` have scale and zero point.
         int4_weights: layers whose weights have 4 bits: ``none``, those of ``dense`` layers, or
-            ``all``; it needs a configuration with ``int4_weights: 1``.
+            ``all``; it needs a configuration with ``int4_weights`` 1, or 2, which loses less.
         input_shapes: sizes of inputs that the model leaves open, by name.
         store: SQLite file or URL of studies whose schedules are used; empty: none.
         search: measurements on the twin for a layer that the store does not know.

@@ -19,6 +19,7 @@ struct Hardware {
   int32_t param_depth;
   int32_t uop_depth;
   int32_t acc_banks;
+  int32_t int4_tile_bytes;
 };
 
 // Geometry of host/lowering/geometry.py: the workload in blocks, after folding.

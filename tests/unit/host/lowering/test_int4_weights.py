@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of 4 bits: packed where the array unpacks them, int8 elsewhere, with equal results."""
+"""Weights of 4 bits: packed where the array unpacks them, int8 elsewhere, with equal results.
+
+With scales of groups and without.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from support.hazards import check_hazards
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.lowering.geometry import folds
 from tilewright.host.lowering.layer import LoweredLayer
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.int4_tiles import group_shape
+from tilewright.host.network.layout import fold_weights
 from tilewright.host.network.workload import Workload, conv2d, dense
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -42,21 +48,43 @@ def weight_loads(low: LoweredLayer) -> list[Instruction]:
     return [i for i in found if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.WGT]
 
 
+def with_scales(
+    hw: HwConfig, layer: Workload, weights: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """4-bit weights times a scale in each group of a tile."""
+    folded = folds(hw, layer)
+    stored = fold_weights(weights) if folded else weights
+    step_out, step_in = group_shape(hw)
+    outputs, inputs, *kernel = stored.shape
+    scales = rng.integers(1, 17, (-(-outputs // step_out), -(-inputs // step_in), *kernel))
+    every = scales.repeat(step_out, axis=0).repeat(step_in, axis=1)[:outputs, :inputs]
+    scaled = (stored * every).astype(np.int8)
+    if not folded:
+        return scaled
+    columns = scaled.reshape(outputs, layer.kernel_w, layer.channels_in, layer.kernel_h)
+    return np.ascontiguousarray(columns.transpose(0, 2, 3, 1))
+
+
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("name", ARRAYS)
-@pytest.mark.parametrize("option", [0, 1])
+@pytest.mark.parametrize("option", [0, 1, 2])
 def test_results_do_not_depend_on_how_weights_are_kept(name, layer, option):
     hw, narrow = ARRAYS[name].with_(int4_weights=option), replace(layer, weight_bits=4)
     low, tensors = lowered(hw, narrow), random_tensors(narrow, np.random.default_rng(3))
     assert tensors.weights.min() == -8
     assert tensors.weights.max() == 7
+    if option == 2:
+        scaled = with_scales(hw, narrow, tensors.weights, np.random.default_rng(4))
+        tensors = replace(tensors, weights=scaled)
+        assert scaled.min() < -8
     result = ReferenceDevice(hw).run(low.program, low.image(tensors))
     assert np.array_equal(low.output(result.memory), conv2d_int8(narrow, tensors))
     assert result.counters["bytes_read"] == low.bytes_read
     check_hazards(hw, low.program)
-    assert {i.values["int4"] for i in weight_loads(low)} == {option}
-    whole = lowered(hw, layer).program.regions["wgt"].nbytes
-    assert low.program.regions["wgt"].nbytes == whole >> option
+    assert {i.values["int4"] for i in weight_loads(low)} == {min(option, 1)}
+    tiles = lowered(hw, layer).program.regions["wgt"].nbytes // hw.wgt_tile_bytes
+    size = hw.int4_tile_bytes or hw.wgt_tile_bytes
+    assert low.program.regions["wgt"].nbytes == tiles * size
 
 
 def test_layers_of_8_bits_have_the_programs_of_an_array_without_the_option():
@@ -65,17 +93,23 @@ def test_layers_of_8_bits_have_the_programs_of_an_array_without_the_option():
         assert plain.program.instructions == option.program.instructions
 
 
-def test_the_bound_counts_half_the_weights():
+@pytest.mark.parametrize(("option", "share"), [(1, 1 / 2), (2, 17 / 32)])
+def test_the_bound_counts_half_the_weights_and_their_scales(option, share):
     layer, memory = dense("d", 1, 64, 48), load_memory("ideal")
-    narrow, option = replace(layer, weight_bits=4), TINY.with_(int4_weights=1)
-    whole = bound(TINY, layer, memory).read_bytes
-    assert bound(TINY, narrow, memory).read_bytes == whole
-    assert bound(option, narrow, memory).read_bytes == whole - 64 * 48 // 2
+    hw = load_hwconfig("pynq-16x16")
+    narrow = replace(layer, weight_bits=4)
+    whole = bound(hw, layer, memory).read_bytes
+    assert bound(hw, narrow, memory).read_bytes == whole
+    found = bound(hw.with_(int4_weights=option), narrow, memory).read_bytes
+    assert found == whole - 64 * 48 * (1 - share)
 
 
-def test_weights_that_do_not_fit_are_refused_by_name():
+@pytest.mark.parametrize(
+    ("option", "why"), [(1, "must be from -8 to 7"), (2, "times a scale from 1 to 16")]
+)
+def test_weights_that_do_not_fit_are_refused_by_name(option, why):
     narrow = replace(LAYERS[0], weight_bits=4)
     tensors = random_tensors(LAYERS[0], np.random.default_rng(1))
-    with pytest.raises(WorkloadError, match="must be from -8 to 7") as caught:
-        lowered(TINY, narrow).image(tensors)
+    with pytest.raises(WorkloadError, match=why) as caught:
+        lowered(TINY.with_(int4_weights=option), narrow).image(tensors)
     assert caught.value.field == "dense.weights"

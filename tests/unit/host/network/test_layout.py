@@ -24,11 +24,9 @@ from tilewright.host.network.layout import (
     output_block,
     pack_activations,
     pack_depthwise_weights,
-    pack_int4,
     pack_params,
     pack_weights,
     unpack_activations,
-    unpack_int4,
 )
 from tilewright.host.network.workload import conv2d
 
@@ -114,25 +112,6 @@ def test_depthwise_tiles_connect_each_channel_to_itself(channels, block_in, bloc
     for channel in range(channels):
         expected[channel, channel] = weights[channel, 0]
     assert np.array_equal(dense, expected)
-
-
-@given(weights=st.lists(st.integers(-8, 7), min_size=2, max_size=64))
-def test_4_bit_weights_lie_two_in_a_byte_and_come_back(weights):
-    numbers = np.array(weights[: len(weights) // 2 * 2], dtype=np.int8)
-    packed = pack_int4(numbers.view(np.uint8))
-    for at, byte in enumerate(packed.tolist()):
-        assert (byte & 15, byte >> 4) == (numbers[2 * at] % 16, numbers[2 * at + 1] % 16)
-    assert np.array_equal(unpack_int4(packed).view(np.int8), numbers)
-    tiles = unpack_int4(packed.reshape(1, -1))
-    assert tiles.shape == (1, numbers.size)
-
-
-@pytest.mark.parametrize("number", [-9, 8, 127])
-def test_what_4_bits_do_not_hold_is_refused(number):
-    weights = np.array([0, number], dtype=np.int8)
-    with pytest.raises(WorkloadError, match="must be from -8 to 7") as caught:
-        pack_int4(weights.view(np.uint8))
-    assert caught.value.value == (min(number, 0), max(number, 0))
 
 
 def test_params_follow_the_isa_and_padded_channels_are_zero():

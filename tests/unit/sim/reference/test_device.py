@@ -94,10 +94,23 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                 tile.append(diagonal[o % len(diagonal)] if here and meets else 0)
         return bytes(tile)
 
+    def unpacked(raw: bytes) -> list[int]:
+        """4-bit numbers beat by beat, each with the scale that a beat before it has."""
+        beat, numbers, scales = hw.axi_bytes, [], []
+        for at in range(0, len(raw), beat):
+            halves = [half for b in raw[at : at + beat] for half in (b & 15, b >> 4)]
+            if hw.int4_weights == 2 and not scales:
+                left = hw.wgt_tile_bytes // (2 * beat) - len(numbers) // (2 * beat)
+                scales = [half + 1 for half in halves[:left]]
+                continue
+            scale = scales.pop(0) if scales else 1
+            numbers += [scale * signed(half, 4) for half in halves]
+        return numbers
+
     def load(v: dict[str, int]) -> None:
         kind, tile = Memory(v["memory"]), v["sram_base"]
         small, large = sorted((hw.block_in, hw.block_out))
-        unit = small if v["diagonal"] else size[kind] // (2 if v["int4"] else 1)
+        unit = small if v["diagonal"] else hw.int4_tile_bytes if v["int4"] else size[kind]
         for z in range(v["z_size"]):
             for y in range(-v["pad_top"], v["y_size"] + v["pad_bottom"]):
                 for x in range(-v["pad_left"], v["x_size"] + v["pad_right"]):
@@ -110,8 +123,7 @@ def scalar_run(hw: HwConfig, stream: bytes, memory: np.ndarray) -> bytes:
                             row = v["phase"] + z * v["y_size"] + y
                             raw = spread(raw, row % (large // small))
                         elif v["int4"]:
-                            numbers = [signed(half, 4) for b in raw for half in (b & 15, b >> 4)]
-                            raw = bytes(number % 256 for number in numbers)
+                            raw = bytes(number % 256 for number in unpacked(raw))
                     sram[kind][tile] = decode(kind, raw)
                     tile += 1
 
@@ -242,7 +254,7 @@ def small_configs(draw: st.DrawFn) -> HwConfig:
     values["activation_table"] = draw(st.sampled_from([0, 1]))
     values["row_unit"] = draw(st.sampled_from([0, 1]))
     fits = values["axi_data_bits"] <= 4 * values["block_in"] * values["block_out"]
-    values["int4_weights"] = int(draw(st.booleans()) and fits)
+    values["int4_weights"] = draw(st.sampled_from([0, 1, 2])) if fits else 0
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
         values[f"{name}_bytes"] = draw(st.sampled_from([1024, 4096]))
     return HwConfig(**values)

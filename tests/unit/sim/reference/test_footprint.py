@@ -297,7 +297,7 @@ def test_a_look_up_needs_a_table_and_a_requantised_result(op, table):
     assert (Memory.TABLE in loadable(hw)) == bool(table)
 
 
-@pytest.mark.parametrize("option", [0, 1])
+@pytest.mark.parametrize("option", [0, 1, 2])
 @pytest.mark.parametrize("diagonal", [0, 1])
 @pytest.mark.parametrize("memory", sorted(set(Memory) - {Memory.OUT, Memory.TABLE}))
 def test_4_bits_are_for_weights_of_an_array_that_unpacks_them(memory, diagonal, option):
@@ -308,9 +308,10 @@ def test_4_bits_are_for_weights_of_an_array_that_unpacks_them(memory, diagonal, 
     assert (field_fault(hw, Opcode.LOAD, v) == ErrorCode.NONE) == legal
 
 
-def test_a_tile_of_4_bit_numbers_takes_half_the_bytes():
-    hw = TINY.with_(int4_weights=1)
-    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 1}).tile_bytes == 8
+@pytest.mark.parametrize(("option", "nbytes"), [(1, 8), (2, 16)])
+def test_a_tile_of_4_bit_numbers_takes_half_the_bytes_and_its_scales(option, nbytes):
+    hw = TINY.with_(int4_weights=option)
+    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 1}).tile_bytes == nbytes
     assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 0}).tile_bytes == 16
 
 

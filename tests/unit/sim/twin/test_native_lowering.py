@@ -121,7 +121,7 @@ def test_default_schedules_of_real_layers_give_the_same_programs(name):
         check_default(hw, workload)
 
 
-@pytest.mark.parametrize("option", [0, 1])
+@pytest.mark.parametrize("option", [0, 1, 2])
 def test_weights_of_4_bits_give_the_same_programs(option):
     hw = TINY.with_(int4_weights=option)
     for workload in (dense("dense", 1, 300, 200), conv2d("3x3", 9, 12, 20, 3, 1, 1)):

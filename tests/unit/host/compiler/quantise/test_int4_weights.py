@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.quantise.int4_weights import quantise_int4
+from tilewright.host.compiler.quantise.int4_weights import quantise_groups, quantise_int4
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_edit import array_of
+from tilewright.host.network.int4_tiles import scales_of
 
 
 @given(seed=st.integers(0, 2**32 - 1), axis=st.sampled_from([0, 1, None]))
@@ -34,10 +35,47 @@ def test_scales_of_channels_have_no_more_error_than_plain_ones(seed: int, axis: 
     assert found <= ((np.rint(weights / plain) * plain - weights) ** 2).sum() * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("by_channel", [True, False])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    group=st.sampled_from([(1, 4), (2, 4), (4, 2)]),
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3)),
+)
+def test_groups_are_4_bit_numbers_times_a_scale(
+    seed: int, group: tuple[int, int], shape: tuple[int, int, int], by_channel: bool
+) -> None:
+    weights = np.random.default_rng(seed).normal(size=shape) ** 3
+    numbers, scales = quantise_groups(weights, group, by_channel=by_channel)
+    assert (numbers.shape, numbers.dtype) == (shape, np.int8)
+    assert scales.shape == (shape[0] if by_channel else 1,)
+    assert (scales > 0).all()
+    for o in range(0, shape[0], group[0]):
+        for i in range(0, shape[1], group[1]):
+            for place in range(shape[2]):
+                block = numbers[o : o + group[0], i : i + group[1], place].reshape(1, -1)
+                assert scales_of(block).all()
+    error = np.abs(numbers * scales[:, None, None] - weights)
+    assert error.max() <= 0.6 * np.abs(weights).max()
+
+
+def test_groups_lose_less_than_channels_alone() -> None:
+    rng = np.random.default_rng(3)
+    weights = (
+        rng.normal(size=(24, 64, 1)) * rng.choice([0.1, 1.0], (24, 4)).repeat(16, 1)[..., None]
+    )
+    numbers, scales = quantise_groups(weights, (1, 16), by_channel=True)
+    plain, widths = quantise_int4(weights, 0)
+    error = ((numbers * scales[:, None, None] - weights) ** 2).sum()
+    assert error < 0.8 * ((plain * widths[:, None, None] - weights) ** 2).sum()
+
+
 def test_a_channel_of_zeros_keeps_a_scale() -> None:
     weights = np.zeros((2, 3))
     weights[1] = 1, -2, 3
     numbers, scales = quantise_int4(weights, 0)
+    assert not numbers[0].any()
+    assert (scales > 0).all()
+    numbers, scales = quantise_groups(weights[..., None], (1, 4), by_channel=True)
     assert not numbers[0].any()
     assert (scales > 0).all()
 
@@ -82,6 +120,20 @@ def test_only_the_layers_that_are_asked_for_are_narrow(
     assert all(array.dtype == np.int8 for array in found.values())
     fits = {kind for kind, array in found.items() if -8 <= array.min() <= array.max() <= 7}
     assert fits == narrow
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_groups_lie_along_the_channels_that_a_layer_reads(per_channel: bool) -> None:
+    found = weights_of(int4_weights="all", int4_group=(1, 4), per_channel=per_channel)
+    layers = {
+        "Conv": found["Conv"].reshape(8, 4, 9),
+        "Gemm": found["Gemm"].reshape(16, 8, 4),  # an image of 2x2 pixels made flat
+        "MatMul": found["MatMul"].T[..., None],
+    }
+    for weights in layers.values():
+        groups = np.moveaxis(weights, 1, 2).reshape(-1, 4)
+        assert scales_of(groups).all()
+        assert np.abs(weights).max() > 8
 
 
 def test_an_unknown_choice_is_refused() -> None:
