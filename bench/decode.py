@@ -80,7 +80,7 @@ def tokens_per_second(rows: Sequence[dict[str, Any]], clock_mhz: float) -> float
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tilewright.bench.decode", description=__doc__)
-    parser.add_argument("--hw", default="pynq-16x16", help="configuration; int4_weights is added")
+    parser.add_argument("--hw", default="pynq-16x16", help="configuration; 4-bit weights are added")
     parser.add_argument("--board", default="pynq-z2", help="memory and clock")
     parser.add_argument("--width", type=int, default=768, help="channels, a multiple of 64")
     parser.add_argument("--context", type=int, default=256, help="tokens that attention looks at")
@@ -95,7 +95,8 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Both precisions: rows, conditions and tokens per second."""
     board = load_board(options.board)
-    hw = load_hwconfig(options.hw).with_(int4_weights=1)
+    hw = load_hwconfig(options.hw)
+    hw = hw if hw.int4_weights else hw.with_(int4_weights=1)
     model = Model(
         width=options.width, context=options.context, blocks=options.blocks, words=options.words
     )
