@@ -17,7 +17,7 @@ MODEL ?= resnet18
 BOARD ?= pynq-z2
 LAYER ?= C8
 HW ?= pynq-16x16
-MEMORY ?= ideal
+MEMORY ?= board
 WAVES ?=
 ARGS ?=
 

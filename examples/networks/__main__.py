@@ -34,7 +34,10 @@ def report(name: str, samples: int = 2) -> None:
 
 def main() -> None:
     """Report on the networks that are named, or on all."""
-    for name in sys.argv[1:] or NETWORKS:
+    names = sys.argv[1:] or list(NETWORKS)
+    if unknown := [name for name in names if name not in NETWORKS]:
+        sys.exit(f"{unknown[0]}: no network of this folder; use one of {', '.join(NETWORKS)}")
+    for name in names:
         report(name)
 
 

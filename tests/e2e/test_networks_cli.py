@@ -131,7 +131,9 @@ def test_an_operator_is_explained_by_name_or_kind_with_what_it_costs(folder):
              "--search", "0", "-o", "explained.tw")  # fmt: skip
     done = tilewright(*words, "--explain", "softmax", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "(Softmax) runs on the CPU: it is no operator of the accelerator" in done.stdout
+    assert (
+        "(Softmax) runs on the CPU: it needs row_unit: 1, which pynq-16x16-rows has" in done.stdout
+    )
     assert "staying behind costs 0." in done.stdout
     done = tilewright(
         *words, "--explain", "all", "--html", "net.html", "--annotated", "net.onnx", cwd=folder
@@ -195,11 +197,14 @@ def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
         (("run", "input.npy", "--random"), "input.npy: must be a compiled network"),
         (("run", "made.tw"), "error: --input, --random: give one"),
         (("run", "made.tw", "--input", "absent.npy"), "error: --input: cannot be read"),
-        (("run", "made.tw", "--input", "small.onnx"), "error: --input: must be a folder"),
+        (("run", "made.tw", "--input", "small.onnx"), "error: --input: must be an image"),
         (("compile", "small.onnx", "--calibration", "small.onnx"), "error: --calibration: must be"),
         (("compile", "small.onnx", "--random-calibration", "1", "--std", "0"), "error: --std: "),
-        (("run", "made.tw", "--random", "--mean", "nan"), "error: --mean: must be finite"),
-        (("run", "made.tw", "--random", "--std", "0"), "error: --std: must be finite and above"),
+        (("run", "made.tw", "--input", "input.npy", "--mean", "nan"), "--mean: must be finite"),
+        (("run", "made.tw", "--input", "input.npy", "--std", "0"), "--std: must be finite and"),
+        (("run", "made.tw", "--random", "--mean", "1"), "--mean, --std: are for images"),
+        (("run", "made.tw", "--random", "--wait", "1"), "--wait: needs a board"),
+        (("run", "made.tw", "--input", "two.npy"), "holds more samples than the network takes"),
         (("run", "made.tw", "--device", "twin", "--random"), "the twin has no data"),
         (("run", "made.tw", "--cycles-only", "--random"), "needs the twin"),
         (("run", "made.tw", "--input", "samples.npy.gz"), "samples.npy.gz"),
@@ -214,6 +219,7 @@ def test_wrong_arguments_are_one_line(folder, command, message):
             "0", "-o", "made.tw", cwd=folder,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
+        np.save(folder / "two.npy", np.concatenate(2 * [np.load(folder / "input.npy")]))
     done = tilewright(*command, cwd=folder)
     assert done.returncode == 2, done.stdout
     assert message in done.stderr

@@ -96,7 +96,7 @@ def _marked_networks(result: StudyResult) -> list[Series]:
     """The untuned and the best network where the search completed what is confirmed."""
     chosen = {task.best.sequence for task in result.tasks if task.best is not None}
     known = result.confirmations
-    untuned = [c for c in known if c.trial.origin == "default" and c.trial.sequence not in chosen]
+    untuned = [c for c in known if c.trial.origin == "default"]
     tuned = [c for c in known if c.trial.sequence in chosen]
     fidelity = result.settings["fidelity"]
     marks = []

@@ -7,6 +7,10 @@ from pathlib import Path
 
 
 def report_path(study: str, runs: Path) -> Path:
-    """The report of a study in its folder; a terminal may show the name."""
-    name = "".join(c if c.isprintable() and c != "/" else "_" for c in study)
-    return runs / f"{name}.html"
+    """The report of a study in its folder; a terminal may show the name.
+
+    Slashes in the name are folders, so that no two studies share a file.
+    """
+    shown = "".join(c if c.isprintable() else "_" for c in study)
+    *folders, name = (part if part.strip(".") else "_" for part in shown.split("/"))
+    return runs.joinpath(*folders, f"{name}.html")

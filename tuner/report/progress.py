@@ -118,7 +118,7 @@ class ProgressDisplay:
             first = self._network is None
             self._network = total
             if first:
-                self.note(f"first complete network after trial {sequence}: {total:,} cycles")
+                self.note(f"first complete network after trial {sequence + 1}: {total:,} cycles")
 
     def _text(self, proposal: Proposal) -> str:
         network = "no network yet" if self._network is None else f"best {self._network:,} cycles"

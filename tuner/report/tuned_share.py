@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a network a study tunes, and what it leaves to the CPU."""
+"""How much of a network a study tunes, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def share_lines(settings: Mapping[str, Any]) -> tuple[str, str]:
     share = macs / (macs + settings.get("cpu_macs", 0))
     text = f"tuned: {counted(layers, 'layer')} of {counted(len(tasks), 'shape')}, {macs:,} MACs"
     if left:
-        text += f"; left to the CPU, not tuned and not counted: {', '.join(left)}"
+        text += f"; not tuned and not counted: {', '.join(left)}"
     if share >= FULL_SHARE:
         return text, ""
     return text, (
         f"WARNING: only {100 * share:.1f} % of the network's MACs are tuned, "
-        f"{100 * (1 - share):.1f} % stay on the CPU: the cycles are not those of the network"
+        f"{100 * (1 - share):.1f} % are left out: the cycles are not those of the network"
     )

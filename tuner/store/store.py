@@ -9,7 +9,7 @@ again, alike, when it resumes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,8 +143,8 @@ class Store:
         if not differing:
             return
         changes = []
-        for key in differing:
-            was, is_now = dump(old.get(key)), dump(new.get(key))
+        for key, before, after in _innermost(differing, old, new):
+            was, is_now = dump(before), dump(after)
             short = len(was) + len(is_now) <= 80
             changes.append(f"{key} (was {was}, now {is_now})" if short else key)
         raise StoreError(
@@ -168,8 +168,14 @@ class Store:
         raise StoreError(
             "no study of that name",
             field=name,
-            remedy=choices(name, [study.name for study in self.studies()]),
+            remedy=self._instead_of(name),
         )
+
+    def _instead_of(self, name: str) -> str:
+        known = [study.name for study in self.studies()]
+        if f"{name}/screen" in known:
+            return f"it is still searched on the twin, as {name}/screen; resume it to confirm it"
+        return choices(name, known)
 
     def set_status(self, study_id: int, status: str) -> None:
         """Record whether a study runs, was interrupted or is complete."""
@@ -381,3 +387,16 @@ class Store:
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415  (of this database alone)
 
         return sqlite.insert(table)
+
+
+def _innermost(
+    keys: Iterable[str], old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Names and values of what differs inside settings that consist of others."""
+    for key in keys:
+        was, now = old.get(key), new.get(key)
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            inner = sorted(k for k in was.keys() | now.keys() if was.get(k) != now.get(k))
+            yield from _innermost(inner, was, now, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", was, now

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import choices, counted
 from tilewright.host.compiler.tasks import load_compiled_graph, load_network
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import (
@@ -131,13 +131,16 @@ def prepare_settings(
         manifests = {}
         start = load_hwconfig(base if hw is None else hw)
     table = _table(model, start, target, compiled=compiled, trust_model=trust_model)
+    tasks = table.select(layers)
+    left = [workload for workload in table.workloads if workload not in tasks]
+    not_named = f"{counted(sum(w.count for w in left), 'layer')} that --layers does not name"
     if screen is None:
         screen = fidelity != Fidelity.BOARD
     return StudySettings(
         model=table.name,
-        tasks=table.select(layers),
-        cpu_operators=table.cpu_operators,
-        cpu_macs=table.cpu_macs,
+        tasks=tasks,
+        cpu_operators=(*table.cpu_operators, *([not_named] if left else [])),
+        cpu_macs=table.cpu_macs + sum(workload.macs * workload.count for workload in left),
         board=target,
         memory=load_memory(memory, target),
         mode=_member(Mode, mode, "mode"),

@@ -72,7 +72,7 @@ class StudySettings:
     Attributes:
         model: built-in network name or the model file's name.
         tasks: the workloads to tune, with their counts.
-        cpu_operators: operators of the model that stay on the CPU, for the report.
+        cpu_operators: what of the model is not tuned, for the report.
         cpu_macs: multiply-accumulates of those, as far as they are known.
         board: resources, clock and port.
         memory: DRAM timing of every measurement.

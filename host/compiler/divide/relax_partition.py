@@ -51,6 +51,15 @@ TAKEN_KINDS: Final = frozenset(
 )  # fmt: skip
 """Operators of ONNX that the accelerator takes between int8 tensors."""
 
+ROW_KINDS: Final = frozenset({"LayerNormalization", "Softmax"})
+"""Those that need a row unit."""
+
+TABLE_KINDS: Final = frozenset(
+    {"Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Selu",
+     "Sigmoid", "Softplus", "Softsign", "Tanh"}
+)  # fmt: skip
+"""Those that need an activation table."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Division:
@@ -112,6 +121,7 @@ class _Divider:
         why_not: WhyNot | None,
     ) -> None:
         self._model = model
+        self._tables, self._rows = tables, rows
         self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
         self._writer = RegionWriter(
@@ -309,12 +319,7 @@ class _Divider:
         if reason is None and step.unit is not None:
             reason = "it only moves data at the border of a region"
         if reason is None:
-            reason = (
-                f"it is not of a form that the accelerator takes between int8 tensors: "
-                f"{self._read_by(step)}"
-                if operator.kind in TAKEN_KINDS
-                else "it is no operator of the accelerator"
-            )
+            reason = self._why_not_taken(operator.kind, step)
         return OperatorPlacement(
             name=operator.name,
             kind=operator.kind,
@@ -323,6 +328,22 @@ class _Divider:
             reason=reason,
             work=self._work[index],
             crossing_bytes=crossing_bytes,
+        )
+
+    def _why_not_taken(self, kind: str, step: RelaxStep) -> str:
+        taken = TAKEN_KINDS
+        for option, has, kinds in (
+            ("row_unit", self._rows, ROW_KINDS),
+            ("activation_table", self._tables, TABLE_KINDS),
+        ):
+            if kind in kinds and not has:
+                return f"it needs {option}: 1, which pynq-16x16-rows has"
+            taken |= kinds
+        if kind not in taken:
+            return "it is no operator of the accelerator"
+        return (
+            "it is not of a form that the accelerator takes between int8 tensors: "
+            f"{self._read_by(step)}"
         )
 
     @staticmethod

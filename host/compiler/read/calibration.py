@@ -228,8 +228,9 @@ def _load(path: Path) -> dict[str, Array]:
             with loaded:
                 arrays = {name: loaded[name] for name in loaded.files}
     except Exception as error:  # numpy and zipfile raise many kinds for damaged files
+        why = "it is none" if "pickle" in str(error) else str(error)
         raise WorkloadError(
-            f"must be a folder of images, an .npy or an .npz file ({error})",
+            f"must be an image, a folder of images, an .npy or an .npz file ({why})",
             field="calibration",
             value=str(path),
             remedy="check the path; numpy.save and numpy.savez write such files",

@@ -43,7 +43,7 @@ def print_layers(
     from tilewright.host.common.print_table import plain_table, print_table
 
     console = open_console()
-    table = plain_table("layer", "kind", "output", "cycles", "bound", "utilisation", left=3)
+    table = plain_table("layer", "kind", "output", "cycles", "bound", "of bound", left=3)
     table.add_column("limit")
     for layer in timing.layers:
         _, channels, height, width = layer.workload.output_shape
@@ -63,10 +63,13 @@ def print_layers(
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
     print_latency(compiled, board, timing.cycles)
-    alone = 0
-    if book is not None:
-        alone = sum(book.entry(layer.workload).cycles or 0 for layer in timing.layers)
-    if alone:
+    if any(layer.cycles < layer.bound for layer in timing.layers):
+        console.say("a layer with fewer cycles than its bound began beside the one before it")
+    measured = (
+        [] if book is None else [book.entry(layer.workload).cycles for layer in timing.layers]
+    )
+    if measured and all(measured):
+        alone = sum(cycles or 0 for cycles in measured)
         console.say(
             f"sum of the layers measured alone: {alone:,}; chained they take "
             f"{100 * (timing.cycles / alone - 1):+.2f} %"

@@ -136,7 +136,6 @@ def run_command(
     if data is not None:
         require_readable(data, "--input")
     from tilewright.host.compiler.pack.artefact import load
-    from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
     from tilewright.sim.devices import REFERENCE, open_simulated
 
@@ -152,23 +151,12 @@ def run_command(
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return
-    if device is not NetworkDevice.BOARD and (agent or bitstream):
-        raise UsageError("needs a board", field="--agent, --bitstream", remedy="add --device board")
-    if (data is None) == (not random_input):
-        raise UsageError(
-            "give one of --input and --random",
-            field="--input, --random",
-            remedy="--random is noise: good for timing",
-        )
-    with fields_named(data_fields("--random" if random_input else "--input")):
-        source = Calibration(
-            path=data,
-            random_samples=1 if random_input else None,
-            seed=seed,
-            mean=read_numbers("--mean", mean),
-            std=read_numbers("--std", std),
-        )
-        inputs = next(source.batches(compiled.inputs))
+    if device is not NetworkDevice.BOARD:
+        _refuse_board_options(
+            {"--agent": agent, "--bitstream": bitstream, "--token-file": token_file,
+             "--plain": plain, "--wait": wait, "--ip": ip}
+        )  # fmt: skip
+    inputs = _inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
     if device is NetworkDevice.BOARD:
         opened = open_board_device(
             compiled.hw, target, agent, token_file, wait, bitstream, ip, plain=plain
@@ -234,6 +222,64 @@ def _write(
         "simulation_seconds": sum(result.host_seconds for result in run.results),
     }
     json.write(rows, conditions, summary=summary)
+
+
+def _refuse_board_options(given: dict[str, object]) -> None:
+    """Refuse options that only a board takes.
+
+    Raises:
+        UsageError: one is given.
+    """
+    named = [option for option, value in given.items() if value]
+    if named:
+        raise UsageError("needs a board", field=", ".join(named), remedy="add --device board")
+
+
+def _inputs(
+    compiled: CompiledNetwork,
+    data: Path | None,
+    *,
+    random_input: bool,
+    seed: int,
+    mean: str,
+    std: str,
+) -> dict[str, Any]:
+    """One batch of what a network takes, from a file or of noise.
+
+    Raises:
+        UsageError: both or none is asked for, or the file holds more.
+        WorkloadError: the file does not fit the network.
+    """
+    from tilewright.host.compiler.read.calibration import Calibration
+
+    if (data is None) == (not random_input):
+        raise UsageError(
+            "give one of --input and --random",
+            field="--input, --random",
+            remedy="--random is noise: good for timing",
+        )
+    if random_input and (mean, std) != ("0", "1"):
+        raise UsageError(
+            "are for images", field="--mean, --std", remedy="leave them out with --random"
+        )
+    with fields_named(data_fields("--random" if random_input else "--input")):
+        source = Calibration(
+            path=data,
+            random_samples=1 if random_input else None,
+            seed=seed,
+            mean=read_numbers("--mean", mean),
+            std=read_numbers("--std", std),
+        )
+        batches = source.batches(compiled.inputs)
+        inputs = next(batches)
+        if next(batches, None) is not None:
+            raise UsageError(
+                "holds more samples than the network takes at once",
+                field="--input",
+                value=str(data),
+                remedy="give one image, or arrays with as many samples as the network's batch",
+            )
+    return inputs
 
 
 def _tell_check(wrong: dict[str, int] | None) -> None:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,11 +14,13 @@ from typer.testing import CliRunner
 from tilewright.cli import app
 from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.report.repeat import repeat
 from tilewright.tuner.store.records import StoredStudy
 from tilewright.tuner.store.summary import TrialSummary
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.prepare import prepare_settings
 from tilewright.tuner.study.results import StudyResult
 from tilewright.tuner.study.settings import Mode, StudySettings
 
@@ -53,11 +57,18 @@ def result_of(settings: StudySettings, fidelity: str = "rtl") -> StudyResult:
     return study("s", fidelity, search)
 
 
+def of_layers(tasks: Sequence[Workload]) -> dict[str, Any]:
+    """Settings that differ when some layers are named."""
+    found = prepare_settings(PLAIN.model, layers=[task.name for task in tasks])
+    names = ("tasks", "cpu_operators", "cpu_macs")
+    return {name: getattr(found, name) for name in names}
+
+
 @pytest.mark.parametrize(
     ("changes", "fidelity"),
     [
         ({}, "rtl"),
-        ({"tasks": PLAIN.tasks[2:5]}, "rtl"),
+        (of_layers(PLAIN.tasks[2:5]), "rtl"),
         ({"configs": 1, "base": load_hwconfig("tiny-4x4")}, "rtl"),
         ({"memory": load_memory("ideal"), "seed": 7, "budget": 99}, "timing"),
         ({"screen": "none"}, "twin"),

@@ -205,3 +205,17 @@ def test_a_trial_ends_the_claim_on_it(store: Store) -> None:
     store.claim(keys, "one", seconds=60)
     add(store, study.id, 0, request(1), measured(), owner="one")
     assert store.claim(keys, "two", seconds=60) == {keys[0]}
+
+
+def test_the_setting_that_differs_is_named_with_both_values(store: Store) -> None:
+    store.open_study("s", {"screen": {"budget": 60, "tuner": "tilewright"}, "seed": 0}, {})
+    with pytest.raises(StoreError, match=r"settings: screen\.budget \(was 60, now 80\);") as found:
+        store.open_study("s", {"screen": {"budget": 80, "tuner": "tilewright"}, "seed": 0}, {})
+    assert found.value.field == "s"
+
+
+def test_a_study_that_is_still_screened_is_named(store: Store) -> None:
+    store.open_study("s/screen", {"seed": 0}, {})
+    with pytest.raises(StoreError, match="no study of that name") as found:
+        store.study("s")
+    assert "as s/screen" in found.value.remedy

@@ -106,7 +106,10 @@ def test_an_annotated_model_says_where_every_operator_runs(network, tmp_path) ->
     }
     assert told["Conv"]["tilewright.runs on"] == "accelerator, region 0"
     assert told["Gemm"]["tilewright.runs on"] == "accelerator, region 1"
-    assert told["Sigmoid"]["tilewright.reason"] == "it is no operator of the accelerator"
+    assert (
+        told["Sigmoid"]["tilewright.reason"]
+        == "it needs activation_table: 1, which pynq-16x16-rows has"
+    )
     (node,) = (n for n in model.graph.node if n.op_type == "Sigmoid")
     assert node.doc_string.startswith("runs on: CPU; reason: ")
     with pytest.raises(ProgramError, match="annotated model cannot be written"):

@@ -86,13 +86,16 @@ def test_data_that_do_not_fit_are_refused(data, message) -> None:
 
 def test_damaged_files_are_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(WorkloadError, match="must be a folder of images"):
+    with pytest.raises(WorkloadError, match="must be an image, a folder"):
         list(Calibration(path=tmp_path / "x.npz").batches([X]))
-    with pytest.raises(WorkloadError, match="must be a folder of images"):
+    with pytest.raises(WorkloadError, match="must be an image, a folder"):
         list(Calibration(path=tmp_path / "missing.npy").batches([X]))
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(WorkloadError, match="must be a folder of images"):
+    with pytest.raises(WorkloadError, match="must be an image, a folder"):
         list(Calibration(path=tmp_path / "objects.npy").batches([X]))
+    (tmp_path / "text.md").write_text("no array", encoding="utf-8")
+    with pytest.raises(WorkloadError, match=r"an \.npz file \(it is none\)"):
+        list(Calibration(path=tmp_path / "text.md").batches([X]))
     folder = tmp_path / "images"
     folder.mkdir()
     with pytest.raises(WorkloadError, match="must hold at least one batch"):
