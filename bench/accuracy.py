@@ -34,8 +34,7 @@ from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import mac_share
-from tilewright.host.compiler.pipeline import compile_network, import_network
-from tilewright.host.compiler.quantise.hardware_options import for_hardware
+from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
@@ -222,16 +221,18 @@ def measure(
         given: how it is measured.
     """
     hw, board = load_hwconfig(given.hw), load_board(given.board)
-    network = import_network(
+    book = ScheduleLookup(hw, board.memory, budget=given.search)
+    compilation = compile_model(
         model,
+        hw,
+        board,
         calibration=Calibration(
             arrays={model.graph.input[0].name: subject.calibration},
             limit=len(subject.calibration),
         ),
-        options=for_hardware(ImportOptions(name=subject.name, quantise=FORMS[form]), hw),
+        options=ImportOptions(name=subject.name, quantise=FORMS[form]),
+        schedule_of=book,
     )
-    book = ScheduleLookup(hw, board.memory, budget=given.search)
-    compilation = compile_network(network, hw, board, book)
     compiled, graphs = compilation.network, compilation.layers
     book.close()
     cycles = time_network(compiled, board.memory).cycles
@@ -246,7 +247,7 @@ def measure(
     finally:
         device.close()
     answers = answers_of(subject, outputs)
-    theirs = answers_of(subject, outputs_of(network.qdq, subject))
+    theirs = answers_of(subject, outputs_of(compilation.imported.qdq, subject))
     credit, before = points(subject, answers), points(subject, answers_of(subject, exact))
     lost = loss(before, credit)
     gaps = [np.abs(a - b).mean() for a, b in zip(outputs, exact, strict=True)]

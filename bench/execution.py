@@ -114,13 +114,13 @@ def parts(hw_name: str, amounts: Amounts) -> Iterator[Record]:
             continue
         seen.add(request.workload.name)
         device = VerilatorDevice(request.hw, request.memory)
-        operands = timed(partial(golden, request.workload))
+        operands = timed(partial(golden, request.hw, request.workload))
         samples: dict[str, list[float]] = {}
         for _ in range(amounts.repeats):
             started = time.perf_counter()
             lowered = lower(request.hw, request.workload, request.schedule)
             at_lowered = time.perf_counter()
-            tensors, expected = golden(request.workload)
+            tensors, expected = golden(request.hw, request.workload)
             image = lowered.image(tensors)
             at_image = time.perf_counter()
             run = device.run(lowered.program, image, max_cycles=LIMIT)

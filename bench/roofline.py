@@ -30,9 +30,10 @@ from tilewright.bench.result import BenchResult
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.lowering import lower
+from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.golden import conv2d_int8
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
 from tilewright.host.network.zoo import load_network
@@ -150,7 +151,7 @@ class Search:
 
 def confirm(case: Case, schedule: Schedule, cycles: int, seed: int) -> None:
     """Run a schedule on the full RTL: the twin's cycles and the golden output, or exit."""
-    tensors = random_tensors(case.task, np.random.default_rng(seed))
+    tensors = random_operands(case.hw, case.task, np.random.default_rng(seed))
     layer = lower(case.hw, case.task, schedule)
     device = VerilatorDevice(case.hw, case.memory)
     run = device.run(layer.program, layer.image(tensors), max_cycles=2 * cycles)

@@ -123,7 +123,7 @@ class Compilation:
         layers: the layers of each region; their integer arithmetic (`lower.integer.evaluate`) is
             what every device is compared with.
         imported: the quantised network that it was made from.
-        seconds: from the imported network to the compiled one, saved if a file was asked for.
+        seconds: from the imported network to the compiled one.
     """
 
     network: CompiledNetwork
@@ -189,35 +189,60 @@ def compile_model(
     else:
         options = for_hardware(options or ImportOptions(), hw)
         source = Path(model).name if isinstance(model, str | os.PathLike) else ""
-    imported = import_network(model, calibration=calibration, options=options, progress=progress)
-    started = time.perf_counter()
-    compilation = compile_network(
-        imported,
-        hw,
-        board,
-        schedule_of,
-        keep_rounding=keep_rounding,
-        offload_all=offload_all,
-        conditions={
-            "model": source or imported.name,
-            "board": board.name,
-            "memory": board.memory.name,
-            "clock_mhz": board.clock_mhz,
-            "was_quantised": imported.was_quantised,
-            "calibration": "0 random inputs" if calibration is None else calibration.origin,
-            "asymmetric": options.quantise.asymmetric,
-            "calibration_method": options.quantise.method,
-            "equalisation": options.quantise.equalisation,
-            "bias_correction": options.quantise.bias_correction,
-            "int4_weights": options.quantise.int4_weights,
-            "keep_rounding": keep_rounding,
-            "operators": list(imported.own_operators),
-        },
-        progress=progress,
-    )
+
+    def compiled(model: Any, options: ImportOptions) -> Compilation:
+        imported = import_network(
+            model, calibration=calibration, options=options, progress=progress
+        )
+        return compile_network(
+            imported,
+            hw,
+            board,
+            schedule_of,
+            keep_rounding=keep_rounding,
+            offload_all=offload_all,
+            conditions={
+                "model": source or imported.name,
+                "board": board.name,
+                "memory": board.memory.name,
+                "clock_mhz": board.clock_mhz,
+                "was_quantised": imported.was_quantised,
+                "calibration": "0 random inputs" if calibration is None else calibration.origin,
+                "asymmetric": options.quantise.asymmetric,
+                "calibration_method": options.quantise.method,
+                "equalisation": options.quantise.equalisation,
+                "bias_correction": options.quantise.bias_correction,
+                "int4_weights": options.quantise.int4_weights,
+                "int4_kept": list(options.quantise.int4_kept),
+                "keep_rounding": keep_rounding,
+                "operators": list(imported.own_operators),
+            },
+            progress=progress,
+        )
+
+    compilation = compiled(model, options)
+    if kept := _never_packed(compilation):
+        progress(f"again with 8 bits for {counted(len(kept), 'layer')} that cannot be packed to 4")
+        quantise = replace(options.quantise, int4_kept=kept)
+        again = model.path if isinstance(model, Reading) else model
+        compilation = compiled(again, replace(options, quantise=quantise))
     if output is not None:
         save(compilation.network, output)
-    return replace(compilation, seconds=time.perf_counter() - started)
+    return compilation
+
+
+def _never_packed(compilation: Compilation) -> tuple[str, ...]:
+    """Layers whose weights were cut to 4 bits, and lie in DRAM with 8, or are the CPU's."""
+    from tilewright.host.compiler.quantise.int4_weights import narrowed  # noqa: PLC0415  (heavy)
+
+    packed = {
+        name
+        for program in compilation.network.programs
+        for layer in program.layers
+        for name in layer.operators
+        if layer.workload.weight_bits == 4
+    }
+    return tuple(sorted(narrowed(compilation.imported.qdq) - packed))
 
 
 def import_network(

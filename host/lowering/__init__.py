@@ -8,5 +8,6 @@
 from tilewright.host.lowering.default import default_schedule
 from tilewright.host.lowering.layer import LoweredLayer, legal, lower
 from tilewright.host.lowering.legality import Legality
+from tilewright.host.lowering.operands import random_operands
 
-__all__ = ["Legality", "LoweredLayer", "default_schedule", "legal", "lower"]
+__all__ = ["Legality", "LoweredLayer", "default_schedule", "legal", "lower", "random_operands"]

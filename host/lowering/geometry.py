@@ -20,7 +20,7 @@ class Geometry:
     Attributes:
         folded: kernel columns were unrolled into channels on the host.
         depthwise: reduction stays inside an output block (diagonal weight tiles).
-        int4: DRAM holds weights of 4 bits.
+        int4: DRAM holds weights of 4 bits; where their scales would take as much, int8.
         batches: batch tiles.
         in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.network.layout`).
         out_blocks: output-channel blocks that are computed.
@@ -137,7 +137,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
     return Geometry(
         folded=folded,
         depthwise=depthwise,
-        int4=bool(workload.weight_bits == 4 and hw.int4_weights),
+        int4=workload.weight_bits == 4 and 0 < hw.int4_tile_bytes < hw.wgt_tile_bytes,
         batches=blocks_of(workload.n, hw.batch),
         in_blocks=in_blocks,
         out_blocks=out_blocks,

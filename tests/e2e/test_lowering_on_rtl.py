@@ -116,7 +116,7 @@ def test_named_configurations_compute_every_kind_of_layer(name, layer):
 @pytest.mark.parametrize("layer", ["3x3", "first", "residual", "dense", "pointwise"])
 def test_weights_of_4_bits(layer, option):
     rng = generator(f"int4 {layer} {option}")
-    hw = load_hwconfig("tiny-4x4").with_(int4_weights=option)
+    hw = load_hwconfig("tiny-4x4").with_(block_out=8, int4_weights=option)
     workload = replace(LAYERS[layer], weight_bits=4)
     with device_of(hw, IDEAL) as device:
         check_layer(device, workload, default_schedule(hw, workload), rng)

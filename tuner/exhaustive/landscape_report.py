@@ -15,9 +15,10 @@ from rich.text import Text
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.print_table import plain_table, print_table
 from tilewright.host.lowering import lower
+from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.golden import conv2d_int8, random_tensors
+from tilewright.host.network.golden import conv2d_int8
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.verilator.device import VerilatorDevice
@@ -128,7 +129,7 @@ def _confirm(
     device: VerilatorDevice, workload: Workload, schedule: Schedule, cycles: int, seed: int
 ) -> None:
     layer = lower(device.hw, workload, schedule)
-    tensors = random_tensors(workload, np.random.default_rng(seed))
+    tensors = random_operands(device.hw, workload, np.random.default_rng(seed))
     run = device.run(layer.program, layer.image(tensors), max_cycles=2 * cycles)
     problem = ""
     if run.counters.cycles != cycles:

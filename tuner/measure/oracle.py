@@ -27,10 +27,12 @@ from tilewright.host.common.errors import (
     ToolError,
 )
 from tilewright.host.lowering import LoweredLayer, lower
+from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
-from tilewright.host.network.golden import Int8Array, LayerTensors, conv2d_int8, random_tensors
+from tilewright.host.network.golden import Int8Array, LayerTensors, conv2d_int8
+from tilewright.host.network.int4_tiles import has_scales
 from tilewright.host.network.workload import Workload
 from tilewright.host.runtime.device import Bytes
 from tilewright.sim.executor.job import Outcome
@@ -325,7 +327,7 @@ class LoweredTrial:
             ScheduleError: the schedule is not legal.
         """
         lowered = lower(request.hw, request.workload, request.schedule)
-        tensors, expected = golden(request.workload)
+        tensors, expected = golden(request.hw, request.workload)
         return cls(lowered=lowered, image=lowered.image(tensors), expected=expected)
 
     @property
@@ -352,9 +354,16 @@ def compare(actual: Int8Array, expected: Int8Array) -> str:
     )
 
 
+def golden(hw: HwConfig, workload: Workload) -> tuple[LayerTensors, Int8Array]:
+    """Operands of a workload and the output that they must give (kept in each worker).
+
+    They are the same for all configurations whose weights have no scales.
+    """
+    return _golden(hw if has_scales(hw) else HwConfig(), workload)
+
+
 @functools.lru_cache(maxsize=64)
-def golden(workload: Workload) -> tuple[LayerTensors, Int8Array]:
-    """Operands of a workload and the output that they must give (kept in each worker)."""
+def _golden(hw: HwConfig, workload: Workload) -> tuple[LayerTensors, Int8Array]:
     rng = np.random.default_rng([DATA_SEED, int(workload.key, 16)])
-    tensors = random_tensors(workload, rng)
+    tensors = random_operands(hw, workload, rng)
     return tensors, conv2d_int8(workload, tensors)

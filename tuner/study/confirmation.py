@@ -147,7 +147,7 @@ def first_difference_of(proposal: Proposal, settings: StudySettings) -> str:
     """The first instruction that retires in another cycle on the RTL than on the twin."""
     try:
         lowered = lower(proposal.hw, proposal.task, proposal.schedule)
-        image = lowered.image(golden(proposal.task)[0])
+        image = lowered.image(golden(proposal.hw, proposal.task)[0])
         device = VerilatorDevice(proposal.hw, settings.memory)
         try:
             twin = Twin(proposal.hw, settings.memory)

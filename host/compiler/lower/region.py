@@ -28,6 +28,7 @@ from tilewright.host.compiler.lower.region_program import (
     TensorBuffer,
 )
 from tilewright.host.compiler.lower.runs import runs_of
+from tilewright.host.compiler.lower.workloads import fits_int4
 from tilewright.host.lowering.default import default_schedule
 from tilewright.host.lowering.emission import Emitted, OperandPlacement
 from tilewright.host.lowering.emit import LayersBefore
@@ -92,9 +93,12 @@ def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
     input, the channels of its partly filled block count, so that nothing is unrolled.
     """
     workload = layer.workload
-    if from_host or not folds(hw, workload):
-        return workload
-    return replace(workload, channels_in=hw.block_in)
+    if not from_host and folds(hw, workload):
+        workload = replace(workload, channels_in=hw.block_in)
+    if workload.weight_bits == 4 and isinstance(layer.weights, np.ndarray):
+        packed = fits_int4(hw, layer.weights, folded=folds(hw, workload))
+        workload = workload if packed else replace(workload, weight_bits=8)
+    return workload
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,17 +38,28 @@ def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
 def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:
     """Bits of a layer's weights: 4 where all fit and the accelerator unpacks them.
 
-    Groups are those of tiles as they lie in DRAM. A layer that folds its kernel columns may not do
-    so behind another one, so that only weights that need no scales fit there.
+    Groups are those of tiles as they lie in DRAM: with kernel columns folded or, behind another
+    layer, not (`region.as_computed` decides).
     """
     if workload.kind is not Kind.CONV2D or not hw.int4_weights:
         return 8
+    forms = {False, folds(hw, workload)}
+    return 4 if any(fits_int4(hw, weights, folded=folded) for folded in forms) else 8
+
+
+def fits_int4(hw: HwConfig, weights: Int8Array, *, folded: bool) -> bool:
+    """Whether the accelerator can keep a convolution's weights packed.
+
+    Args:
+        hw: the configuration.
+        weights: (O, I, KH, KW).
+        folded: kernel columns are channels.
+    """
     if LOWEST <= weights.min() <= weights.max() <= HIGHEST:
-        return 4
-    if not has_scales(hw) or folds(hw, workload):
-        return 8
-    tiles = weight_tiles(weights, hw, depthwise=False, folded=False)
-    return 4 if are_packable(tiles, hw) else 8
+        return True
+    if not has_scales(hw):
+        return False
+    return are_packable(weight_tiles(weights, hw, depthwise=False, folded=folded), hw)
 
 
 def is_too_large(hw: HwConfig, average: Workload) -> bool:

@@ -25,8 +25,16 @@ def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
             value=quantise.int4_weights,
             remedy="use a configuration with int4_weights: 1 or 2, or none",
         )
+    if quantise.int4_weights != "none" and hw.int4_tile_bytes >= hw.wgt_tile_bytes:
+        raise WorkloadError(
+            f"{hw.name} keeps a tile's 4-bit weights and their scales in {hw.int4_tile_bytes} "
+            f"bytes, and int8 in {hw.wgt_tile_bytes}",
+            field="int4_weights",
+            value=quantise.int4_weights,
+            remedy="use larger tiles, a narrower bus, int4_weights: 1, or none",
+        )
     if has_scales(hw):
-        quantise = replace(quantise, int4_group=group_shape(hw))
+        quantise = replace(quantise, int4_group=(*group_shape(hw), hw.block_in))
     if hw.activation_table:
         quantise = replace(quantise, activation_tables=True)
     if hw.row_unit:

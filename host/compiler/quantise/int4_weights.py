@@ -12,13 +12,16 @@ error of the weights.
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import product
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.import_options import Int4Layers
+from tilewright.host.compiler.read.import_options import Int4Layers, QuantiseOptions
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -34,7 +37,14 @@ Quantised = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
 _SHARES: Final = np.linspace(0.4, 1.0, 31)
 """Of the largest weight of a channel that 7 may stand for."""
 _SHARES_WITH_GROUPS: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""The same where it is 7 times the largest scale, and of the largest weight of a group."""
+"""The same of a channel and of a group."""
+_PARTS: Final = (LARGEST_SCALE, 4, 1)
+"""Scale of the group with the largest weight."""
+_NOTHING: Final = 1e-30
+"""Channels of smaller weights have none: their scales would be no normal numbers."""
+_SUFFIX: Final = "_int4"
+_IN_PLACE: Final = ("Clip", "Dropout", "Identity", "Relu", "Sigmoid", "Tanh")
+"""Operators that leave each element in its place."""
 
 _AT_ONCE: Final = 1 << 18
 """Weights whose groups are looked at together, which bounds the memory."""
@@ -46,22 +56,23 @@ _KINDS: Final[dict[Int4Layers, tuple[str, ...]]] = {
 }
 
 
-def to_int4(
-    quantised: ir.Model, model: ir.Model, layers: Int4Layers, group: tuple[int, int] | None = None
-) -> None:
+def to_int4(quantised: ir.Model, model: ir.Model, options: QuantiseOptions) -> None:
     """Give layers of a quantised model weights of 4 bits, in place.
+
+    Convolutions in groups keep their weights.
 
     Args:
         quantised: in QDQ, its nodes named as in the float model.
         model: the same in float.
-        layers: which; convolutions in groups keep their weights.
-        group: output and input channels of weights that share a scale; None: there are none.
+        options: which layers, and the groups that have scales.
     """
     originals = {node.name: node for node in model.graph}
     editor = Editor(quantised.graph)
     for node in list(quantised.graph):
         original = originals.get(node.name)
-        if original is None or not is_kind(node, *_KINDS[layers]) or integer(node, "group", 1) > 1:
+        if original is None or not is_kind(node, *_KINDS[options.int4_weights]):
+            continue
+        if node.name in options.int4_kept or integer(node, "group", 1) > 1:
             continue
         source = node.inputs[1]
         reading = None if source is None else source.producer()
@@ -72,25 +83,45 @@ def to_int4(
         if stored is None or scale is None or stored.shape != weights.shape:
             continue
         floats = weights.astype(np.float64)
-        if group is not None and weights.ndim == (4 if is_kind(node, "Conv") else 2):
-            by_channel = scale.size > 1
-            numbers, scales = _with_groups(original, floats, group, by_channel=by_channel)
+        axis = integer(reading, "axis", 1) if scale.size > 1 else None
+        least = _least_scales(floats, axis, scale)
+        if options.int4_group is not None and (is_kind(node, "Conv") or weights.ndim == 2):
+            numbers, scales = _with_groups(original, floats, options.int4_group, least)
         else:
-            axis = integer(reading, "axis", 1) if scale.size > 1 else None
-            numbers, scales = quantise_int4(floats, axis)
-        reading.replace_input_with(0, editor.constant(f"{node.name}_int4", numbers))
+            numbers, scales = quantise_int4(floats, axis, least)
+        reading.replace_input_with(0, editor.constant(f"{node.name}{_SUFFIX}", numbers))
         reading.replace_input_with(
             1, editor.constant(f"{node.name}_int4_scale", scales.reshape(scale.shape))
         )
     editor.drop_unused()
 
 
-def quantise_int4(weights: Floats, axis: int | None) -> Quantised:
+def narrowed(quantised: onnx.ModelProto) -> set[str]:
+    """Names of the layers that `to_int4` gave weights of 4 bits."""
+    readings = {node.output[0]: node for node in quantised.graph.node if node.output}
+    found = set()
+    for node in quantised.graph.node:
+        reading = readings.get(node.input[1]) if len(node.input) > 1 else None
+        if reading is not None and reading.input[0].startswith(f"{node.name}{_SUFFIX}"):
+            found.add(node.name)
+    return found
+
+
+def _least_scales(weights: Floats, axis: int | None, scale: npt.NDArray[Any]) -> Floats:
+    """Scales that int8 has for the sake of its biases, which are to fit 32 bits; otherwise 0."""
+    old = scale.astype(np.float64).reshape(-1)
+    others = None if axis is None else tuple(n for n in range(weights.ndim) if n != axis)
+    enlarged = old > 1.05 * np.abs(weights).max(axis=others).reshape(-1) / 127
+    return np.where(enlarged, old, 0.0)
+
+
+def quantise_int4(weights: Floats, axis: int | None, least: Floats | float = 0.0) -> Quantised:
     """Weights as multiples of scales.
 
     Args:
         weights: of any shape.
         axis: of the output channels, each with a scale; None: one scale for all.
+        least: that the scales may be, (channels,) or (1,).
 
     Returns:
         The numbers, int8 from -8 to 7 in the weights' shape; the scales, (channels,) or (1,).
@@ -99,10 +130,10 @@ def quantise_int4(weights: Floats, axis: int | None) -> Quantised:
     if axis is not None:
         rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
     largest = np.abs(rows).max(axis=1)
-    largest[largest == 0] = 1.0
+    largest[largest < _NOTHING] = 1.0
     best, scales = np.full(largest.shape, np.inf), np.zeros(largest.shape, np.float32)
     for share in _SHARES:
-        tried = (share * largest / HIGHEST).astype(np.float32)
+        tried = np.maximum(share * largest / HIGHEST, least).astype(np.float32)
         error = ((_rounded(rows, tried[:, None]) * tried[:, None] - rows) ** 2).sum(axis=1)
         better = error < best
         best[better], scales[better] = error[better], tried[better]
@@ -113,29 +144,32 @@ def quantise_int4(weights: Floats, axis: int | None) -> Quantised:
     return np.ascontiguousarray(np.moveaxis(numbers.reshape(moved), 0, axis)), scales
 
 
-def quantise_groups(weights: Floats, group: tuple[int, int], *, by_channel: bool) -> Quantised:
+def quantise_groups(weights: Floats, group: tuple[int, int], least: Floats) -> Quantised:
     """Weights as multiples of scales of output channels and of groups.
 
     Args:
         weights: (outputs, inputs, places of the kernel).
         group: output and input channels of a group, which has one place of the kernel.
-        by_channel: outputs have scales of their own; otherwise there is one.
+        least: that the scales may be: (outputs,), or (1,): then there is one for all.
 
     Returns:
         The numbers, int8, in the weights' shape: in a group -8 to 7 times a whole number from 1 to
         16; the scales, (outputs,) or (1,).
     """
     outputs, inputs, _ = weights.shape
+    by_channel = least.size == outputs > 1
     padding = [(0, -outputs % group[0]), (0, -inputs % group[1]), (0, 0)]
     padded = np.pad(weights, padding)
     largest = np.abs(padded).max(axis=(1, 2))
     if not by_channel:
         largest[:] = largest.max()
-    largest[largest == 0] = 1.0
+    largest[largest < _NOTHING] = 1.0
+    floor = np.zeros(len(padded))
+    floor[:outputs] = least
     numbers, scales = np.zeros(padded.shape, np.int8), np.zeros(len(padded), np.float32)
     best = np.full(len(padded) // group[0], np.inf)
-    for share in _SHARES_WITH_GROUPS:
-        tried = (share * largest / (HIGHEST * LARGEST_SCALE)).astype(np.float32)
+    for share, part in product(_SHARES_WITH_GROUPS, _PARTS):
+        tried = np.maximum(share * largest / (HIGHEST * part), floor).astype(np.float32)
         found, error = _multiples(padded, tried, group)
         if not by_channel:
             error[:] = error.sum()
@@ -175,31 +209,64 @@ def _multiples(
 
 
 def _with_groups(
-    layer: ir.Node, weights: Floats, group: tuple[int, int], *, by_channel: bool
+    layer: ir.Node, weights: Floats, group: tuple[int, int, int], least: Floats
 ) -> Quantised:
-    """`quantise_groups` of a layer's weights as they lie in the model."""
-    if is_kind(layer, "Conv"):
-        kernels = weights.reshape(*weights.shape[:2], -1)
-        numbers, scales = quantise_groups(kernels, group, by_channel=by_channel)
-        return numbers.reshape(weights.shape), scales
-    turned = bool(integer(layer, "transB", 0))
-    rows = weights if turned else weights.T
-    kernels = rows.reshape(len(rows), _image_channels(layer, rows.shape[1]), -1)
-    numbers, scales = quantise_groups(kernels, group, by_channel=by_channel)
-    flat = numbers.reshape(rows.shape)
-    return np.ascontiguousarray(flat if turned else flat.T), scales
+    """`quantise_groups` of a layer's weights as they lie in the model.
+
+    Args:
+        layer: of the float model.
+        weights: in its shape.
+        group: output and input channels of a group, input channels of a tile.
+        least: see `quantise_groups`.
+    """
+    turned = not is_kind(layer, "Conv") and not integer(layer, "transB", 0)
+    rows = weights.T if turned else weights
+    kernels, first = _kernels(layer, rows)
+    outputs, inputs, height, width = kernels.shape
+    *sizes, block_in = group
+    folded = first and inputs < block_in and -(-width * inputs // block_in) < width
+    if folded:  # the host reads its kernel columns as channels
+        kernels = kernels.transpose(0, 3, 1, 2)
+    flat = kernels.reshape(outputs, -1, height if folded else height * width)
+    numbers, scales = quantise_groups(flat, (sizes[0], sizes[1]), least)
+    if folded:
+        numbers = numbers.reshape(outputs, width, inputs, height).transpose(0, 2, 3, 1)
+    found = numbers.reshape(rows.shape)
+    return np.ascontiguousarray(found.T if turned else found), scales
 
 
-def _image_channels(layer: ir.Node, inputs: int) -> int:
-    """Channels of what a dense layer reads: of the image where it was made flat before."""
+def _kernels(layer: ir.Node, rows: Floats) -> tuple[Floats, bool]:
+    """Weights as (outputs, channels, height, width), and whether the layer reads a model's input.
+
+    A dense layer behind an image that was made flat has the image as its kernel; the host makes an
+    input of the model flat.
+    """
     source = layer.inputs[0]
-    flattening = None if source is None else source.producer()
-    if not is_kind(flattening, "Flatten", "Reshape") or flattening.inputs[0] is None:
-        return inputs
-    shape = flattening.inputs[0].shape
-    if shape is None or len(shape) != 4 or not isinstance(shape[1], int):
-        return inputs
-    return inputs if inputs % shape[1] else shape[1]
+    if is_kind(layer, "Conv"):
+        first = source is not None and source.producer() is None
+        return rows.reshape(*rows.shape[:2], *_two(rows.shape[2:])), first
+    shape: tuple[int, ...] = (rows.shape[1], 1, 1)
+    writer = _writer(source)
+    while is_kind(writer, *_IN_PLACE):
+        source = writer.inputs[0]
+        writer = _writer(source)
+    image: list[int] = []
+    flat = writer.inputs[0] if is_kind(writer, "Flatten", "Reshape") else None
+    if flat is not None and flat.producer() is not None:
+        shape_in = tuple(flat.shape or ())
+        image = [size for size in shape_in[1:] if isinstance(size, int)]
+    if len(image) > 1 and prod(image) == rows.shape[1]:
+        shape = (image[0], *_two(tuple(image[1:])))
+    return rows.reshape(len(rows), *shape), False
+
+
+def _two(sizes: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of a kernel or image along any axes."""
+    return prod(sizes[:-1]), sizes[-1] if sizes else 1
+
+
+def _writer(value: ir.Value | None) -> ir.Node | None:
+    return None if value is None else value.producer()
 
 
 def _rounded(values: Floats, scales: npt.NDArray[np.floating]) -> Floats:

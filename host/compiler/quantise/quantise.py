@@ -128,7 +128,7 @@ def quantise(
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
     round_masks(editor, selection.masks)
     editor.drop_unused()
-    to_int4(quantised, model, options.int4_weights, options.int4_group)
+    to_int4(quantised, model, options)
     if options.bias_correction:
         correct_biases(quantised, model, known)
     return quantised

@@ -35,9 +35,11 @@ class QuantiseOptions:
         bias_correction: biases take the mean errors of layers (see `bias_correction`).
         int4_weights: layers whose weights have 4 bits (see `int4_weights`): ``none``, those of
             ``dense`` layers, or ``all`` but convolutions in groups.
-        int4_group: output and input channels of a group of 4-bit weights that has a scale
-            (`host.network.int4_tiles`), None: groups have none; compiling for a configuration
-            sets it.
+        int4_kept: names of layers that keep 8 bits all the same, because the accelerator would not
+            pack their weights; compiling finds them.
+        int4_group: output and input channels of a group of 4-bit weights that has a scale, and
+            input channels of a tile (`host.network.int4_tiles`), None: groups have none; compiling
+            for a configuration sets it.
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
         row_functions: the same of softmax and layer normalisation.
@@ -51,7 +53,8 @@ class QuantiseOptions:
     equalisation: bool = True
     bias_correction: bool = True
     int4_weights: Int4Layers = "none"
-    int4_group: tuple[int, int] | None = None
+    int4_kept: tuple[str, ...] = ()
+    int4_group: tuple[int, int, int] | None = None
     activation_tables: bool = False
     row_functions: bool = False
     int8_ends: bool = False

@@ -95,10 +95,10 @@ def sim(
     """Run one layer, check its output bit by bit, and print cycles and counters."""
     import numpy as np
 
-    from tilewright.host.lowering import default_schedule, lower
+    from tilewright.host.lowering import default_schedule, lower, random_operands
     from tilewright.host.lowering.cycle_bound import bound
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.host.network.golden import conv2d_int8, random_tensors
+    from tilewright.host.network.golden import conv2d_int8
     from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
@@ -109,7 +109,7 @@ def sim(
     )
     with errors_in(schedule) if schedule != "default" else nullcontext():
         lowered = lower(config, workload, chosen)
-    tensors = random_tensors(workload, np.random.default_rng(seed))
+    tensors = random_operands(config, workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
     if rtl is not None and device is DeviceKind.REFERENCE:
         raise UsageError(

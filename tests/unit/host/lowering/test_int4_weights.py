@@ -15,20 +15,19 @@ from support.hazards import check_hazards
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.lowering.geometry import folds
 from tilewright.host.lowering.layer import LoweredLayer
+from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
-from tilewright.host.network.int4_tiles import group_shape
-from tilewright.host.network.layout import fold_weights
 from tilewright.host.network.workload import Workload, conv2d, dense
 from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
+SCALED = TINY.with_(block_out=8, int4_weights=2)
 ARRAYS = {
-    "tiny": TINY,
+    "tiny": TINY.with_(block_out=8),
     "wide in": TINY.with_(block_in=16, inp_bytes=16384, wgt_bytes=16384),
     "batch": load_hwconfig("batch2-8x16"),
 }
@@ -48,35 +47,14 @@ def weight_loads(low: LoweredLayer) -> list[Instruction]:
     return [i for i in found if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.WGT]
 
 
-def with_scales(
-    hw: HwConfig, layer: Workload, weights: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """4-bit weights times a scale in each group of a tile."""
-    folded = folds(hw, layer)
-    stored = fold_weights(weights) if folded else weights
-    step_out, step_in = group_shape(hw)
-    outputs, inputs, *kernel = stored.shape
-    scales = rng.integers(1, 17, (-(-outputs // step_out), -(-inputs // step_in), *kernel))
-    every = scales.repeat(step_out, axis=0).repeat(step_in, axis=1)[:outputs, :inputs]
-    scaled = (stored * every).astype(np.int8)
-    if not folded:
-        return scaled
-    columns = scaled.reshape(outputs, layer.kernel_w, layer.channels_in, layer.kernel_h)
-    return np.ascontiguousarray(columns.transpose(0, 2, 3, 1))
-
-
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("option", [0, 1, 2])
 def test_results_do_not_depend_on_how_weights_are_kept(name, layer, option):
     hw, narrow = ARRAYS[name].with_(int4_weights=option), replace(layer, weight_bits=4)
-    low, tensors = lowered(hw, narrow), random_tensors(narrow, np.random.default_rng(3))
-    assert tensors.weights.min() == -8
-    assert tensors.weights.max() == 7
-    if option == 2:
-        scaled = with_scales(hw, narrow, tensors.weights, np.random.default_rng(4))
-        tensors = replace(tensors, weights=scaled)
-        assert scaled.min() < -8
+    low, tensors = lowered(hw, narrow), random_operands(hw, narrow, np.random.default_rng(3))
+    lowest, highest = tensors.weights.min(), tensors.weights.max()
+    assert (lowest, highest) == (-8, 7) if option < 2 else lowest < -8
     result = ReferenceDevice(hw).run(low.program, low.image(tensors))
     assert np.array_equal(low.output(result.memory), conv2d_int8(narrow, tensors))
     assert result.counters["bytes_read"] == low.bytes_read
@@ -111,5 +89,24 @@ def test_weights_that_do_not_fit_are_refused_by_name(option, why):
     narrow = replace(LAYERS[0], weight_bits=4)
     tensors = random_tensors(LAYERS[0], np.random.default_rng(1))
     with pytest.raises(WorkloadError, match=why) as caught:
-        lowered(TINY.with_(int4_weights=option), narrow).image(tensors)
+        lowered(SCALED.with_(int4_weights=option), narrow).image(tensors)
     assert caught.value.field == "dense.weights"
+
+
+def test_tiles_whose_scales_take_what_4_bits_save_stay_int8():
+    hw, narrow = TINY.with_(int4_weights=2), replace(LAYERS[0], weight_bits=4)
+    assert hw.int4_tile_bytes == hw.wgt_tile_bytes
+    low = lowered(hw, narrow)
+    assert {i.values["int4"] for i in weight_loads(low)} == {0}
+    random_operands(hw, narrow, np.random.default_rng(1))
+
+
+def test_operands_differ_by_configuration_only_where_groups_have_scales():
+    def drawn(hw):
+        tensors = random_operands(hw, replace(LAYERS[1], weight_bits=4), np.random.default_rng(2))
+        return tensors.weights.tobytes(), tensors.data.tobytes()
+
+    plain, packed, scaled = (drawn(SCALED.with_(int4_weights=form)) for form in (0, 1, 2))
+    assert plain == packed
+    assert plain[1] == scaled[1]
+    assert plain[0] != scaled[0]

@@ -123,7 +123,7 @@ def test_default_schedules_of_real_layers_give_the_same_programs(name):
 
 @pytest.mark.parametrize("option", [0, 1, 2])
 def test_weights_of_4_bits_give_the_same_programs(option):
-    hw = TINY.with_(int4_weights=option)
+    hw = TINY.with_(block_out=8, int4_weights=option)
     for workload in (dense("dense", 1, 300, 200), conv2d("3x3", 9, 12, 20, 3, 1, 1)):
         assert check_default(hw, replace(workload, weight_bits=4))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,13 +72,15 @@ def test_compare_names_the_first_difference() -> None:
     assert "shape" in compare(one[:, :1], one)
 
 
-def test_golden_depends_on_the_workload_alone() -> None:
-    tensors, output = golden(LAYER)
-    golden.cache_clear()
-    again, same = golden(LAYER)
-    assert np.array_equal(tensors.data, again.data)
-    assert np.array_equal(output, same)
-    other, _ = golden(conv2d("L", 6, 8, 8, 3, 1, 1, relu=False))
+def test_golden_depends_on_the_workload_and_on_whether_weights_have_scales() -> None:
+    tensors, output = golden(TINY, LAYER)
+    again, same = golden(TINY.with_(block_out=8, int4_weights=1), LAYER)
+    assert again is tensors
+    assert same is output
+    apart, _ = golden(TINY.with_(block_out=8, int4_weights=2), replace(LAYER, weight_bits=4))
+    assert apart.weights is not None
+    assert apart.weights.min() < -8
+    other, _ = golden(TINY, conv2d("L", 6, 8, 8, 3, 1, 1, relu=False))
     assert not np.array_equal(tensors.data, other.data)
 
 
@@ -134,10 +137,10 @@ def test_failures_come_back_beside_measurements(rtl: DeviceOracle) -> None:
 def test_a_wrong_expectation_is_a_mismatch_not_a_measurement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tensors, output = golden(LAYER)
+    tensors, output = golden(TINY, LAYER)
     wrong = output.copy()
     wrong[0, 0, 0, 0] ^= 1
-    monkeypatch.setattr(module, "golden", lambda _: (tensors, wrong))
+    monkeypatch.setattr(module, "golden", lambda *_: (tensors, wrong))
     answer = trial_job("rtl", request())
     assert answer.status is Status.MISMATCH
     assert answer.cycles is None

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from support.qdq_runs import quantised_names, run_all
+from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate
@@ -58,8 +60,7 @@ def test_a_network_runs_with_its_bits_and_reads_fewer_bytes(
         if layer.workload.kind.weighs
     }
     assert 4 in narrow.values()
-    # The first convolution folds its columns, where groups are others.
-    assert (8 in narrow.values()) == (layers == "dense" or hw is SCALED)
+    assert (8 in narrow.values()) == (layers == "dense")
     if hw is SCALED:
         largest = max(np.abs(layer.weights).max() for layer in done.layers[0].layers
                       if layer.workload.weight_bits == 4)  # fmt: skip
@@ -78,6 +79,93 @@ def test_a_network_runs_with_its_bits_and_reads_fewer_bytes(
     tensor = graph.tensors[graph.outputs[0]]
     steps = np.rint(found / tensor.scale) + tensor.zero_point
     assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
+
+
+WIDE = load_hwconfig("pynq-16x16").with_(int4_weights=2)
+
+
+def _flat(model: Model) -> str:
+    """A dense layer on an input of the model that is made flat."""
+    y = model.add("Flatten", model.input(1, 1, 28, 28))
+    y = model.add("Gemm", y, model.weights(40, 784), model.weights(40), transB=1)
+    return model.add("Gemm", model.add("Relu", y), model.weights(10, 40), transB=1)
+
+
+def _behind_relu(model: Model) -> str:
+    """A dense layer on an image that was made flat before a ReLU."""
+    y = model.add("Conv", model.input(1, 16, 8, 8), model.weights(24, 16, 3, 3))
+    y = model.add("Relu", model.add("Flatten", y))
+    return model.add("Gemm", y, model.weights(864, 40), model.weights(40))
+
+
+def _few_channels(model: Model) -> str:
+    """Convolutions whose kernel columns are folded, of the model's input and behind another."""
+    y = model.add("Relu", model.add("Conv", model.input(1, 1, 28, 28), model.weights(6, 1, 5, 5)))
+    return model.add("Conv", y, model.weights(16, 6, 5, 5))
+
+
+def _sequence(model: Model) -> str:
+    """A convolution over one axis, and a dense layer on all of it."""
+    y = model.add("Relu", model.add("Conv", model.input(1, 16, 32), model.weights(24, 16, 3)))
+    return model.add("Gemm", model.add("Flatten", y), model.weights(10, 720), transB=1)
+
+
+def _dead_channel(model: Model) -> str:
+    """A channel that is a bias, and one that is nothing."""
+    weights = 0.1 * np.random.default_rng(3).normal(size=(32, 16, 3, 3))
+    weights[5], weights[6] = 1e-7 * weights[5], 1e-44
+    bias = np.zeros(32, np.float32)
+    bias[5] = 0.8
+    x = model.input(1, 16, 8, 8)
+    return model.add("Conv", x, model.constant(weights.astype(np.float32)), model.constant(bias))
+
+
+def _unaligned(model: Model) -> str:
+    """A convolution that reads two results between which channels are missing in DRAM."""
+    x = model.input(1, 16, 8, 8)
+    parts = [model.add("Relu", model.add("Conv", x, model.weights(24, 16, 1, 1))) for _ in range(2)]
+    return model.add("Conv", model.add("Concat", *parts, axis=1), model.weights(16, 48, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("build", "kept"),
+    [(_flat, []), (_behind_relu, []), (_few_channels, []), (_sequence, []), (_dead_channel, []),
+     (_unaligned, ["conv5"])],
+)  # fmt: skip
+def test_layers_are_packed_or_keep_8_bits(build: Callable[[Model], str], kept: list[str]) -> None:
+    """A layer that would stay int8 in DRAM does not lose accuracy to 4 bits."""
+    model = Model(np.random.default_rng(2))
+    proto = onnx.shape_inference.infer_shapes(model.proto(build(model)))
+
+    def done(layers: str) -> Compilation:
+        return compile_model(
+            proto,
+            WIDE,
+            load_board("pynq-z2"),
+            calibration=Calibration(random_samples=2),
+            options=ImportOptions(
+                quantise=QuantiseOptions(int4_weights=layers)  # type: ignore[arg-type]
+            ),
+            offload_all=True,
+        )
+
+    narrow = done("all")
+    assert narrow.network.conditions["int4_kept"] == kept
+    codes = [code for program in narrow.network.programs for code in program.layers]
+    bits = {name: code.workload.weight_bits for code in codes for name in code.operators
+            if code.workload.kind.weighs}  # fmt: skip
+    assert {name for name, count in bits.items() if count == 8} == set(kept)
+    assert 4 in bits.values()
+    whole = {layer.name: layer.weights for graph in done("none").layers for layer in graph.layers}
+    for graph in narrow.layers:
+        for layer in graph.layers:
+            if layer.name in kept:
+                assert np.array_equal(layer.weights, whole[layer.name])
+
+
+def test_hardware_whose_scales_save_nothing_refuses_them() -> None:
+    with pytest.raises(WorkloadError, match="in 16 bytes, and int8 in 16"):
+        compiled(TINY.with_(int4_weights=2), "dense")
 
 
 def test_hardware_that_does_not_unpack_them_refuses_them() -> None:
