@@ -44,6 +44,7 @@ from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
+from tilewright.host.compiler.quantise.narrowed_layers import narrowed
 from tilewright.host.compiler.quantise.prepare_process import Reading, reading
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
@@ -233,8 +234,6 @@ def compile_model(
 
 def _never_packed(compilation: Compilation) -> tuple[str, ...]:
     """Layers whose weights were cut to 4 bits, and lie in DRAM with 8, or are the CPU's."""
-    from tilewright.host.compiler.quantise.int4_weights import narrowed  # noqa: PLC0415  (heavy)
-
     packed = {
         name
         for program in compilation.network.programs

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
+from tilewright.host.compiler.quantise.narrowed_layers import INT4_SUFFIX
 from tilewright.host.compiler.read.import_options import Int4Layers, QuantiseOptions
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
@@ -42,7 +42,6 @@ _PARTS: Final = (LARGEST_SCALE, 4, 1)
 """Scale of the group with the largest weight."""
 _NOTHING: Final = 1e-30
 """Channels of smaller weights have none: their scales would be no normal numbers."""
-_SUFFIX: Final = "_int4"
 _IN_PLACE: Final = ("Clip", "Dropout", "Identity", "Relu", "Sigmoid", "Tanh")
 """Operators that leave each element in its place."""
 
@@ -89,22 +88,11 @@ def to_int4(quantised: ir.Model, model: ir.Model, options: QuantiseOptions) -> N
             numbers, scales = _with_groups(original, floats, options.int4_group, least)
         else:
             numbers, scales = quantise_int4(floats, axis, least)
-        reading.replace_input_with(0, editor.constant(f"{node.name}{_SUFFIX}", numbers))
+        reading.replace_input_with(0, editor.constant(f"{node.name}{INT4_SUFFIX}", numbers))
         reading.replace_input_with(
             1, editor.constant(f"{node.name}_int4_scale", scales.reshape(scale.shape))
         )
     editor.drop_unused()
-
-
-def narrowed(quantised: onnx.ModelProto) -> set[str]:
-    """Names of the layers that `to_int4` gave weights of 4 bits."""
-    readings = {node.output[0]: node for node in quantised.graph.node if node.output}
-    found = set()
-    for node in quantised.graph.node:
-        reading = readings.get(node.input[1]) if len(node.input) > 1 else None
-        if reading is not None and reading.input[0].startswith(f"{node.name}{_SUFFIX}"):
-            found.add(node.name)
-    return found
 
 
 def _least_scales(weights: Floats, axis: int | None, scale: npt.NDArray[Any]) -> Floats:

@@ -33,6 +33,8 @@ from tilewright.cli.partition_tables import (
 )
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
+from tilewright.host.common.names import counted
+from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
@@ -287,6 +289,7 @@ def compile_command(
         print_explanation(network, target, timing, explain)
     else:
         print_operators(network, target)
+    _tell_packed(network)
     _tell_seconds(compilation, told - started, finished - started)
     open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")
     _save_views(html, annotated, compilation, target, timing)
@@ -343,6 +346,24 @@ def _calibration(path: Path | None, random_samples: int, mean: str, std: str) ->
         mean=read_numbers("--mean", mean),
         std=read_numbers("--std", std),
     )
+
+
+def _tell_packed(network: CompiledNetwork) -> None:
+    """Say how many layers have weights of 4 bits, where asked for, and which of those have not."""
+    if network.conditions["int4_weights"] == "none":
+        return
+    bits = {
+        name: layer.workload.weight_bits
+        for program in network.programs
+        for layer in program.layers
+        if layer.workload.kind.weighs
+        for name in layer.operators
+    }
+    packed, kept = list(bits.values()).count(4), network.conditions["int4_kept"]
+    text = f"weights of 4 bits: {packed} of {counted(len(bits), 'layer')}"
+    if kept:
+        text += f"; not packed, so with 8 bits: {', '.join(map(printable, kept))}"
+    open_console().say(text)
 
 
 def _tell_seconds(compilation: Compilation, told: float, finished: float) -> None:
