@@ -58,7 +58,8 @@ _KINDS: Final[dict[Int4Layers, tuple[str, ...]]] = {
 def to_int4(quantised: ir.Model, model: ir.Model, options: QuantiseOptions) -> None:
     """Give layers of a quantised model weights of 4 bits, in place.
 
-    Convolutions in groups keep their weights.
+    Convolutions in groups keep their weights, and where groups of weights have scales those that
+    fold their kernel columns.
 
     Args:
         quantised: in QDQ, its nodes named as in the float model.
@@ -82,10 +83,13 @@ def to_int4(quantised: ir.Model, model: ir.Model, options: QuantiseOptions) -> N
         if stored is None or scale is None or stored.shape != weights.shape:
             continue
         floats = weights.astype(np.float64)
+        group = options.int4_group
+        if group is not None and _reads_few_channels(original, floats, group[2]):
+            continue
         axis = integer(reading, "axis", 1) if scale.size > 1 else None
         least = _least_scales(floats, axis, scale)
-        if options.int4_group is not None and (is_kind(node, "Conv") or weights.ndim == 2):
-            numbers, scales = _with_groups(original, floats, options.int4_group, least)
+        if group is not None and (is_kind(node, "Conv") or weights.ndim == 2):
+            numbers, scales = _with_groups(original, floats, group, least)
         else:
             numbers, scales = quantise_int4(floats, axis, least)
         reading.replace_input_with(0, editor.constant(f"{node.name}{INT4_SUFFIX}", numbers))
@@ -207,54 +211,45 @@ def _with_groups(
         group: output and input channels of a group, input channels of a tile.
         least: see `quantise_groups`.
     """
-    turned = not is_kind(layer, "Conv") and not integer(layer, "transB", 0)
+    if is_kind(layer, "Conv"):
+        kernels = weights.reshape(*weights.shape[:2], -1)
+        numbers, scales = quantise_groups(kernels, group[:2], least)
+        return numbers.reshape(weights.shape), scales
+    turned = not integer(layer, "transB", 0)
     rows = weights.T if turned else weights
-    kernels, first = _kernels(layer, rows)
-    outputs, inputs, height, width = kernels.shape
-    *sizes, block_in = group
-    folded = first and inputs < block_in and -(-width * inputs // block_in) < width
-    if folded:  # the host reads its kernel columns as channels
-        kernels = kernels.transpose(0, 3, 1, 2)
-    flat = kernels.reshape(outputs, -1, height if folded else height * width)
-    numbers, scales = quantise_groups(flat, (sizes[0], sizes[1]), least)
-    if folded:
-        numbers = numbers.reshape(outputs, width, inputs, height).transpose(0, 2, 3, 1)
-    found = numbers.reshape(rows.shape)
-    return np.ascontiguousarray(found.T if turned else found), scales
+    kernels = rows.reshape(len(rows), _image_channels(layer, rows.shape[1]), -1)
+    numbers, scales = quantise_groups(kernels, group[:2], least)
+    flat = numbers.reshape(rows.shape)
+    return np.ascontiguousarray(flat.T if turned else flat), scales
 
 
-def _kernels(layer: ir.Node, rows: Floats) -> tuple[Floats, bool]:
-    """Weights as (outputs, channels, height, width), and whether the layer reads a model's input.
+def _reads_few_channels(layer: ir.Node, weights: Floats, block_in: int) -> bool:
+    """Whether a layer is a convolution of the model's input whose kernel columns the host folds.
 
-    A dense layer behind an image that was made flat has the image as its kernel; the host makes an
-    input of the model flat.
+    Groups would go across pixels there; such layers have few weights, which much depends on.
     """
     source = layer.inputs[0]
-    if is_kind(layer, "Conv"):
-        first = source is not None and source.producer() is None
-        return rows.reshape(*rows.shape[:2], *_two(rows.shape[2:])), first
-    shape: tuple[int, ...] = (rows.shape[1], 1, 1)
-    writer = _writer(source)
+    if not is_kind(layer, "Conv") or source is None or source.producer() is not None:
+        return False
+    inputs, width = int(weights.shape[1]), int(weights.shape[-1])
+    return inputs < block_in and -(-width * inputs // block_in) < width
+
+
+def _image_channels(layer: ir.Node, inputs: int) -> int:
+    """Channels of what a dense layer reads: of the image where it was made flat before.
+
+    The host makes an input of the model flat: then each number is a channel.
+    """
+    source = layer.inputs[0]
+    writer = None if source is None else source.producer()
     while is_kind(writer, *_IN_PLACE):
         source = writer.inputs[0]
-        writer = _writer(source)
-    image: list[int] = []
+        writer = None if source is None else source.producer()
     flat = writer.inputs[0] if is_kind(writer, "Flatten", "Reshape") else None
-    if flat is not None and flat.producer() is not None:
-        shape_in = tuple(flat.shape or ())
-        image = [size for size in shape_in[1:] if isinstance(size, int)]
-    if len(image) > 1 and prod(image) == rows.shape[1]:
-        shape = (image[0], *_two(tuple(image[1:])))
-    return rows.reshape(len(rows), *shape), False
-
-
-def _two(sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of a kernel or image along any axes."""
-    return prod(sizes[:-1]), sizes[-1] if sizes else 1
-
-
-def _writer(value: ir.Value | None) -> ir.Node | None:
-    return None if value is None else value.producer()
+    if flat is None or flat.producer() is None:
+        return inputs
+    image = [size for size in tuple(flat.shape or ())[1:] if isinstance(size, int)]
+    return image[0] if len(image) > 1 and prod(image) == inputs else inputs
 
 
 def _rounded(values: Floats, scales: npt.NDArray[np.floating]) -> Floats:
