@@ -146,7 +146,7 @@ def test_layers_are_packed_or_keep_8_bits(
             load_board("pynq-z2"),
             calibration=Calibration(random_samples=2),
             options=ImportOptions(
-                quantise=QuantiseOptions(int4_weights=layers)  # type: ignore[arg-type]
+                quantise=QuantiseOptions(int4_weights=layers)  # type: ignore[arg-type]  # a test's list
             ),
             offload_all=True,
         )
