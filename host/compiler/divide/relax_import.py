@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,9 +22,19 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_calls import (
     BUILDING,
     dtype_of,
+    operator_name,
     shape_of,
 )
+from tilewright.host.compiler.divide.relax_onnx import (
+    OnnxPart,
+    is_onnx_call,
+    onnx_call,
+    part_of,
+    refused,
+)
 from tilewright.host.compiler.divide.relax_own import OwnNode
+from tilewright.host.compiler.divide.saved_operators import is_known
+from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, kind_of_part
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
 
@@ -62,6 +72,7 @@ class RelaxModel:
             result of the i-th.
         inputs, outputs: names in the model, in the order of parameters and results.
         own: users' operators, by their number among the model's.
+        parts: operators that ONNX Runtime computes, by their number.
     """
 
     module: tvm.IRModule
@@ -69,6 +80,7 @@ class RelaxModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     own: Mapping[int, OwnNode] = field(default_factory=dict)
+    parts: Mapping[int, OnnxPart] = field(default_factory=dict)
 
 
 def operator_index(variable: str) -> int | None:
@@ -84,51 +96,70 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
         model: with the meanings of users' operators as functions.
         own: operators that it may have besides those of ONNX; None: those of entry points.
 
+    What TVM does not take, or what a saved CPU part cannot hold, ONNX Runtime computes
+    (`relax_onnx`).
+
     Raises:
-        WorkloadError: TVM does not know an operator, or not in this form.
+        WorkloadError: neither of them computes an operator with fixed shapes.
     """
-    _require_first_results(model)
     operators = tuple(
         ModelOperator(
             name=short(node.name) or f"{short(node.op_type)}_{index}",
-            kind=short(node.op_type if _is_standard(node) else f"{node.domain}.{node.op_type}"),
+            kind=short(_kind(node)),
             output=short(node.output[0]) if node.output else "",
         )
         for index, node in enumerate(model.graph.node)
     )
-    opset = next(e.version for e in model.opset_import if e.domain in DEFAULT_DOMAINS)
-    importer = _Importer({}, "float32", sanitize=True)
-    chatter = io.StringIO()
-    try:
-        with BUILDING, contextlib.redirect_stdout(chatter), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = importer.from_onnx(_marked(model).graph, opset)
-    except Exception as error:  # TVM and its converters raise kinds of their own
-        raise importer.refusal(operators, error) from error
+    marked = _marked(model)
+    importer = _imported(marked, operators, frozenset())
+    if outside := _not_saved(importer):
+        importer = _imported(marked, operators, outside)
     return RelaxModel(
-        module=module,
+        module=importer.module,
         operators=operators,
         inputs=tuple(_model_inputs(model.graph)),
         outputs=tuple(value.name for value in model.graph.output),
         own=_own_nodes(model, own or OwnOperators(), importer) if model.functions else {},
+        parts=importer.numbered_parts(),
     )
 
 
-def _require_first_results(model: onnx.ModelProto) -> None:
-    """Refuse layer normalisation whose mean is read: TVM gives 0 for it.
+def _imported(
+    marked: onnx.ModelProto, operators: tuple[ModelOperator, ...], outside: Collection[str]
+) -> _Importer:
+    """An importer that has imported a model.
+
+    Args:
+        marked: see `_marked`.
+        operators: of the model.
+        outside: names of nodes that ONNX Runtime computes.
 
     Raises:
-        WorkloadError: there is one.
+        WorkloadError: see `to_relax`.
     """
-    read = {name for node in model.graph.node for name in node.input}
-    read |= {value.name for value in model.graph.output}
-    for node in model.graph.node:
-        if node.op_type == "LayerNormalization" and read & set(filter(None, node.output[1:])):
-            raise WorkloadError(
-                "must give the normalised tensor alone",
-                field=f"LayerNormalization {short(node.name)}",
-                remedy="compute its mean and deviation with operators of their own",
-            )
+    importer = _Importer(marked, outside)
+    try:
+        with BUILDING, contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importer.read()
+    except Exception as error:  # TVM and its converters raise kinds of their own
+        raise importer.refusal(operators, error) from error
+    return importer
+
+
+def _not_saved(importer: _Importer) -> frozenset[str]:
+    """Nodes of which a binding is no operator that a saved CPU part may hold."""
+    found: set[str] = set()
+    waiting = False
+    for block in importer.module["main"].body.blocks:
+        for binding in block.bindings:
+            name = operator_name(binding.value)
+            waiting |= bool(name) and not (is_known(name) or is_onnx_call(binding.value))
+            if waiting and (node := importer.node_of(binding.var)):
+                found.add(node)
+            if importer.node_of(binding.var):
+                waiting = False
+    return frozenset(found)
 
 
 def _marked(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -138,7 +169,8 @@ def _marked(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     numbers = {name: i for i, node in enumerate(model.graph.node) for name in node.output if name}
     if model.functions:
-        named = inliner.inline_local_functions(model)
+        meanings = [(f.domain, f.name) for f in model.functions if f.domain != PARTS_DOMAIN]
+        named = inliner.inline_selected_functions(model, meanings)
     else:
         named = onnx.ModelProto()
         named.CopyFrom(model)
@@ -171,8 +203,10 @@ def _own_nodes(
     return found
 
 
-def _is_standard(node: onnx.NodeProto) -> bool:
-    return node.domain in DEFAULT_DOMAINS
+def _kind(node: onnx.NodeProto) -> str:
+    if node.domain == PARTS_DOMAIN:
+        return kind_of_part(node.op_type)
+    return node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _model_inputs(graph: Any) -> list[str]:
@@ -183,32 +217,93 @@ def _model_inputs(graph: Any) -> list[str]:
 class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     """TVM's importer that names results after nodes and keeps operators whole."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, model: onnx.ModelProto, outside: Collection[str]) -> None:
+        super().__init__({}, "float32", sanitize=True)
+        self._model, self._outside = model, outside
+        self._by_name = {node.name: node for node in model.graph.node}
+        self._read = {name for node in model.graph.node for name in node.input}
+        self._read |= {value.name for value in model.graph.output}
         self._current = ""
+        self._parts: dict[str, OnnxPart] = {}
+        self.module: tvm.IRModule = tvm.IRModule()
+
+    def read(self) -> None:
+        """Import the model into `module`."""
+        opset = next(e.version for e in self._model.opset_import if e.domain in DEFAULT_DOMAINS)
+        module = self.from_onnx(self._model.graph, opset)
+        if self._parts:  # without what a converter had bound before it gave up
+            module = relax.transform.DeadCodeElimination(["main"])(module)
+        self.module = module
 
     def value(self, name: str) -> Any:
         """What a tensor of the model became."""
         return self._nodes[name]
 
+    def node_of(self, var: Any) -> str:
+        """The node whose result a variable is; empty for one inside of a converter's work."""
+        return str(var.name) if str(var.name) in self._by_name else ""
+
+    def numbered_parts(self) -> dict[int, OnnxPart]:
+        """What ONNX Runtime computes, by the number of the model's operator."""
+        found = {operator_index(name): part for name, part in self._parts.items()}
+        return {index: part for index, part in found.items() if index is not None}
+
     def refusal(self, operators: tuple[ModelOperator, ...], error: Exception) -> WorkloadError:
         """The error for a model at whose current node TVM gave up."""
-        detail = " ".join(str(error).split())[:160] or type(error).__name__
+        if isinstance(error, WorkloadError):
+            return error
+        return refused(self._where(operators), error)
+
+    def _where(self, operators: tuple[ModelOperator, ...]) -> str:
         index = operator_index(self._current)
-        where = f"{operators[index].kind} {operators[index].name}" if index is not None else "model"
-        return WorkloadError(
-            f"must be something that TVM can import ({detail})",
-            field=where,
-            remedy="simplify or replace the operator in the model",
-        )
+        return f"{operators[index].kind} {operators[index].name}" if index is not None else "model"
+
+    def _check_for_unsupported_ops(self, graph: Any) -> None:
+        """Nothing: ONNX Runtime computes what TVM does not know."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
         self._current = attrs["tvm_custom"]["name"]
-        own = _OWN_CONVERTERS.get(op_name)
-        result = own(inputs, attrs, opset) if own is not None else None
-        if result is None:
-            result = super()._convert_operator(op_name, inputs, attrs, opset)
+        node = self._by_name[self._current]
+        outside = self._current in self._outside or op_name in _NEVER_TVM
+        if outside or node.domain not in DEFAULT_DOMAINS:
+            return self._as_part(node, inputs)
+        try:
+            _require_first_result(node, self._read)
+            own = _OWN_CONVERTERS.get(op_name)
+            result = own(inputs, attrs, opset) if own is not None else None
+            if result is None:
+                result = super()._convert_operator(op_name, inputs, attrs, opset)
+        except Exception as error:  # TVM's converters raise kinds of their own
+            return self._as_part(node, inputs, error)
         return self._named(result, inputs)
+
+    def _as_part(self, node: onnx.NodeProto, inputs: Any, cause: Exception | None = None) -> Any:
+        """A node as a call of ONNX Runtime.
+
+        Args:
+            node: of the model.
+            inputs: what it reads.
+            cause: why TVM does not compute it.
+
+        Raises:
+            ValueError: ONNX Runtime does not compute it either, or not with fixed shapes.
+        """
+        try:
+            part = part_of(node, self._model, list(inputs))
+        except ValueError as error:
+            detail = f"TVM: {' '.join(str(cause).split())[:80]}; " if cause is not None else ""
+            raise ValueError(f"{detail}{error}") from error
+        call = onnx_call(len(self._parts), part.model, part.inputs, part.outputs)
+        self._parts[self._current] = part
+        if len(part.outputs) == 1:
+            return self.bb.emit(call, name_hint=self._current)
+        whole = self.bb.emit(call, name_hint=self._current)
+        given = [name for name in node.output if name]
+        fields = [
+            self.bb.emit(relax.TupleGetItem(whole, given.index(name) if name else 0))
+            for name in node.output
+        ]
+        return relax.Tuple(fields)
 
     def _named(self, result: Any, inputs: Any) -> Any:
         """A converter's result, of which a variable bears the name of the current node."""
@@ -222,6 +317,18 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
             first, *rest = result.fields
             return relax.Tuple([self._named(first, inputs), *rest])
         return result
+
+
+def _require_first_result(node: onnx.NodeProto, read: Collection[str]) -> None:
+    """Refuse layer normalisation whose mean is read: TVM gives 0 for it.
+
+    Raises:
+        ValueError: it is.
+    """
+    if node.op_type == "LayerNormalization" and not set(filter(None, node.output[1:])).isdisjoint(
+        read
+    ):
+        raise ValueError("its mean is read")
 
 
 def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
@@ -297,6 +404,16 @@ def _layer_norm(inputs: Any, attributes: Any, _opset: int) -> Any:
         raise ValueError(f"its scale has the shape {scale}, and what is normalised {shape[axis:]}")
 
 
+def _power(inputs: Any, _attributes: Any, _opset: int) -> Any:
+    """A power of floats: TVM compiles no other.
+
+    Raises:
+        ValueError: it is of integers.
+    """
+    if any(dtype_of(each) in _INTEGERS for each in inputs[:2]):
+        raise ValueError("a power is of floats")
+
+
 def _transposed(_inputs: Any, attributes: Any, _opset: int) -> Any:
     """A transposed convolution whose padding is stated: TVM does not read ``output_shape``.
 
@@ -331,6 +448,9 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
         raise ValueError("it is smoothed (antialias)")
 
 
+_NEVER_TVM: Final = frozenset({"GRU", "LSTM", "RNN"})
+"""Kinds of which TVM would make operators for every step."""
+
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _EXACT: Final = 1e-3
 """Pixels by which a size may differ from the input's size times the factor."""
@@ -341,6 +461,7 @@ _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "Gather": _gather,
     "LayerNormalization": _layer_norm,
     "Pad": _pad,
+    "Pow": _power,
     "Resize": _resize,
     "Tile": _tile,
 }

@@ -318,6 +318,8 @@ class _Divider:
         reason = self._reasons.get(index)
         if reason is None and step.unit is not None:
             reason = "it only moves data at the border of a region"
+        if reason is None and index in self._model.parts:
+            reason = "ONNX Runtime computes it: it is no operator of the accelerator, nor of TVM"
         if reason is None:
             reason = self._why_not_taken(operator.kind, step)
         return OperatorPlacement(

@@ -58,6 +58,8 @@ def operator_work(model: RelaxModel) -> tuple[Work, ...]:
         waiting += Work(macs=_macs(_name(value), value), bytes=shares[var])
         index = operator_index(var.name)
         if index is not None:
+            if index in model.parts:
+                waiting += Work(macs=model.parts[index].macs)
             found[index] += waiting
             waiting = Work()
     return tuple(found)

@@ -31,12 +31,20 @@ from tilewright.host.compiler.divide.relax_calls import (
     operator_name,
     shape_of,
 )
+from tilewright.host.compiler.divide.relax_onnx import (
+    TensorKind,
+    is_onnx_call,
+    kinds_in,
+    onnx_call,
+    parts_of_call,
+)
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION, region_call
+from tilewright.host.compiler.divide.saved_operators import is_known
 from tilewright.host.compiler.pack.artefact_rules import DTYPES
+from tilewright.host.compiler.pack.onnx_part import check_part
 from tilewright.host.compiler.pack.relax_attributes import (
     attributes_from_values,
     attributes_to_values,
-    is_known,
 )
 from tilewright.host.compiler.read.argument import Argument
 
@@ -122,6 +130,19 @@ class _Writer:
             arguments = [self._reference(tensor) for tensor in tensors]
             return self._add(
                 region=int(number.value), arguments=arguments, shapes=shapes, name=name
+            )
+        if is_onnx_call(value):
+            _, model, tensors = parts_of_call(value)
+            return self._add(
+                onnx=base64.b64encode(model).decode(),
+                operators=kinds_in(model),
+                arguments=[self._reference(tensor) for tensor in tensors],
+                outputs=[
+                    {"shape": list(_fixed(one)), "dtype": str(one.dtype)}
+                    for kind in value.ty_args
+                    for one in _fields(kind)
+                ],
+                name=name,
             )
         if not is_known(operator):
             raise _refusal(name, operator)
@@ -210,6 +231,7 @@ class _Reader:
             relax.Var(f"input{i}", self._input_type(argument)) for i, argument in enumerate(inputs)
         ]
         self._known: list[Any] = list(self._params)
+        self._onnx_parts = 0
 
     def read(self) -> tvm.IRModule:
         with self._builder.function("main", params=self._params):
@@ -254,6 +276,8 @@ class _Reader:
                 result = self._call(operator, self._all(arguments), attributes, name)
             case {"region": number, "arguments": arguments, "shapes": shapes, "name": name}:
                 result = self._region(_integer(number), self._all(arguments), shapes, name)
+            case {"onnx": model, "arguments": arguments, "outputs": outputs, "name": name}:
+                result = self._onnx(model, self._all(arguments), outputs, name)
             case {"constant": data, "dtype": dtype, "shape": shape}:
                 result = self._constant(data, dtype, shape)
             case {"tuple": fields}:
@@ -300,6 +324,18 @@ class _Reader:
         if number < 0 or not arguments or not sizes:
             raise ValueError("a region must have a number, inputs and outputs")
         return self._builder.emit(region_call(number, arguments, sizes), name_hint=_name(name))
+
+    def _onnx(self, model: Any, arguments: list[Any], outputs: Any, name: Any) -> Any:
+        content = base64.b64decode(model, validate=True)
+        kinds = [
+            TensorKind(shape=self._count(each["shape"], each["dtype"]), dtype=each["dtype"])
+            for each in outputs
+        ]
+        given = [TensorKind(shape=_shape_or_scalar(a), dtype=dtype_of(a)) for a in arguments]
+        check_part(content, given, kinds)
+        call = onnx_call(self._onnx_parts, content, arguments, kinds)
+        self._onnx_parts += 1
+        return self._builder.emit(call, name_hint=_name(name))
 
     def _constant(self, data: Any, dtype: Any, shape: Any) -> Any:
         sizes = self._count(shape, dtype, least=0)
@@ -382,6 +418,13 @@ def _shape(expr: Any) -> tuple[int, ...]:
     shape = shape_of(expr)
     if not shape:
         raise ValueError("positions need a tensor with axes")
+    return shape
+
+
+def _shape_or_scalar(expr: Any) -> tuple[int, ...]:
+    shape = shape_of(expr)
+    if shape is None:
+        raise ValueError("an argument must be a tensor of fixed shape")
     return shape
 
 

@@ -27,6 +27,7 @@ from tilewright.host.compiler.read.model_file import inferred, normalised
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.read.onnx_whole import bodies_of, keep_whole
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
@@ -121,6 +122,9 @@ def _prepared(
             raise calibration_missing(origin)
         model = inferred(_optimised(model, origin), origin)
     _require_known_domains(model, origin)
+    kept = keep_whole(model)
+    if kept is not model:
+        model = inferred(kept, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
     masks: frozenset[str] = frozenset()
@@ -195,7 +199,8 @@ def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) 
 
 def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
     own = {(function.domain, function.name) for function in model.functions}
-    for node in model.graph.node:
+    graphs = (model.graph, *bodies_of(model.graph))
+    for node in (node for graph in graphs for node in graph.node):
         if node.domain not in DEFAULT_DOMAINS and (node.domain, node.op_type) not in own:
             raise WorkloadError(
                 "must be an operator of standard ONNX",

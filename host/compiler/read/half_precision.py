@@ -12,12 +12,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from tilewright.host.compiler.read.onnx_whole import bodies_of
+
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def widen_floats(model: onnx.ModelProto) -> None:
     """Change a model in place; one without half precision stays as it is."""
-    graph = model.graph
+    for graph in (model.graph, *bodies_of(model.graph)):
+        _widen_graph(graph)
+
+
+def _widen_graph(graph: onnx.GraphProto) -> None:
     for tensor in graph.initializer:
         _widen(tensor)
     for node in graph.node:

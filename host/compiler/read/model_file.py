@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.half_precision import widen_floats
+from tilewright.host.compiler.read.onnx_loop_shapes import is_fixed, state_loop_shapes
+from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, bodies_of, own_bodies
 from tilewright.host.compiler.read.own_models import (
     OLDEST_OPSET,
     attach_meanings,
@@ -106,12 +108,13 @@ def _normalised(
     if version >= OLDEST_OPSET and any(node.op_type == "Loop" for node in model.graph.node):
         model = _without_loops(model)
         _check_structure(model, path, own)
-    _require_no_bodies(model, path)
+    _require_no_old_bodies(model, version, path)
     model = attach_meanings(model, own)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = with_shapes(model)  # the checker wants them
-    onnx.checker.check_model(model)
+    _check(model)
     widen_floats(model)
+    stated = _stated_outputs(model) if not input_shapes else {}
     _fix_shapes(model, path, input_shapes)
     if version < OLDEST_OPSET:
         model = version_converter.convert_version(model, CONVERTED_OPSET)
@@ -119,7 +122,33 @@ def _normalised(
         if version < _HALF_PIXEL_OPSET:
             _state_coordinates(model)
     _take_weights_off_inputs(model)
-    return inferred(model, path)
+    model = inferred(model, path)
+    for value in model.graph.output:
+        if value.name in stated and not is_fixed(value):
+            value.CopyFrom(stated[value.name])
+    return model
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """ONNX's checker; it wants shapes of outputs, which need not follow from those of inputs."""
+    if all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
+        onnx.checker.check_model(model)
+        return
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    for value in whole.graph.output:
+        value.type.tensor_type.shape.SetInParent()
+    onnx.checker.check_model(whole)
+
+
+def _stated_outputs(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """Outputs whose sizes the model states: those of suppressed boxes do not follow from others."""
+    found = {}
+    for value in model.graph.output:
+        if is_fixed(value):
+            found[value.name] = onnx.ValueInfoProto()
+            found[value.name].CopyFrom(value)
+    return found
 
 
 def _state_coordinates(model: onnx.ModelProto) -> None:
@@ -171,7 +200,12 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     Raises:
         WorkloadError: a tensor is absurdly large.
     """
+    # What a part of PARTS_DOMAIN gives does not follow from its function.
+    parts = (node for node in model.graph.node if node.domain == PARTS_DOMAIN)
+    given = {name for node in parts for name in node.output}
+    kept = [value for value in model.graph.value_info if value.name in given]
     del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
     model = with_shapes(model)
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
@@ -201,6 +235,8 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
             node.op_type = "Identity"
             del node.input[1:], node.attribute[:]
     found = infer_shapes(bare, strict_mode=False, data_prop=False)
+    while state_loop_shapes(found):
+        found = infer_shapes(found, strict_mode=False, data_prop=False)
     for node, whole in zip(found.graph.node, model.graph.node, strict=True):
         if node.op_type != whole.op_type:
             node.CopyFrom(whole)
@@ -249,7 +285,15 @@ def _check_structure(model: onnx.ModelProto, path: Path, own: OwnOperators) -> N
 
 def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
     functions = {(function.domain, function.name) for function in model.functions}
-    for node in model.graph.node:
+    inside = [node for body in bodies_of(model.graph) for node in body.node]
+    if len(inside) > MAX_NODES:
+        raise WorkloadError(
+            f"must have at most {MAX_NODES} nodes in bodies of control flow",
+            field=str(path),
+            value=len(inside),
+            remedy="divide the model, or simplify it with onnxsim",
+        )
+    for node in (*model.graph.node, *inside):
         if not names_are_text(node):
             raise WorkloadError(
                 "names must be UTF-8 text",
@@ -271,15 +315,6 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
             )
 
 
-def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in attributes of nodes, and those in them."""
-    for node in graph.node:
-        for attribute in node.attribute:
-            for body in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield body
-                yield from _bodies(body)
-
-
 def _without_loops(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with loops of a known number of rounds unrolled."""
     import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
@@ -290,19 +325,20 @@ def _without_loops(model: onnx.ModelProto) -> onnx.ModelProto:
     return ir.to_proto(current) if unroll_loops(current) else model
 
 
-def _require_no_bodies(model: onnx.ModelProto, path: Path) -> None:
-    for node in model.graph.node:
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise WorkloadError(
-                "a network must not have control flow, but loops of a known number of rounds",
-                field=f"{path}: {short(node.op_type)} {short(node.name)}",
-                remedy=f"export it for fixed input shapes, in inference mode, for operator set "
-                f"{OLDEST_OPSET} or newer",
-            )
+def _require_no_old_bodies(model: onnx.ModelProto, version: int, path: Path) -> None:
+    """Refuse control flow of old operator sets, which ONNX's converter does not look into."""
+    node = next((each for each in model.graph.node if any(True for _ in own_bodies(each))), None)
+    if node is not None and version < OLDEST_OPSET:
+        raise WorkloadError(
+            f"control flow must be of operator set {OLDEST_OPSET} or newer",
+            field=f"{path}: {short(node.op_type)} {short(node.name)}",
+            value=version,
+            remedy="export the model for a newer operator set",
+        )
 
 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
-    for graph in (model.graph, *_bodies(model.graph)):
+    for graph in (model.graph, *bodies_of(model.graph)):
         stated = (a.t for node in graph.node for a in node.attribute if a.HasField("t"))
         for tensor in (*graph.initializer, *stated):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:

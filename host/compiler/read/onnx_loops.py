@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.onnx_edit import (
     Editor,
     array_of,
@@ -17,8 +16,8 @@ from tilewright.host.compiler.read.onnx_edit import (
     scalar_of,
 )
 
-MOST_NODES: Final = 20_000
-"""Operators that a loop may become."""
+MOST_NODES: Final = 5_000
+"""Operators that a loop may become: half of what a model may have."""
 
 _STATED: Final = 2
 """Inputs of a body that are no state: the number of the round, and whether it takes place."""
@@ -27,10 +26,8 @@ _STATED: Final = 2
 def unroll_loops(model: ir.Model) -> bool:
     """Unroll what can be, in place; whether anything was.
 
-    A loop is left as it is if its rounds depend on data, or if there is none.
-
-    Raises:
-        WorkloadError: more than `MOST_NODES` operators.
+    A loop is left as it is if its rounds depend on data, if there is none, or if it would become
+    more than `MOST_NODES` operators.
     """
     return _unroll(model.graph)
 
@@ -46,12 +43,7 @@ def _unrolled(graph: ir.Graph, node: ir.Node) -> bool:
     if not rounds or not _goes_on(body) or any(map(_has_graph, body)):
         return False
     if rounds * len(body) > MOST_NODES:
-        raise WorkloadError(
-            f"must become at most {MOST_NODES:,} operators",
-            field=f"Loop {node.name}",
-            value=f"{rounds} rounds of {len(body)}",
-            remedy="export the model with fewer rounds, or without the loop",
-        )
+        return False
     editor = Editor(graph)
     states: list[ir.Value | None] = list(node.inputs[_STATED:])
     kept: list[list[ir.Value]] = [[] for _ in node.outputs[len(states) :]]

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.onnx_edit import (
     Array,
     Editor,
@@ -40,8 +39,7 @@ _SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
 def unroll_recurrent(model: ir.Model) -> bool:
     """Rewrite what can be, in place; whether anything was.
 
-    Raises:
-        WorkloadError: more than `MOST_STEPS` steps.
+    Layers of more than `MOST_STEPS` steps stay as they are, as do those with rare options.
     """
     editor = Editor(model.graph)
     found = False
@@ -91,12 +89,7 @@ def _layer_of(editor: Editor, node: ir.Node) -> _Layer | None:
     if not _is_plain(node, count, steps):
         return None
     if steps > MOST_STEPS:
-        raise WorkloadError(
-            f"must have at most {MOST_STEPS} steps",
-            field=f"{node.op_type} {node.name}",
-            value=steps,
-            remedy="export the model for a shorter sequence",
-        )
+        return None
     way = _text(node, "direction", "forward")
     directions = [
         _Direction(

@@ -229,11 +229,13 @@ class NumpyHost:
 
 def _lacking(values: Sequence[Mapping[str, Any]]) -> list[str]:
     """Operators that are not here, each with the value that it computes."""
-    return [
-        f"{value['call'].removeprefix(_PREFIX)} ({value['name']})"
-        for value in values
-        if "call" in value and value["call"].removeprefix(_PREFIX) not in OPERATORS
-    ]
+    lacking = []
+    for value in values:
+        if "onnx" in value:
+            lacking.append(f"{', '.join(map(str, value['operators']))} ({value['name']})")
+        elif "call" in value and value["call"].removeprefix(_PREFIX) not in OPERATORS:
+            lacking.append(f"{value['call'].removeprefix(_PREFIX)} ({value['name']})")
+    return lacking
 
 
 def _constant(value: Mapping[str, Any]) -> Array:

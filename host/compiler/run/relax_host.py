@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import tvm
 import tvm_ffi
@@ -18,6 +19,12 @@ from tvm import relax
 
 from tilewright.host.common.errors import DeviceError, WorkloadError
 from tilewright.host.compiler.divide.relax_calls import BUILDING
+from tilewright.host.compiler.divide.relax_onnx import (
+    ONNX_FUNCTION,
+    is_onnx_call,
+    parts_of_call,
+    session_of,
+)
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION
 from tilewright.host.compiler.pack.relax_saved import from_values, to_values
 from tilewright.host.compiler.read.argument import Argument
@@ -89,6 +96,7 @@ class _Call:
 
     runner: RegionRunner
     times: HostTimes
+    sessions: Mapping[int, Any]
     error: BaseException | None = None
 
 
@@ -118,6 +126,30 @@ def _run_region(number: int, inputs: int, *tensors: Any) -> None:
         call.times.regions += time.perf_counter() - started
 
 
+@tvm_ffi.register_global_func(ONNX_FUNCTION, override=True)  # type: ignore[untyped-decorator]  # untyped
+def _run_part(number: int, inputs: int, _model: Any, *tensors: Any) -> None:
+    """Called by the compiled module for what ONNX Runtime computes."""
+    call = _running.calls[-1]
+    session = call.sessions[number]
+    names = [value.name for value in session.get_inputs()]
+    given = {name: each.numpy() for name, each in zip(names, tensors[:inputs], strict=True)}
+    try:
+        results = session.run(None, given)
+    except Exception as error:  # ONNX Runtime raises kinds of its own
+        call.error = DeviceError(
+            f"ONNX Runtime failed in the CPU part ({' '.join(str(error).split())[:160]})"
+        )
+        raise call.error from error
+    for tensor, result in zip(tensors[inputs:], results, strict=True):
+        if result.shape != tuple(tensor.shape) or str(result.dtype) != str(tensor.dtype):
+            call.error = DeviceError(
+                "a result of ONNX Runtime in the CPU part has another shape than when the network "
+                f"was compiled ({result.shape} for {tuple(tensor.shape)})"
+            )
+            raise call.error
+        tensor.copyfrom(np.ascontiguousarray(result))
+
+
 @contextmanager
 def _entered(call: _Call) -> Iterator[None]:
     _running.calls.append(call)
@@ -143,9 +175,10 @@ class HostProgram:
         """Compile for this machine.
 
         Raises:
-            WorkloadError: TVM cannot compile an operator.
+            WorkloadError: TVM or ONNX Runtime cannot compile an operator.
         """
         self._machine = _compiled(self.module.module)
+        self._sessions = _sessions(self.module.module)
 
     @property
     def outputs(self) -> tuple[Argument, ...]:
@@ -167,7 +200,7 @@ class HostProgram:
             TilewrightError: what ``regions`` raised.
         """
         arguments = [tvm.runtime.tensor(a) for a in checked_inputs(self.module.inputs, inputs)]
-        call = _Call(runner=regions, times=HostTimes())
+        call = _Call(runner=regions, times=HostTimes(), sessions=self._sessions)
         started = time.perf_counter()
         with _entered(call):
             try:
@@ -188,6 +221,24 @@ class HostProgram:
 
     def close(self) -> None:
         """Nothing: the compiled module lives as long as this object."""
+
+
+def _sessions(module: tvm.IRModule) -> dict[int, Any]:
+    """Of the parts that ONNX Runtime computes, by number."""
+    found = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if is_onnx_call(binding.value):
+                number, model, _ = parts_of_call(binding.value)
+                try:
+                    found[number] = session_of(model)
+                except ValueError as error:
+                    raise WorkloadError(
+                        f"must be something that the CPU can compute ({error})",
+                        field="CPU part of the network",
+                        remedy="compile the network again with this version of ONNX Runtime",
+                    ) from error
+    return found
 
 
 def _compiled(module: tvm.IRModule) -> Any:

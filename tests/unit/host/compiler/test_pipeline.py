@@ -186,14 +186,6 @@ def test_operators_that_nobody_knows_are_refused_by_name(tmp_path) -> None:
         import_network(tmp_path / "model.onnx", calibration=Calibration(random_samples=1))
 
 
-def test_an_operator_that_tvm_does_not_know_is_refused_by_name() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
-    y = model.add("Det", y)
-    with pytest.raises(WorkloadError, match=r"must be something that TVM can import .*Det"):
-        import_network(model.proto(y), calibration=Calibration(random_samples=1))
-
-
 def test_a_model_in_memory_stays_as_it_is_and_imports_again() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a model that ONNX Runtime computes on the CPU, as calls in a Relax module.
+
+TVM does not know every operator of ONNX, and some of those that it knows cannot be part of a saved
+CPU part (`saved_operators`). Such a node, or a function of `onnx_wholes`, becomes an ONNX model of
+its own, which a call carries. The results of a part have fixed shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, inliner, numpy_helper
+from onnx.shape_inference import infer_shapes
+from tvm import relax
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+
+Array = npt.NDArray[Any]
+Expr = Any
+
+ONNX_FUNCTION: Final = "tilewright.onnx"
+"""Called with the part's number, the number of inputs, the model's bytes, the inputs, and the
+outputs to fill."""
+
+_DRAWN: Final = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
+"""Operators whose result is drawn at random."""
+
+_RECURRENT: Final = {"GRU": 3, "LSTM": 4, "RNN": 1}
+"""Gates of a step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorKind:
+    """Shape and element type (of NumPy) of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OnnxPart:
+    """What ONNX Runtime computes as a whole.
+
+    Attributes:
+        model: an ONNX model of its own; its inputs are those of the node that are no constants.
+        inputs: expressions for them, each once.
+        outputs: of its results that the model uses, in order.
+        macs: multiply-accumulates, as far as they follow from shapes: of recurrent layers.
+    """
+
+    model: bytes
+    inputs: tuple[Expr, ...]
+    outputs: tuple[TensorKind, ...]
+    macs: int
+
+
+def part_of(
+    node: onnx.NodeProto, model: onnx.ModelProto, inputs: Sequence[Expr | None]
+) -> OnnxPart:
+    """A node as a part.
+
+    Args:
+        node: of ``model``.
+        model: the version of its operators and its functions are this model's.
+        inputs: what the node reads; None where it leaves an input out.
+
+    Raises:
+        ValueError: an input or a result has no fixed shape, or ONNX Runtime refuses it.
+    """
+    constants: dict[str, Array] = {}
+    variables: dict[str, Expr] = {}
+    for name, expr in zip(node.input, inputs, strict=True):
+        if expr is None or not name:
+            continue
+        if is_constant(expr):
+            constants[name] = constant(expr)
+        else:
+            variables[name] = expr
+    kinds = {name: _kind(name, expr) for name, expr in variables.items()}
+    alone = _model(node, model, constants, kinds)
+    drawn = sorted({each.op_type for each in _nodes(alone.graph)} & _DRAWN)
+    if drawn:
+        raise ValueError(f"its result is drawn at random ({drawn[0]})")
+    outputs = _results(alone, _stated(model.graph))
+    for value, kind in zip(alone.graph.output, outputs, strict=True):
+        value.CopyFrom(_value(value.name, kind))
+    return OnnxPart(
+        model=alone.SerializeToString(),
+        inputs=tuple(variables.values()),
+        outputs=outputs,
+        macs=sum(_recurrent_macs(each, kinds, constants) for each in alone.graph.node),
+    )
+
+
+def onnx_call(
+    number: int, model: bytes, arguments: Sequence[Expr], outputs: Sequence[TensorKind]
+) -> Any:
+    """The call of a part; no other part of the module has its number."""
+    return relax.op.call_dps_packed(
+        ONNX_FUNCTION,
+        relax.Tuple(
+            [
+                relax.prim_value(number),
+                relax.prim_value(len(arguments)),
+                relax.const(np.frombuffer(model, np.uint8)),
+                *arguments,
+            ]
+        ),
+        out_ty=[relax.TensorType(kind.shape, kind.dtype) for kind in outputs],
+    )
+
+
+def is_onnx_call(value: Any) -> bool:
+    """Whether an expression calls a part."""
+    return (
+        isinstance(value, relax.Call)
+        and bool(value.args)
+        and isinstance(value.args[0], relax.ExternFunc)
+        and str(value.args[0].global_symbol) == ONNX_FUNCTION
+    )
+
+
+def parts_of_call(call: Any) -> tuple[int, bytes, tuple[Expr, ...]]:
+    """Number, model and arguments of a call of a part."""
+    number, count, model, *arguments = call.args[1].fields
+    assert int(count.value) == len(arguments)
+    return int(number.value), constant(model).tobytes(), tuple(arguments)
+
+
+def kinds_in(model: bytes) -> list[str]:
+    """The kinds of a part's operators, each once."""
+    graph = onnx.ModelProto.FromString(model).graph
+    return list(dict.fromkeys(node.op_type for node in graph.node))
+
+
+def session_of(model: bytes) -> Any:
+    """A session of ONNX Runtime on one thread, which computes a model as it is stated.
+
+    Raises:
+        ValueError: ONNX Runtime refuses the model.
+    """
+    import onnxruntime  # noqa: PLC0415  (heavy, and only for networks with such parts)
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime raises kinds of its own
+        raise ValueError(f"ONNX Runtime: {' '.join(str(error).split())[:160]}") from error
+
+
+def _kind(name: str, expr: Expr) -> TensorKind:
+    shape, dtype = shape_of(expr), dtype_of(expr)
+    if shape is None or not dtype:
+        raise ValueError(f"its input {name[:40]} has no fixed shape")
+    return TensorKind(shape=shape, dtype=dtype)
+
+
+def _value(name: str, kind: TensorKind) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(kind.dtype)), kind.shape
+    )
+
+
+def _model(
+    node: onnx.NodeProto,
+    model: onnx.ModelProto,
+    constants: dict[str, Array],
+    kinds: dict[str, TensorKind],
+) -> onnx.ModelProto:
+    bare = onnx.NodeProto()
+    bare.CopyFrom(node)
+    bare.name = ""
+    graph = helper.make_graph(
+        [bare],
+        "part",
+        [_value(name, kind) for name, kind in kinds.items()],
+        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    functions = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
+    alone = helper.make_model(
+        graph,
+        opset_imports=model.opset_import,
+        ir_version=model.ir_version,
+        functions=functions,
+    )
+    if functions:
+        alone = inliner.inline_local_functions(alone)
+    kept = [entry for entry in alone.opset_import if entry.domain in DEFAULT_DOMAINS]
+    del alone.opset_import[:]
+    alone.opset_import.extend(kept)
+    return alone
+
+
+def _stated(graph: onnx.GraphProto) -> dict[str, list[int]]:
+    """Sizes of a model's tensors, 0 where they are not known."""
+    return {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*graph.value_info, *graph.output)
+        if value.type.tensor_type.HasField("shape")
+    }
+
+
+def _results(alone: onnx.ModelProto, stated: Mapping[str, Sequence[int]]) -> tuple[TensorKind, ...]:
+    """The kinds of a model's results.
+
+    Args:
+        alone: the model.
+        stated: sizes of results by name, as far as they are known.
+
+    Raises:
+        ValueError: one has no fixed shape.
+    """
+    inferred = _stated(infer_shapes(alone).graph)
+    found = []
+    for value in session_of(alone.SerializeToString()).get_outputs():
+        choices = (stated.get(value.name), inferred.get(value.name), value.shape or None)
+        shape = next((each for each in choices if each is not None and _is_fixed(each)), None)
+        if shape is None:
+            raise ValueError(f"the size of its result {value.name[:40]} depends on data")
+        dtype = _DTYPES.get(value.type)
+        if dtype is None:
+            raise ValueError(f"its result {value.name[:40]} is a {value.type}")
+        found.append(TensorKind(shape=tuple(shape), dtype=dtype))
+    return tuple(found)
+
+
+def _is_fixed(shape: Sequence[Any]) -> bool:
+    return all(type(size) is int and size > 0 for size in shape)
+
+
+_DTYPES: Final = {
+    f"tensor({name})": dtype
+    for name, dtype in {
+        "bool": "bool", "double": "float64", "float": "float32", "float16": "float16",
+        **{name: name for name in ("int8", "int16", "int32", "int64",
+                                   "uint8", "uint16", "uint32", "uint64")},
+    }.items()
+}  # fmt: skip
+"""Element types by their names in ONNX Runtime."""
+
+
+def _nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """All nodes of a graph, those of bodies among them."""
+    found = []
+    for node in graph.node:
+        found.append(node)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found += _nodes(attribute.g)
+    return found
+
+
+def _recurrent_macs(
+    node: onnx.NodeProto, kinds: dict[str, TensorKind], constants: dict[str, Array]
+) -> int:
+    if node.op_type not in _RECURRENT or len(node.input) < 3:
+        return 0
+    shapes = [
+        constants[name].shape if name in constants else kinds[name].shape
+        for name in node.input[:3]
+        if name in constants or name in kinds
+    ]
+    if len(shapes) != 3:
+        return 0
+    data, weights, recurrent = shapes
+    return prod(data[:2]) * (prod(weights) + prod(recurrent))
+
+
+def refused(what: str, error: Exception) -> WorkloadError:
+    """The error for a node that neither TVM nor ONNX Runtime computes."""
+    detail = " ".join(str(error).split())[:160] or type(error).__name__
+    return WorkloadError(
+        f"must be an operator that the CPU can compute with fixed shapes ({detail})",
+        field=what,
+        remedy="replace it in the model, or end the model before it and compute the rest yourself",
+    )
