@@ -122,10 +122,26 @@ def _normalised(
         if version < _HALF_PIXEL_OPSET:
             _state_coordinates(model)
     _take_weights_off_inputs(model)
-    model = inferred(model, path)
+    model = inferred(_pools_rounded_down(model), path)
     for value in model.graph.output:
         if value.name in stated and not is_fixed(value):
             value.CopyFrom(stated[value.name])
+    return model
+
+
+def _pools_rounded_down(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model without `ceil_mode`, whose sizes ONNX infers otherwise than ONNX Runtime."""
+    rounded = any(a.name == "ceil_mode" and a.i for n in model.graph.node for a in n.attribute)
+    while rounded:
+        import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
+
+        from tilewright.host.compiler.read.onnx_pools import round_pool_down  # noqa: PLC0415  (heavy, too)
+
+        current = ir.from_proto(with_shapes(model))
+        if rounded := round_pool_down(current.graph):
+            for value in (value for node in current.graph for value in node.outputs):
+                value.shape = None  # inferred anew
+            model = ir.to_proto(current)
     return model
 
 
