@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import zipfile
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 
 NUMBERS = (0, 1, -1, 2, 3, 7, 8, 127, 255, 4096, 10**6, 2**31 - 1, 2**31, 2**40, -(2**31), 2**62)
 
@@ -40,7 +42,10 @@ def edited(data: bytes, member: str, change: Callable[[Any], Any]) -> bytes:
 
 def mutated(data: bytes, rng: np.random.Generator) -> bytes:
     """One damaged file of many kinds."""
-    kinds = (_raw_bytes, _program_bytes, _manifest, _host, _host, _host_operator, _host_links)
+    kinds = (
+        _raw_bytes, _program_bytes, _manifest, _host, _host, _host_operator, _host_links,
+        _onnx_part,
+    )  # fmt: skip
     return kinds[rng.integers(len(kinds))](data, rng)
 
 
@@ -83,6 +88,58 @@ def _host_operator(data: bytes, rng: np.random.Generator) -> bytes:
                 one[field] = other[field]
 
     return edited(data, "host.json", change)
+
+
+def _onnx_part(data: bytes, rng: np.random.Generator) -> bytes:
+    """A model that ONNX Runtime computes, changed; a file without one stays whole."""
+
+    def change(host: Any) -> None:
+        parts = [value for value in host["module"]["values"] if "onnx" in value]
+        if not parts:
+            return
+        part = _pick(parts, rng)
+        content = base64.b64decode(part["onnx"])
+        if rng.random() < 0.2:
+            content = _flipped(content, rng)
+        else:
+            model = onnx.ModelProto.FromString(content)
+            for _ in range(int(rng.integers(1, 4))):
+                _change_graph(model.graph, rng)
+            content = model.SerializeToString()
+        part["onnx"] = base64.b64encode(content).decode()
+
+    return edited(data, "host.json", change)
+
+
+_KINDS = (
+    "Conv", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "GridSample", "If",
+    "Loop", "MaxPool", "MaxUnpool", "Mul", "NonZero", "Pad", "Range", "Reshape", "Resize",
+    "RoiAlign", "ScatterND", "Slice", "Tile", "TopK", "Transpose",
+)  # fmt: skip
+
+
+def _change_graph(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    nodes = list(graph.node)
+    nodes += [n for node in graph.node for a in node.attribute for n in a.g.node]
+    node, constants = _pick(nodes, rng), list(graph.initializer)
+    match int(rng.integers(5)):
+        case 0:
+            node.op_type = _pick(_KINDS, rng)
+        case 1 if node.attribute:
+            attribute = _pick(list(node.attribute), rng)
+            attribute.i = int(_pick(NUMBERS, rng))
+            if attribute.ints:
+                attribute.ints[int(rng.integers(len(attribute.ints)))] = attribute.i
+        case 2 if node.input:
+            names = [name for each in nodes for name in (*each.input, *each.output)]
+            node.input[int(rng.integers(len(node.input)))] = _pick(names, rng)
+        case 3 if constants:
+            tensor = _pick(constants, rng)
+            if tensor.dims:
+                tensor.dims[int(rng.integers(len(tensor.dims)))] = int(_pick(NUMBERS, rng))
+        case 4 if constants:
+            tensor = _pick(constants, rng)
+            tensor.raw_data = _flipped(tensor.raw_data, rng)
 
 
 def _host_links(data: bytes, rng: np.random.Generator) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, inliner, numpy_helper
+from onnx import helper, numpy_helper
 from onnx.shape_inference import infer_shapes
 from tvm import relax
 
@@ -79,9 +79,10 @@ def part_of(
     Raises:
         ValueError: an input or a result has no fixed shape, or ONNX Runtime refuses it.
     """
+    whole = _whole(node, model)
     constants: dict[str, Array] = {}
     variables: dict[str, Expr] = {}
-    for name, expr in zip(node.input, inputs, strict=True):
+    for name, expr in zip(whole.input, inputs, strict=True):
         if expr is None or not name:
             continue
         if is_constant(expr):
@@ -89,11 +90,17 @@ def part_of(
         else:
             variables[name] = expr
     kinds = {name: _kind(name, expr) for name, expr in variables.items()}
-    alone = _model(node, model, constants, kinds)
+    alone = _model(whole, model, constants, kinds)
     drawn = sorted({each.op_type for each in _nodes(alone.graph)} & _DRAWN)
     if drawn:
         raise ValueError(f"its result is drawn at random ({drawn[0]})")
-    outputs = _results(alone, _stated(model.graph))
+    sizes = _stated(model.graph)
+    stated = {
+        inner: sizes[name]
+        for inner, name in zip(whole.output, node.output, strict=True)
+        if name in sizes
+    }
+    outputs = _results(alone, stated)
     for value, kind in zip(alone.graph.output, outputs, strict=True):
         value.CopyFrom(_value(value.name, kind))
     return OnnxPart(
@@ -102,6 +109,17 @@ def part_of(
         outputs=outputs,
         macs=sum(_recurrent_macs(each, kinds, constants) for each in alone.graph.node),
     )
+
+
+def _whole(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.FunctionProto:
+    """The function of a node; of one of ONNX a function of that node alone."""
+    for function in model.functions:
+        if (function.domain, function.name) == (node.domain, node.op_type):
+            return function
+    bare = onnx.NodeProto()
+    bare.CopyFrom(node)
+    bare.name = ""
+    return onnx.FunctionProto(input=node.input, output=node.output, node=[bare])
 
 
 def onnx_call(
@@ -177,34 +195,20 @@ def _value(name: str, kind: TensorKind) -> onnx.ValueInfoProto:
 
 
 def _model(
-    node: onnx.NodeProto,
+    whole: onnx.FunctionProto,
     model: onnx.ModelProto,
     constants: dict[str, Array],
     kinds: dict[str, TensorKind],
 ) -> onnx.ModelProto:
-    bare = onnx.NodeProto()
-    bare.CopyFrom(node)
-    bare.name = ""
     graph = helper.make_graph(
-        [bare],
+        list(whole.node),
         "part",
         [_value(name, kind) for name, kind in kinds.items()],
-        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        [onnx.ValueInfoProto(name=name) for name in whole.output if name],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
-    functions = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
-    alone = helper.make_model(
-        graph,
-        opset_imports=model.opset_import,
-        ir_version=model.ir_version,
-        functions=functions,
-    )
-    if functions:
-        alone = inliner.inline_local_functions(alone)
-    kept = [entry for entry in alone.opset_import if entry.domain in DEFAULT_DOMAINS]
-    del alone.opset_import[:]
-    alone.opset_import.extend(kept)
-    return alone
+    opsets = [entry for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=model.ir_version)
 
 
 def _stated(graph: onnx.GraphProto) -> dict[str, list[int]]:
@@ -284,7 +288,7 @@ def _recurrent_macs(
 
 def refused(what: str, error: Exception) -> WorkloadError:
     """The error for a node that neither TVM nor ONNX Runtime computes."""
-    detail = " ".join(str(error).split())[:160] or type(error).__name__
+    detail = " ".join(str(error).split())[:240] or type(error).__name__
     return WorkloadError(
         f"must be an operator that the CPU can compute with fixed shapes ({detail})",
         field=what,

@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from support.randomness import SLOW_SHARE, fresh_rng
 from support.small_models import Model, imported
 from support.tw_mutations import archive_of, edited, members_of, mutated
@@ -29,6 +31,7 @@ from tilewright.host.common.errors import (
 from tilewright.host.compiler.pack import relax_saved
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import compile_network
+from tilewright.host.compiler.run.numpy_host import NumpyHost
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.compiler.run.runtime import open_network
 from tilewright.host.compiler.tasks import network_table
@@ -67,13 +70,36 @@ def image_network():
     return model.proto(model.add("Softmax", y))
 
 
+def onnx_network():
+    """Parts that ONNX Runtime computes, one with a body."""
+    model = Model(np.random.default_rng(0))
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    y = model.add("Einsum", y, model.weights(4, 4), equation="bchw,cd->bdhw")
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["state", "state"], ["next"])],
+        "body",
+        [
+            helper.make_tensor_value_info("round", TensorProto.INT64, ()),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, ()),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, (1, 4, 4, 4)),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, ()),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, (1, 4, 4, 4)),
+        ],
+    )
+    mean = model.add("ReduceMean", y, keepdims=0)
+    rounds = model.add("Cast", model.add("Clip", mean), to=TensorProto.INT64)
+    return model.proto(model.add("Loop", rounds, "", y, body=body))
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> list[bytes]:
-    """Two networks as they are saved."""
+    """Networks as they are saved."""
     folder = tmp_path_factory.mktemp("files")
     hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
     found = []
-    for index, model in enumerate((positions_network(), image_network())):
+    for index, model in enumerate((positions_network(), image_network(), onnx_network())):
         network = compile_network(imported(model), hw, board, offload_all=True).network
         assert network.regions
         save(network, folder / f"{index}.tw")
@@ -263,6 +289,63 @@ def last_call(host):
 def test_modules_that_break_a_rule_are_refused(files, change, message) -> None:
     with pytest.raises(WorkloadError, match=message):
         read_host(files, change)
+
+
+def _with_file(model: onnx.ModelProto) -> None:
+    tensor = model.graph.initializer[0]
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+
+
+def _with_function(model: onnx.ModelProto) -> None:
+    model.functions.add(name="f", domain="d")
+
+
+def _with_other_operators(model: onnx.ModelProto) -> None:
+    model.graph.node[0].domain = "com.microsoft"
+
+
+def _with_other_ends(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+
+
+def _with_deep_bodies(model: onnx.ModelProto) -> None:
+    graph = model.graph
+    for _ in range(20):
+        inner = onnx.GraphProto()
+        inner.CopyFrom(graph)
+        node = graph.node.add(op_type="If")
+        node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.CopyFrom(inner)
+        del inner.node[:]
+        graph = node.attribute[0].g
+        graph.ClearField("node")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_with_file, "must have its constants inside"),
+        (_with_function, "must be one graph"),
+        (_with_other_operators, "must have operators of standard ONNX"),
+        (_with_other_ends, "has other inputs than its call"),
+        (_with_deep_bodies, "must have bodies at most"),
+    ],
+)
+def test_parts_of_onnx_that_break_a_rule_are_refused(files, change, message) -> None:
+    def changed(host) -> None:
+        part = next(v for v in host["module"]["values"] if v.get("operators") == ["Einsum"])
+        model = onnx.ModelProto.FromString(base64.b64decode(part["onnx"]))
+        change(model)
+        part["onnx"] = base64.b64encode(model.SerializeToString()).decode()
+
+    data = members_of(edited(files[2], "host.json", changed))
+    with pytest.raises(WorkloadError, match=message):
+        HostModule.from_json(data["host.json"].decode())
+
+
+def test_parts_of_onnx_are_named_where_numpy_runs_the_cpu(files) -> None:
+    with pytest.raises(WorkloadError, match=r"Einsum \(.*Loop \("):
+        NumpyHost(members_of(files[2])["host.json"].decode())
 
 
 def test_strides_of_zero_are_refused_before_tvm_divides_by_them(files) -> None:
