@@ -7,7 +7,7 @@ narrow range has fine steps and clips more.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from math import frexp
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from tilewright.host.compiler.quantise.observation import Batches, observe, require_finite
+from tilewright.host.compiler.quantise.table_functions import TableFunction
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_edit import Array
 
@@ -28,6 +29,12 @@ _STEPS: Final = 254
 """Steps from the lowest to the highest int8 of symmetric quantisation."""
 _ROUNDS: Final = 3
 """How often lower and upper end of an asymmetric range are improved in turn."""
+_GRID: Final = 8 * _BINS + 1
+"""Points between which a function is a straight line."""
+_TRIES: Final = 96
+"""Ends of ranges that are compared behind a function, in equal ratios."""
+_NARROWEST: Final = 0.02
+"""The least of them, of the largest magnitude."""
 
 
 class Histogram:
@@ -86,6 +93,7 @@ def find_ranges(
     inner: Collection[str],
     batches: Batches,
     options: QuantiseOptions,
+    functions: Mapping[str, TableFunction] | None = None,
 ) -> dict[str, Range]:
     """The range of each activation.
 
@@ -95,6 +103,8 @@ def find_ranges(
         inner: activations that a unit does not round: their ranges are what occurs.
         batches: calibration data.
         options: the method.
+        functions: what tables make of activations that they alone read. Where the error is judged,
+            it is that of their results.
 
     Raises:
         WorkloadError: an activation is not finite.
@@ -108,21 +118,26 @@ def find_ranges(
                 require_finite(name, histogram.lowest, histogram.highest)
             if name in counted:
                 histogram.count(tensors[name])
+    functions = functions or {}
     return {
-        name: _range(histogram, options if name in counted else None)
+        name: _range(histogram, options if name in counted else None, functions.get(name))
         for name, histogram in histograms.items()
     }
 
 
-def _range(histogram: Histogram, options: QuantiseOptions | None) -> Range:
+def _range(
+    histogram: Histogram, options: QuantiseOptions | None, function: TableFunction | None
+) -> Range:
     """The range of one activation; without options all that occurs."""
     everything = min(histogram.lowest, 0.0), max(histogram.highest, 0.0)
     if options is None or not histogram.counts.any():
         return everything
     if options.method == "percentile":
         lowest, highest = _percentiles(histogram, options.percentile / 100, options.asymmetric)
-    else:
+    elif function is None:
         lowest, highest = _least_error(histogram, options.asymmetric)
+    else:
+        lowest, highest = _least_error_behind(function, histogram, asymmetric=options.asymmetric)
     return max(lowest, everything[0]), min(highest, everything[1])
 
 
@@ -178,6 +193,35 @@ def _least_error(histogram: Histogram, asymmetric: bool) -> Range:
         rounded = inside + others[chosen[1 - side]]
         chosen[side] = int(np.argmin(rounded * (width / (_STEPS + 1)) ** 2 / 12 + clipped))
     return -float(ends[chosen[0]]), float(ends[chosen[1]])
+
+
+def _least_error_behind(
+    function: TableFunction, histogram: Histogram, *, asymmetric: bool
+) -> Range:
+    """The range with the least mean square error of a function's results."""
+    centres = (np.arange(-_BINS, _BINS) + 0.5) * (histogram.limit / _BINS)
+    seen = histogram.counts > 0
+    values, counts = centres[seen], histogram.counts[seen]
+    exact = function(values)
+    grid = np.linspace(-histogram.limit, histogram.limit, _GRID)
+    known = function(grid)
+
+    def error(lowest: float, highest: float) -> float:
+        step = (highest - lowest) / (_STEPS + asymmetric)
+        steps = np.clip(np.rint(values / step), np.rint(lowest / step), np.rint(highest / step))
+        found = np.stack([np.interp(steps * step, grid, each) for each in known])
+        return float((counts * (found - exact) ** 2).sum())
+
+    largest = min(max(-histogram.lowest, histogram.highest), histogram.limit)
+    tries = largest * np.geomspace(_NARROWEST, 1, _TRIES)
+    lowest, highest = _least_error(histogram, asymmetric)
+    if not asymmetric:
+        highest = min((*tries.tolist(), highest), key=lambda each: error(-each, each))
+        return -highest, highest
+    for _ in range(_ROUNDS):
+        highest = min((*tries.tolist(), highest), key=lambda each: error(lowest, each))
+        lowest = min((*(-tries).tolist(), 0.0, lowest), key=lambda each: error(each, highest))
+    return lowest, highest
 
 
 def _errors(counts: Array, ends: Array) -> tuple[Array, Array]:

@@ -27,6 +27,7 @@ from tilewright.host.compiler.quantise.names_apart import keep_names_apart
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
+from tilewright.host.compiler.quantise.table_functions import table_functions
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_attention import added_constant
 from tilewright.host.compiler.read.onnx_edit import (
@@ -115,7 +116,8 @@ def quantise(
         equalise(model, rounded, selection.nodes, known, selection.tables)
         selection = _select(model.graph, options, own)
     rounded, inner = _activations(model.graph, selection)
-    ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options)
+    functions = table_functions(model, selection.tables, rounded)
+    ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options, functions)
     scores = Ending(model.graph, lambda node: _is_any_layer(node, own)).score_ranges()
     ranges |= {name: found for name, found in scores.items() if name in rounded}
     symmetric = product_factors(model.graph, selection.nodes) & rounded
