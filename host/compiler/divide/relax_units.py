@@ -263,7 +263,7 @@ def _factor(parts: Parts) -> float:
 
 
 def _pool(match: Match) -> QOperator:
-    call, data, output = match.call, match.inputs[0], match.output
+    call, data = match.call, match.inputs[0]
     name = operator_name(call)
     if name in ("relax.mean", "relax.max"):
         return _global_pool(call, data, maximum=name == "relax.max")
@@ -276,16 +276,8 @@ def _pool(match: Match) -> QOperator:
     top, left, bottom, right = _four(attrs.padding)
     if any((top, left, bottom, right)) and not maximum and not attrs.count_include_pad:
         raise Refusal("its average leaves out the padding")
-    needed = [
-        (outputs - 1) * step + window - size - before
-        for outputs, step, window, size, before in zip(
-            output.shape[2:], stride, kernel, data.shape[2:], (top, left), strict=True
-        )
-    ]
-    if attrs.ceil_mode and (needed[0] > bottom or needed[1] > right):
-        if not maximum:
-            raise Refusal("its last windows are averages of fewer elements")
-        bottom, right = max(bottom, needed[0]), max(right, needed[1])
+    if attrs.ceil_mode:  # `read.onnx_pools` leaves none of known sizes
+        raise Refusal("its size is rounded up")
     return QPool(
         **placeholders(1),
         maximum=maximum,

@@ -437,9 +437,7 @@ def _is_pool(node: ir.Node) -> bool:
         return False
     padded = any(integers(node, "pads", ()))
     if node.op_type == "AveragePool":
-        return not integer(node, "ceil_mode", 0) and (
-            not padded or bool(integer(node, "count_include_pad", 0))
-        )
+        return not padded or bool(integer(node, "count_include_pad", 0))
     return True
 
 

@@ -34,24 +34,28 @@ def round_pool_down(graph: ir.Graph) -> bool:
         WorkloadError: its dilated windows reach so far that ONNX Runtime refuses the padding.
     """
     for node in graph:
-        if is_kind(node, "MaxPool", "AveragePool") and integer(node, "ceil_mode", 0):
+        if not is_kind(node, "MaxPool", "AveragePool") or not integer(node, "ceil_mode", 0):
+            continue
+        if _round_down(Editor(graph), node):
             node.attributes["ceil_mode"] = ir.AttrInt64("ceil_mode", 0)
-            _round_down(Editor(graph), node)
             return True
     return False
 
 
-def _round_down(editor: Editor, node: ir.Node) -> None:
+def _round_down(editor: Editor, node: ir.Node) -> bool:
+    """Whether a pool's sizes are known; its padding is stated then."""
     shape = shape_of(input_of(node, 0))
-    if shape is None or text_of(node, "auto_pad", "NOTSET") != "NOTSET":
-        return  # auto_pad rounds by itself
+    if text_of(node, "auto_pad", "NOTSET") != "NOTSET":
+        return True  # which rounds by itself
+    if shape is None:
+        return False
     sizes = shape[2:]
     kernel = integers(node, "kernel_shape", ())
     strides = integers(node, "strides", [1] * len(sizes))
     dilations = integers(node, "dilations", [1] * len(sizes))
     pads = integers(node, "pads", [0] * (2 * len(sizes)))
     if not len(sizes) == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
-        return
+        return False
     before, behind = pads[: len(sizes)], pads[len(sizes) :]
     more = [
         _missing(size, (k - 1) * d + 1, stride, first, last)
@@ -79,6 +83,7 @@ def _round_down(editor: Editor, node: ir.Node) -> None:
             remedy="export it with ceil_mode 0, or with more padding",
         )
     node.attributes["pads"] = ir.AttrInt64s("pads", [*before, *ends])
+    return True
 
 
 def _missing(size: int, reach: int, stride: int, before: int, behind: int) -> int:

@@ -108,7 +108,7 @@ class _Volumes(AsImages):
 
     def _pool(self, node: ir.Node) -> bool:
         data, result = node.inputs[0], shape_of(node.outputs[0])
-        if data not in self._images or not result or integer(node, "ceil_mode", 0):
+        if data not in self._images or not result:
             return False
         kernel, ones = integers(node, "kernel_shape", ()), [1, 1, 1]
         strides, pads = integers(node, "strides", ones), integers(node, "pads", [0] * 6)
