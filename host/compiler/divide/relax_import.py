@@ -295,10 +295,12 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
             raise ValueError(f"{detail}{error}") from error
         call = onnx_call(len(self._parts), part.model, part.inputs, part.outputs)
         self._parts[self._current] = part
-        if len(part.outputs) == 1:
-            return self.bb.emit(call, name_hint=self._current)
         whole = self.bb.emit(call, name_hint=self._current)
+        if len(node.output) == 1:
+            return whole
         given = [name for name in node.output if name]
+        if len(given) == 1:
+            return relax.Tuple([whole] * len(node.output))
         fields = [
             self.bb.emit(relax.TupleGetItem(whole, given.index(name) if name else 0))
             for name in node.output
@@ -414,6 +416,17 @@ def _power(inputs: Any, _attributes: Any, _opset: int) -> Any:
         raise ValueError("a power is of floats")
 
 
+def _rms_norm(inputs: Any, attributes: Any, _opset: int) -> None:
+    """Normalisation by the root mean square over the last axis: TVM compiles no other.
+
+    Raises:
+        ValueError: it is over several axes.
+    """
+    shape, axis = shape_of(inputs[0]), attributes.get("axis", -1)
+    if shape is None or axis not in (-1, len(shape) - 1):
+        raise ValueError("it is over several axes")
+
+
 def _transposed(_inputs: Any, attributes: Any, _opset: int) -> Any:
     """A transposed convolution whose padding is stated: TVM does not read ``output_shape``.
 
@@ -462,6 +475,7 @@ _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "LayerNormalization": _layer_norm,
     "Pad": _pad,
     "Pow": _power,
+    "RMSNormalization": _rms_norm,
     "Resize": _resize,
     "Tile": _tile,
 }

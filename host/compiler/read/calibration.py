@@ -282,11 +282,12 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
         )
     for index in range(counts.pop()):
         yield {
-            a.name: np.ascontiguousarray(
+            a.name: np.asarray(
                 arrays[a.name][index * a.shape[0] : (index + 1) * a.shape[0]]
                 if a.shape
                 else arrays[a.name],
                 dtype=a.dtype,
+                order="C",
             )
             for a in inputs
         }

@@ -316,6 +316,12 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 field=f"{path}: {short(node.op_type)}",
                 remedy="export the model again with plain names",
             )
+        if any(a.name == "training_mode" and a.i for a in node.attribute):
+            raise WorkloadError(
+                "must be exported in inference mode, not in that of training",
+                field=f"{path}: {short(node.op_type)} {short(node.name)}",
+                remedy="export the model in evaluation mode: model.eval() in PyTorch",
+            )
         standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
         if (
             not standard

@@ -261,6 +261,32 @@ def _concat(editor: Editor, node: ir.Node) -> ir.Value | None:
     return _before(editor, node, "Concat", full, {"axis": integer(node, "axis", 0)})
 
 
+def _split(editor: Editor, node: ir.Node) -> None:
+    """No part without elements, which a rotary embedding of all features has."""
+    shapes = [shape_of(value) for value in node.outputs]
+    empty = [value for value, shape in zip(node.outputs, shapes, strict=True) if 0 in (shape or ())]
+    left = [value for value in node.outputs if value not in empty]
+    if not empty or None in shapes or not left or any(v.is_graph_output() for v in node.outputs):
+        return
+    for value in empty:
+        dtype = value.dtype or ir.DataType.FLOAT
+        nothing = np.zeros(shape_of(value) or (), dtype.numpy())
+        ir.convenience.replace_all_uses_with(value, editor.constant(f"{value.name}_of", nothing))
+    axis = integer(node, "axis", 0)
+    sizes = editor.constant(
+        f"{node.name}_sizes", np.array([(shape_of(v) or ())[axis] for v in left], np.int64)
+    )
+    whole = ir.node(
+        "Split", [node.inputs[0], sizes], {"axis": axis}, num_outputs=len(left),
+        name=editor.name(node.name or "split"),
+    )  # fmt: skip
+    editor.graph.insert_before(node, [whole])
+    for old, new in zip(left, whole.outputs, strict=True):
+        new.name, new.shape, new.type = editor.name(f"{old.name}_of"), old.shape, old.type
+        ir.convenience.replace_all_uses_with(old, new)
+    editor.graph.remove(node, safe=True)
+
+
 # -- helpers -------------------------------------------------------------------------------------
 
 
@@ -325,6 +351,7 @@ _REWRITES: Final[Mapping[str, Callable[[Editor, ir.Node], ir.Value | None]]] = {
     "Pow": _power,
     "Shape": _shape,
     "Size": _size,
+    "Split": _split,
     "TopK": _top,
     "Trilu": _triangle,
 }

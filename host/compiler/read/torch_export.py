@@ -53,7 +53,7 @@ def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelPro
     module.eval()
     try:
         with torch.no_grad():
-            tensors = tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in example_inputs)
+            tensors = tuple(torch.from_numpy(np.asarray(a, order="C")) for a in example_inputs)
             return _exported(module, tensors)
     finally:
         module.train(was_training)

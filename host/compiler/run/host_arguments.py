@@ -48,7 +48,7 @@ def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
             value=f"{array.dtype} {array.shape}",
             remedy="convert it with numpy: .astype and .reshape; one call takes one batch",
         )
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")  # a number stays one
 
 
 def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:

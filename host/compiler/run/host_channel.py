@@ -38,7 +38,7 @@ def send(stream: IO[bytes], header: Mapping[str, Any], arrays: Sequence[Array] =
     Raises:
         ChannelError: the other side ended.
     """
-    plain = [np.ascontiguousarray(array) for array in arrays]
+    plain = [np.asarray(array, order="C") for array in arrays]
     described = [{"dtype": str(a.dtype), "shape": list(a.shape)} for a in plain]
     text = json.dumps({**header, "arrays": described}).encode()
     try:

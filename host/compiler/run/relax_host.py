@@ -147,7 +147,7 @@ def _run_part(number: int, inputs: int, _model: Any, *tensors: Any) -> None:
                 f"was compiled ({result.shape} for {tuple(tensor.shape)})"
             )
             raise call.error
-        tensor.copyfrom(np.ascontiguousarray(result))
+        tensor.copyfrom(np.asarray(result, order="C"))
 
 
 @contextmanager

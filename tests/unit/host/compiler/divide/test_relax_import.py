@@ -127,6 +127,38 @@ def test_layer_normalisation_with_a_scale_that_is_computed() -> None:
     run_saved(model, model.add("LayerNormalization", y, scale, axis=1), 1, 4, 3)
 
 
+def test_the_last_state_of_a_long_sequence_alone() -> None:
+    """ONNX leaves out the states between; a part has one result then, and its node two."""
+    model = Model(fresh_rng())
+    x = model.input(600, 1, 4)
+    weights = model.weights(1, 9, 4), model.weights(1, 9, 3)
+    last = onnx.helper.make_node("GRU", [x, *weights], ["", "last"], "gru", hidden_size=3)
+    model.nodes.append(last)
+    y = model.add("MatMul", "last", model.weights(3, 4))
+    run_saved(model, y, 600, 1, 4)
+
+
+def test_a_number_is_an_input() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 3)
+    y = model.add("Sigmoid", model.add("MatMul", x, model.weights(3, 4)))
+    y = model.add("Mul", y, model.input(name="gain"))
+    network = imported(model.proto(y))
+    host = HostModule.from_json(partition(network, lambda _: ()).host.to_json())
+    inputs = {
+        "x": fresh_rng().normal(size=(1, 4, 3)).astype(np.float32),
+        "gain": np.array(1.5, np.float32),
+    }
+    found = HostProgram(module=host).run(inputs, FloatRegions(()))[y]
+    np.testing.assert_allclose(found, run_all(network.qdq, inputs)[y], atol=1e-5)
+
+
+def test_normalisation_by_root_mean_squares_over_two_axes() -> None:
+    model = Model(fresh_rng(), opset=23)
+    y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
+    run_saved(model, model.add("RMSNormalization", y, model.weights(4, 4), axis=1), 1, 4, 3)
+
+
 def test_what_is_drawn_at_random_is_refused() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))

@@ -116,6 +116,10 @@ def _unknown_in_a_body(proto: onnx.ModelProto) -> None:
     )
 
 
+def _in_training(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].attribute.add(name="training_mode", i=1, type=onnx.AttributeProto.INT)
+
+
 def _huge(proto: onnx.ModelProto) -> None:
     dims = proto.graph.input[0].type.tensor_type.shape.dim
     dims[2].dim_value = dims[3].dim_value = 2**20
@@ -152,6 +156,7 @@ def _no_nodes(proto: onnx.ModelProto) -> None:
     ("damage", "message"),
     [
         (_cyclic, "must be a well-formed ONNX model"),
+        (_in_training, "must be exported in inference mode"),
         (_unknown_in_a_body, "must be an operator of standard ONNX, not 'Mish2'"),
         (_huge, "must have at most 2147483648 elements"),
         (_huge_weights, "must have at most 2147483648 elements"),

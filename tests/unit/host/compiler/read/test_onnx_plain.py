@@ -172,6 +172,17 @@ def test_a_join_of_nothing_and_something() -> None:
     assert_cpu_computes(model.proto(y), {"x": noise(1, 4, 6)})
 
 
+@pytest.mark.parametrize("sizes", [[4, 0], [0, 1, 3]])
+def test_parts_without_elements_are_no_parts(sizes) -> None:
+    model = Model(fresh_rng())
+    parts = [f"part{index}" for index in range(len(sizes))]
+    inputs = [model.input(1, 4, 3), model.constant(np.array(sizes))]
+    model.nodes.append(helper.make_node("Split", inputs, parts, "split", axis=1))
+    y = model.add("Concat", *(model.add("Sin", part) for part in reversed(parts)), axis=1)
+    data = fresh_rng().normal(size=(1, 4, 3)).astype(np.float32)
+    assert_cpu_computes(model.proto(y), {"x": data})
+
+
 def test_the_largest_come_in_any_order() -> None:
     model = Model(fresh_rng())
     top = ["values", "places"]
