@@ -11,7 +11,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from support.qgraph_floats import FloatRegions
 
-from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.pipeline import ImportedNetwork, import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 
@@ -28,8 +28,11 @@ def assert_cpu_computes(
         inputs: by name.
         tolerance: largest difference.
     """
-    names = [value.name for value in proto.graph.output]
-    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(names, dict(inputs))
+    assert_computes(beside_a_layer(proto, inputs), proto, inputs, tolerance)
+
+
+def beside_a_layer(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> ImportedNetwork:
+    """A model, imported with a convolution that nothing else reads."""
     wide = onnx.ModelProto()
     wide.CopyFrom(proto)
     graph = wide.graph
@@ -38,10 +41,28 @@ def assert_cpu_computes(
     graph.initializer.append(numpy_helper.from_array(kernel, "kernel_beside"))
     graph.node.append(helper.make_node("Conv", ["beside", "kernel_beside"], ["layer"], "layer"))
     graph.output.append(helper.make_tensor_value_info("layer", TensorProto.FLOAT, None))
-    every = {**inputs, "beside": np.ones(_IMAGE, np.float32)}
-    parts = partition(import_network(wide, calibration=Calibration(arrays=every)))
+    return import_network(wide, calibration=Calibration(arrays=_all(inputs)))
+
+
+def assert_computes(
+    network: ImportedNetwork,
+    proto: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> None:
+    """What `beside_a_layer` made of a model gives what the model gives."""
+    names = [value.name for value in proto.graph.output]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    expected = session.run(names, dict(inputs))
+    parts = partition(network)
     program = HostProgram(module=HostModule.from_json(parts.host.to_json()))
-    found = program.run(every, FloatRegions(parts.regions))
+    found = program.run(_all(inputs), FloatRegions(parts.regions))
     for name, array in zip(names, expected, strict=True):
         assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype)
         np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=tolerance)
+
+
+def _all(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {**inputs, "beside": np.ones(_IMAGE, np.float32)}
