@@ -113,9 +113,11 @@ def part_of(
 
 def _whole(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.FunctionProto:
     """The function of a node; of one of ONNX a function of that node alone."""
+    whole = onnx.FunctionProto()
     for function in model.functions:
         if (function.domain, function.name) == (node.domain, node.op_type):
-            return function
+            whole.CopyFrom(function)
+            return whole
     bare = onnx.NodeProto()
     bare.CopyFrom(node)
     bare.name = ""

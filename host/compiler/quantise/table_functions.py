@@ -36,7 +36,7 @@ def table_functions(
         tables: names of the operators that tables compute.
         rounded: names of activations.
     """
-    found = {}
+    found: dict[str, TableFunction] = {}
     for node in model.graph:
         for value in node.outputs:
             if value.name not in rounded or value.is_graph_output():
@@ -99,7 +99,7 @@ class _Function:
             nodes,
             "table",
             [onnx.helper.make_tensor_value_info(_INPUT, kind, (1,) * (_RANK - 1) + ("n",))],
-            [onnx.helper.make_tensor_value_info(each.name, kind, None) for each in results],
+            [onnx.helper.make_tensor_value_info(each.name or "", kind, None) for each in results],
             [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
         )
         used = {node.domain for node in nodes} | set(DEFAULT_DOMAINS)
