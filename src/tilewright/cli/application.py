@@ -32,6 +32,12 @@ EXIT_CHECK_FAILED: Final = 1
 LOG_WIDTH: Final = 120
 """Columns of tables when the output is no terminal."""
 
+HELP_WIDTH: Final = 100
+"""Columns of a help in a terminal that has as many."""
+
+_WHOLE_SUMMARY: Final = 1000
+"""Characters of a command's summary: more than any has, so that none is cut."""
+
 
 class UsageError(TilewrightError):
     """An argument of the command line cannot be used."""
@@ -60,7 +66,18 @@ _Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
 
 
 class Group(TyperGroup):
-    """Commands of which an unknown one is answered with the nearest."""
+    """Commands in panels of the help; an unknown one is answered with the nearest."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each panel under a heading, with the first sentence of their help."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            summary = command.get_short_help_str(limit=_WHOLE_SUMMARY)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, summary))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; the nearest one is suggested."""
@@ -224,7 +241,11 @@ app = typer.Typer(
     cls=_Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # Rich's tables cut the names of options where a terminal is narrow
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": HELP_WIDTH,
+    },
     help="Co-design of an int8 GEMM accelerator: tune RTL parameters and layer schedules against "
     "cycle counts of the RTL itself, simulated in Verilator and checked bit-exact.",
 )
