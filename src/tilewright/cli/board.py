@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
     require_readable,
     split_layers,
 )
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
@@ -46,6 +47,7 @@ def boards() -> None:
 
 @board_app.command("run")
 def run_bundle(
+    context: typer.Context,
     bundle: Annotated[
         Path, typer.Argument(metavar="BUNDLE", help="Bundle of 'tilewright deploy', or its folder.")
     ],
@@ -64,6 +66,8 @@ def run_bundle(
     json: JsonOption = None,
 ) -> None:
     """Run a bundle on the board of this machine: outputs, latency, throughput."""
+    if simulated:
+        refuse_given(context, ("bitstream",), "is for a board, not --simulated")
     require_readable(bundle, "BUNDLE")
     if images is not None:
         require_readable(images, "--images")
