@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,7 +19,7 @@ from tilewright.cli.remedies import in_options
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.names import choices, nearest
+from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ class _Root(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the command line apart, once it is known to be words."""
+        from tilewright.cli.parse_errors import explained
+
         try:
             check_words(args)
             ctx.meta[WORDS] = list(args)
@@ -115,17 +116,19 @@ class _Root(Group):
         except TilewrightError as error:
             print_error(str(error))
         except _Usage as error:
-            print_error(str(_explained(error)))
+            print_error(str(explained(error)))
         ctx.exit(EXIT_USER_ERROR)
         return []
 
     def invoke(self, ctx: Any) -> Any:
+        from tilewright.cli.parse_errors import explained
+
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
             print_error(str(in_options(error)))
         except _Usage as error:
-            print_error(str(_explained(error)))
+            print_error(str(explained(error)))
         except ModuleNotFoundError as error:
             known = extras.explained(error)
             if known is None:
@@ -138,50 +141,6 @@ class _Root(Group):
                 raise  # click ends in silence: the reader of a pipe has seen enough
             print_system_error(error)
         return ctx.exit(EXIT_USER_ERROR)
-
-
-def _explained(error: Exception) -> Exception:
-    """An error of the parser of command lines as one of ours, with the nearest word.
-
-    Raises:
-        Exception: it is no error: a command without arguments shows its help.
-    """
-    if type(error).__name__ == "NoArgsIsHelpError":
-        raise error
-    context: Any = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", "tilewright")
-    remedy = f"see '{command} --help'"
-    option = getattr(error, "option_name", "")
-    if option and hasattr(error, "possibilities"):
-        known = [
-            name
-            for parameter in getattr(getattr(context, "command", None), "params", ())
-            for name in (*parameter.opts, *parameter.secondary_opts)
-            if name.startswith("--")
-        ]
-        near = nearest(option, known)
-        return UsageError(
-            f"'{command}' has no such option",
-            field=option,
-            remedy=f"did you mean {near}? {remedy}" if near else remedy,
-        )
-    text = (
-        str(getattr(error, "message", "") or "must be given")
-        .removeprefix("Value error, ")
-        .rstrip(".")
-    )
-    parameter = getattr(error, "param", None)
-    field = getattr(error, "param_hint", None) or ("" if parameter is None else _name_of(parameter))
-    if match := re.fullmatch(r"'(.*)' is not one of (.*)", text):
-        remedy = choices(match[1], re.findall(r"'([^']*)'", match[2]))
-        return UsageError("no such choice", field=str(field), value=match[1], remedy=remedy)
-    return UsageError(text[:1].lower() + text[1:], field=str(field), remedy=remedy)
-
-
-def _name_of(parameter: Any) -> str:
-    """An option as it is typed; an argument by its name."""
-    typed = [name for name in parameter.opts if name.startswith("--")]
-    return typed[0] if typed else str(parameter.metavar or parameter.name).strip("[].").upper()
 
 
 _REMEDIES: Final = {

@@ -237,8 +237,13 @@ def simulated_memory(context: typer.Context, memory: str, board: str) -> MemoryM
         UsageError: a board is given besides another memory.
     """
     if memory != "board":
-        rule = "names the memory where --memory is 'board'"
-        refuse_given(context, ("board",), rule, value=memory, remedy="leave one of both out")
+        refuse_given(
+            context,
+            ("board",),
+            "names the memory where --memory is 'board'",
+            value=memory,
+            remedy="leave one of both out",
+        )
     return read_memory(memory, board)
 
 

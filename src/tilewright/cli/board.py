@@ -163,7 +163,12 @@ def calibrate(
     target = read_board(board)
     path = output or Path(f"{target.name}-calibrated.yaml")
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError("must end in .yaml", field="--output", value=str(path))
+        raise UsageError(
+            "must end in .yaml",
+            field="--output",
+            value=str(path),
+            remedy="name a file such as my-board.yaml",
+        )
     addresses = load_board_pool(pool)
     table = read_network(network)
     with fields_named({"layers": "--layers"}):
