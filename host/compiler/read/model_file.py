@@ -13,6 +13,7 @@ from onnx import external_data_helper, inliner, version_converter
 from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.element_types import widen_integers
 from tilewright.host.compiler.read.half_precision import widen_floats
 from tilewright.host.compiler.read.own_models import (
     OLDEST_OPSET,
@@ -112,6 +113,7 @@ def _normalised(
         model = with_shapes(model)  # the checker wants them
     onnx.checker.check_model(model)
     widen_floats(model)
+    widen_integers(model, path)
     _fix_shapes(model, path, input_shapes)
     if version < OLDEST_OPSET:
         model = version_converter.convert_version(model, CONVERTED_OPSET)
