@@ -22,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/interface", "src/tilewright/cli")
 ROOT_ERROR: Final = "TilewrightError"
 SHORTEST_REMEDY: Final = 3
+_RAISERS: Final = {"refuse_given": ("UsageError", 2, "leave it out")}
+"""Functions that raise: the error, the place of the rule among the arguments, and the remedy."""
 
 _HEAD: Final = """# Error messages
 
@@ -93,9 +95,12 @@ def messages() -> list[Message]:
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
                 continue
-            if node.func.id in kinds and re.search(r"\w{4}", rule := _words(node.args[0])):
-                remedy = next((_words(k.value) for k in node.keywords if k.arg == "remedy"), "")
-                found.add(Message(node.func.id, rule, remedy, place))
+            kind, first, default = _RAISERS.get(node.func.id, (node.func.id, 0, ""))
+            if kind not in kinds or len(node.args) <= first:
+                continue
+            if re.search(r"\w{4}", rule := _words(node.args[first])):
+                remedies = (_words(k.value) for k in node.keywords if k.arg == "remedy")
+                found.add(Message(kind, rule, next(remedies, default), place))
     return sorted(found)
 
 

@@ -73,6 +73,9 @@ __all__ = [
 Progress = Callable[[str], None]
 """Told in a line what is done."""
 
+Accept = Callable[["ImportedNetwork"], None]
+"""Looks at an imported network before anything long is done with it; may raise."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImportedNetwork:
@@ -144,6 +147,7 @@ def compile_model(
     keep_rounding: bool = False,
     offload_all: bool = False,
     output: Path | None = None,
+    accept: Accept = lambda _: None,
     progress: Progress = lambda _: None,
 ) -> Compilation:
     """Compile a model for one configuration of the accelerator and one board.
@@ -174,6 +178,7 @@ def compile_model(
         keep_rounding: keep every quantisation of the model instead of fusing it away.
         offload_all: offload whatever the accelerator can compute, whatever it costs.
         output: the ``.tw`` file to write; None: nothing is written.
+        accept: called with the imported network before it is divided; may refuse it.
         progress: told in a line what is done.
 
     Raises:
@@ -195,6 +200,8 @@ def compile_model(
         imported = import_network(
             model, calibration=calibration, options=options, progress=progress
         )
+        accept(imported)
+        measured = None if imported.was_quantised else calibration
         return compile_network(
             imported,
             hw,
@@ -208,7 +215,7 @@ def compile_model(
                 "memory": board.memory.name,
                 "clock_mhz": board.clock_mhz,
                 "was_quantised": imported.was_quantised,
-                "calibration": "0 random inputs" if calibration is None else calibration.origin,
+                "calibration": "0 random inputs" if measured is None else measured.origin,
                 "asymmetric": options.quantise.asymmetric,
                 "calibration_method": options.quantise.method,
                 "equalisation": options.quantise.equalisation,

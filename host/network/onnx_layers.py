@@ -188,6 +188,8 @@ class _Graph:
                 leave(index, str(unsupported))
                 continue
             self._check_size(node, workload)
+            if node.op_type == "Gemm" and _integer(node, "transA", 0):
+                cpu["Transpose: of the activations of a Gemm (transA), moves data only"] += 1
             names.add(workload.name)
             layers.append(_Layer(workload, index, self.depth[node.output[0]]))
         self._epilogues(layers)
@@ -377,9 +379,9 @@ class _Graph:
         weight = self._weight(node)
         if len(node.input) > 2 and node.input[2] and node.input[2] not in self.constant:
             raise _Unsupported("its addend is not constant")
-        if _integer(node, "transA", 0):
-            raise _Unsupported("its activations are transposed")
         rows, features = self._shape(node, node.input[0], (2,))
+        if _integer(node, "transA", 0):
+            rows, features = features, rows
         first, second = self._shape(node, weight, (2,))
         if _integer(node, "transB", 0):
             first, second = second, first

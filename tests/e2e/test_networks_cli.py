@@ -202,7 +202,7 @@ def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
         (("compile", "small.onnx", "--random-calibration", "1", "--std", "0"), "error: --std: "),
         (("run", "made.tw", "--input", "input.npy", "--mean", "nan"), "--mean: must be finite"),
         (("run", "made.tw", "--input", "input.npy", "--std", "0"), "--std: must be finite and"),
-        (("run", "made.tw", "--random", "--mean", "1"), "--mean, --std: are for images"),
+        (("run", "made.tw", "--random", "--mean", "1"), "--mean: scales images alone"),
         (("run", "made.tw", "--random", "--wait", "1"), "--wait: needs a board"),
         (("run", "made.tw", "--input", "two.npy"), "holds more samples than the network takes"),
         (("run", "made.tw", "--device", "twin", "--random"), "the twin has no data"),

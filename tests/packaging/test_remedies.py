@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's input can cause is told with a remedy: networks, schedules, stores and studies."""
+"""What a user can cause is told with a remedy: networks, schedules, stores, studies, options."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ ROOMS = (
     "host/compiler/",
     "host/lowering/",
     "host/network/",
+    "src/tilewright/cli/",
     "tuner/schedule/",
     "tuner/store/",
     "tuner/study/",
@@ -39,6 +40,7 @@ INTERNAL = {
     ("host/compiler/run/relax_host.py", "the CPU part of a network failed (...)"),
     ("host/lowering/program_builder.py", "unknown field"),
     ("host/lowering/program_builder.py", "the program is finished"),
+    ("src/tilewright/cli/verify.py", "... (seed ...)"),  # another error, whole, with the seed
     ("tuner/store/store.py", "the study already holds this trial"),
     ("tuner/study/session.py", "more proposals than the budget allows"),
     ("tuner/study/session.py", "the oracle left requests without an answer"),

@@ -110,6 +110,13 @@ def conduct(
             value=fidelity,
             remedy="leave the cluster and the RTL of your own out",
         )
+    if on_boards and workers is not None and settings.screen != Fidelity.TWIN:
+        raise SettingsError(
+            "is for what this machine simulates; each board is one by itself",
+            field="workers",
+            value=workers,
+            remedy="leave it out, or ask for screen twin",
+        )
     pool = () if boards is None else load_board_pool(boards)
     # A search of an hour must not end for want of these.
     if fidelity not in (Fidelity.TWIN, Fidelity.BOARD) and not cluster:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tilewright.host.common.names import choices, counted
+from tilewright.host.compiler.read.float_model import is_torch_file
 from tilewright.host.compiler.tasks import load_compiled_graph, load_network
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import (
@@ -96,6 +97,17 @@ def prepare_settings(
     if trust_model and not compiled:
         raise SettingsError(
             "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
+        )
+    if trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
+        raise SettingsError(
+            "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
+        )
+    if hw is not None and base != DEFAULT_BASE:
+        raise SettingsError(
+            "is where a search of configurations starts; hw is the only one",
+            field="base",
+            value=str(base),
+            remedy="leave one of both out",
         )
     if hw is not None and configs is not None and configs > 1:
         raise SettingsError(

@@ -18,6 +18,7 @@ from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
@@ -108,11 +109,12 @@ def _prepared(
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     current = ir.from_proto(model)
+    was_quantised = qoperator.is_quantised(current)
+    folded = fold_dequantised(current, blocks_alone=was_quantised)
     unrolled, grouped = unroll_recurrent(current), state_groups(current)
-    if unrolled or grouped:
+    if folded or unrolled or grouped:
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
-    was_quantised = qoperator.is_quantised(current)
     if was_quantised:
         _require_runnable(model, origin)
         qoperator.to_qdq(current)
@@ -127,6 +129,8 @@ def _prepared(
         model = inferred(kept, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
+    if not was_quantised:
+        fold_dequantised(current, blocks_alone=False)  # of what is constant by now
     masks: frozenset[str] = frozenset()
     if calibration is not None and options.row_functions and not was_quantised:
         masks = mask_inputs(calibration, arguments_of(model)[0])

@@ -105,10 +105,11 @@ def quantise(
     selection = _select(model.graph, options, own)
     if not selection.nodes:
         raise WorkloadError(
-            "must have an operator that the accelerator takes (Conv, Gemm, MatMul, ...)",
+            "must have an operator that the accelerator takes (Conv, Gemm or MatMul with constant "
+            "weights, ...)",
             field="model",
             value=sorted({node.op_type for node in model.graph})[:12],
-            remedy="check that the right model was exported, or run it with onnxruntime",
+            remedy="export the model with its weights as constants, or run it with onnxruntime",
         )
     known = list(batches)
     if options.equalisation:

@@ -93,6 +93,27 @@ class Calibration:
             return "arrays"
         return counted(self.random_samples or 0, "random input")
 
+    def require_images(self) -> None:
+        """Refuse a mean or deviation where the data are no images: nothing would be scaled.
+
+        Raises:
+            WorkloadError: one is given for arrays or noise.
+        """
+        if self._has_images:
+            return
+        for name, values, plain in (("mean", self.mean, 0.0), ("std", self.std, 1.0)):
+            if any(value != plain for value in values):
+                raise WorkloadError(
+                    "scales images alone",
+                    field=f"calibration.{name}",
+                    value=self.origin,
+                    remedy="leave it out; arrays are taken as they are",
+                )
+
+    @property
+    def _has_images(self) -> bool:
+        return self.path is not None and (self.path.is_dir() or _is_image(self.path))
+
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.
 
@@ -115,7 +136,7 @@ class Calibration:
         inputs = [argument.real for argument in stated]
         if self.random_samples is not None:
             source = self._noise(inputs)
-        elif self.path is not None and (self.path.is_dir() or _is_image(self.path)):
+        elif self._has_images:
             source = self._images(inputs)
         else:
             arrays = dict(self.arrays or {}) if self.path is None else _load(self.path)

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.remedies import CHOOSE_PERCENTILE
 
 Array = npt.NDArray[Any]
 Method = Literal["minmax", "mse", "percentile"]
 Int4Layers = Literal["none", "dense", "all"]
 
+_PERCENTILE: Final = 99.99
 _LEAST_PERCENTILE: Final = 50.0
 
 
@@ -29,7 +31,8 @@ class QuantiseOptions:
         method: how ranges of activations follow from calibration data: all that occurs
             (``minmax``), a share of all elements (``percentile``), or what has the least mean
             square error (``mse``).
-        percentile: of all elements that lie within a range, more than 50 and at most 100.
+        percentile: of all elements that lie within a range, more than 50 and at most 100; of
+            method ``percentile`` alone.
         equalisation: channels of activations are scaled to similar ranges, and weights
             inversely (see `equalisation`).
         bias_correction: biases take the mean errors of layers (see `bias_correction`).
@@ -49,7 +52,7 @@ class QuantiseOptions:
     asymmetric: bool = False
     per_channel: bool = True
     method: Method = "mse"
-    percentile: float = 99.99
+    percentile: float = _PERCENTILE
     equalisation: bool = True
     bias_correction: bool = True
     int4_weights: Int4Layers = "none"
@@ -72,6 +75,13 @@ class QuantiseOptions:
                     value=getattr(self, name),
                     remedy=remedy,
                 )
+        if self.percentile != _PERCENTILE and self.method != "percentile":
+            raise WorkloadError(
+                "is for calibration method percentile",
+                field="percentile",
+                value=self.method,
+                remedy=CHOOSE_PERCENTILE,
+            )
         if not _LEAST_PERCENTILE < self.percentile <= 100:
             raise WorkloadError(
                 f"must be more than {_LEAST_PERCENTILE:g} and at most 100",

@@ -76,9 +76,10 @@ def _scales_of(model: onnx.ModelProto) -> dict[str, tuple[float, int]]:
     same = _moved(model.graph.node)
     for node in model.graph.node:
         side = {"DequantizeLinear": node.input, "QuantizeLinear": node.output}.get(node.op_type)
-        if side is None or any(name not in constants for name in node.input[1:]):
+        stated = node.input[1:3]
+        if side is None or len(stated) < 2 or any(name not in constants for name in stated):
             continue
-        scale, zero_point = (to_array(constants[name]) for name in node.input[1:])
+        scale, zero_point = (to_array(constants[name]) for name in stated)
         for name in same.get(side[0], {side[0]}) & ends:
             if scale.size == 1:
                 found[name] = float(scale.reshape(())), int(zero_point.reshape(()))

@@ -13,6 +13,7 @@ from onnx import external_data_helper, inliner, version_converter
 from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.element_types import widen_integers
 from tilewright.host.compiler.read.half_precision import widen_floats
 from tilewright.host.compiler.read.onnx_loop_shapes import is_fixed, state_loop_shapes
 from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, bodies_of, own_bodies
@@ -114,6 +115,7 @@ def _normalised(
         model = with_shapes(model)  # the checker wants them
     _check(model)
     widen_floats(model)
+    widen_integers(model, path)
     stated = _stated_outputs(model) if not input_shapes else {}
     _fix_shapes(model, path, input_shapes)
     if version < OLDEST_OPSET:

@@ -31,6 +31,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     stand_for,
 )
 from tilewright.host.compiler.read.onnx_factors import fold_factors
+from tilewright.host.compiler.read.onnx_gemms import state_gemm
 from tilewright.host.compiler.read.onnx_layouts import move_by_layers
 from tilewright.host.compiler.read.onnx_lookups import look_up_one_hot
 from tilewright.host.compiler.read.onnx_padding import state_padding
@@ -79,6 +80,7 @@ def rewrite(
         elif is_kind(node, "Gather"):
             _drop_whole_gather(editor, node)
         elif is_kind(node, "Gemm"):
+            state_gemm(editor, node)
             state_bias(editor, node)
         elif is_kind(node, "Pad", "Slice"):
             _drop_idle(editor, node)

@@ -29,6 +29,7 @@ def canonical(model: ir.Model) -> None:
     editor = Editor(model.graph)
     _state_zero_points(editor)
     _to_int8(editor)
+    _centre_constants(editor)
     _share_quantised(editor)
     _fold_biases(editor)
     _dedicate_dequantised(editor)
@@ -157,6 +158,25 @@ def _dequantise_from_int8(editor: Editor, node: ir.Node, zero_point: np.ndarray)
         dtype=ir.DataType.INT8,
     )  # fmt: skip
     node.replace_input_with(0, narrow)
+
+
+def _centre_constants(editor: Editor) -> None:
+    """Take zero points off constants that stay int8 without them, as those of 4 bits do."""
+    for node in _nodes(editor, "DequantizeLinear"):
+        data, zero = array_of(input_of(node, 0)), array_of(input_of(node, 2))
+        if data is None or zero is None or data.dtype != np.int8 or not zero.any():
+            continue
+        offsets = zero.astype(np.int16)
+        if zero.ndim == 1 and zero.size > 1:
+            axis = integer(node, "axis", 1)
+            offsets = offsets.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+        elif zero.size > 1:
+            continue
+        centred = data.astype(np.int16) - offsets.reshape(() if zero.size == 1 else offsets.shape)
+        if centred.min(initial=0) < -_OFFSET or centred.max(initial=0) >= _OFFSET:
+            continue
+        node.replace_input_with(0, editor.constant(f"{node.name}_centred", centred.astype(np.int8)))
+        node.replace_input_with(2, editor.constant(f"{node.name}_zero", np.zeros_like(zero)))
 
 
 def _parameters(node: ir.Node) -> tuple[object, ...] | None:

@@ -13,3 +13,4 @@ GIVE_CALIBRATION: Final = (
     "give calibration: a folder of images, an .npy or .npz file or arrays, or a number of random "
     "inputs for cycle counts without meaningful outputs"
 )
+CHOOSE_PERCENTILE: Final = "choose that calibration_method, or leave percentile out"

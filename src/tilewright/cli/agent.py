@@ -180,13 +180,21 @@ def agent(
         return
 
     if bitstream is not None and (device is not None or bitstreams is not None):
-        raise UsageError("give --bitstream alone", field="--bitstream")
+        raise UsageError(
+            "give --bitstream alone",
+            field="--bitstream",
+            remedy="leave --bitstreams and --device out",
+        )
     if bitstream is None and bitstreams is None and device is None:
         raise UsageError(
-            "give one of --bitstream, --bitstreams and --device", field="--bitstream, --device"
+            "give one of --bitstream, --bitstreams and --device",
+            field="--bitstream, --device",
+            remedy="--device simulated-board needs no board",
         )
     if noise_seed is not None and device is not ServedDevice.SIMULATED_BOARD:
-        raise UsageError("needs --device simulated-board", field="--noise-seed")
+        raise UsageError(
+            "needs --device simulated-board", field="--noise-seed", remedy="leave it out"
+        )
     belongings = open_belongings(home, token_file, certificate, plain=plain)
     limits = limits_of_options(
         max_seconds=max_seconds,
@@ -287,16 +295,26 @@ def status(
     from tilewright.host.runtime.board_pool import BoardAddress, load_board_pool
 
     if bool(hosts) == (pool is not None):
-        raise UsageError("give agents, or --boards alone", field="HOST:PORT, --boards")
+        raise UsageError(
+            "give agents, or --boards alone",
+            field="HOST:PORT, --boards",
+            remedy="an agent is named as in 127.0.0.1:7425",
+        )
     if pool is not None:
         for given, option in ((token_file is not None, "--token-file"), (plain, "--plain")):
             if given:
                 raise UsageError(
-                    "goes without --boards: each entry of a pool has its own", field=option
+                    "goes without --boards: each entry of a pool has its own",
+                    field=option,
+                    remedy="leave it out",
                 )
         addresses = load_board_pool(pool)
     elif token_file is None:
-        raise UsageError("must be given with HOST:PORT", field="--token-file")
+        raise UsageError(
+            "must be given with HOST:PORT",
+            field="--token-file",
+            remedy="name a file that 'tilewright agent init' has made",
+        )
     else:
         addresses = tuple(
             BoardAddress(name=host, agent=host, token_file=token_file, plain=plain)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,7 +19,7 @@ from tilewright.cli.remedies import in_options
 from tilewright.cli.words import check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.names import choices, nearest
+from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -31,6 +30,12 @@ EXIT_CHECK_FAILED: Final = 1
 
 LOG_WIDTH: Final = 120
 """Columns of tables when the output is no terminal."""
+
+HELP_WIDTH: Final = 100
+"""Columns of a help in a terminal that has as many."""
+
+_WHOLE_SUMMARY: Final = 1000
+"""Characters of a command's summary: more than any has, so that none is cut."""
 
 
 class UsageError(TilewrightError):
@@ -60,7 +65,18 @@ _Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
 
 
 class Group(TyperGroup):
-    """Commands of which an unknown one is answered with the nearest."""
+    """Commands in panels of the help; an unknown one is answered with the nearest."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each panel under a heading, with the first sentence of their help."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            summary = command.get_short_help_str(limit=_WHOLE_SUMMARY)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, summary))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; the nearest one is suggested."""
@@ -91,6 +107,8 @@ class _Root(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the command line apart, once it is known to be words."""
+        from tilewright.cli.parse_errors import explained
+
         try:
             check_words(args)
             ctx.meta[WORDS] = list(args)
@@ -98,17 +116,19 @@ class _Root(Group):
         except TilewrightError as error:
             print_error(str(error))
         except _Usage as error:
-            print_error(str(_explained(error)))
+            print_error(str(explained(error)))
         ctx.exit(EXIT_USER_ERROR)
         return []
 
     def invoke(self, ctx: Any) -> Any:
+        from tilewright.cli.parse_errors import explained
+
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
             print_error(str(in_options(error)))
         except _Usage as error:
-            print_error(str(_explained(error)))
+            print_error(str(explained(error)))
         except ModuleNotFoundError as error:
             known = extras.explained(error)
             if known is None:
@@ -121,50 +141,6 @@ class _Root(Group):
                 raise  # click ends in silence: the reader of a pipe has seen enough
             print_system_error(error)
         return ctx.exit(EXIT_USER_ERROR)
-
-
-def _explained(error: Exception) -> Exception:
-    """An error of the parser of command lines as one of ours, with the nearest word.
-
-    Raises:
-        Exception: it is no error: a command without arguments shows its help.
-    """
-    if type(error).__name__ == "NoArgsIsHelpError":
-        raise error
-    context: Any = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", "tilewright")
-    remedy = f"see '{command} --help'"
-    option = getattr(error, "option_name", "")
-    if option and hasattr(error, "possibilities"):
-        known = [
-            name
-            for parameter in getattr(getattr(context, "command", None), "params", ())
-            for name in (*parameter.opts, *parameter.secondary_opts)
-            if name.startswith("--")
-        ]
-        near = nearest(option, known)
-        return UsageError(
-            f"'{command}' has no such option",
-            field=option,
-            remedy=f"did you mean {near}? {remedy}" if near else remedy,
-        )
-    text = (
-        str(getattr(error, "message", "") or "must be given")
-        .removeprefix("Value error, ")
-        .rstrip(".")
-    )
-    parameter = getattr(error, "param", None)
-    field = getattr(error, "param_hint", None) or ("" if parameter is None else _name_of(parameter))
-    if match := re.fullmatch(r"'(.*)' is not one of (.*)", text):
-        remedy = choices(match[1], re.findall(r"'([^']*)'", match[2]))
-        return UsageError("no such choice", field=str(field), value=match[1], remedy=remedy)
-    return UsageError(text[:1].lower() + text[1:], field=str(field), remedy=remedy)
-
-
-def _name_of(parameter: Any) -> str:
-    """An option as it is typed; an argument by its name."""
-    typed = [name for name in parameter.opts if name.startswith("--")]
-    return typed[0] if typed else str(parameter.metavar or parameter.name).strip("[].").upper()
 
 
 _REMEDIES: Final = {
@@ -224,7 +200,11 @@ app = typer.Typer(
     cls=_Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # Rich's tables cut the names of options where a terminal is narrow
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": HELP_WIDTH,
+    },
     help="Co-design of an int8 GEMM accelerator: tune RTL parameters and layer schedules against "
     "cycle counts of the RTL itself, simulated in Verilator and checked bit-exact.",
 )

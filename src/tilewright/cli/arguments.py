@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tilewright.cli.application import UsageError
+from tilewright.cli.given import refuse_given
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
@@ -227,6 +228,23 @@ def read_memory(name: str, board: str | Board) -> MemoryModel:
 
     with fields_named({"memory": "--memory"}):
         return load_memory(name, board)
+
+
+def simulated_memory(context: typer.Context, memory: str, board: str) -> MemoryModel:
+    """`read_memory` of a command whose board is asked for its memory alone.
+
+    Raises:
+        UsageError: a board is given besides another memory.
+    """
+    if memory != "board":
+        refuse_given(
+            context,
+            ("board",),
+            "names the memory where --memory is 'board'",
+            value=memory,
+            remedy="leave one of both out",
+        )
+    return read_memory(memory, board)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
     require_readable,
     split_layers,
 )
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
@@ -46,6 +47,7 @@ def boards() -> None:
 
 @board_app.command("run")
 def run_bundle(
+    context: typer.Context,
     bundle: Annotated[
         Path, typer.Argument(metavar="BUNDLE", help="Bundle of 'tilewright deploy', or its folder.")
     ],
@@ -64,6 +66,8 @@ def run_bundle(
     json: JsonOption = None,
 ) -> None:
     """Run a bundle on the board of this machine: outputs, latency, throughput."""
+    if simulated:
+        refuse_given(context, ("bitstream",), "is for a board, not --simulated")
     require_readable(bundle, "BUNDLE")
     if images is not None:
         require_readable(images, "--images")
@@ -159,7 +163,12 @@ def calibrate(
     target = read_board(board)
     path = output or Path(f"{target.name}-calibrated.yaml")
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError("must end in .yaml", field="--output", value=str(path))
+        raise UsageError(
+            "must end in .yaml",
+            field="--output",
+            value=str(path),
+            remedy="name a file such as my-board.yaml",
+        )
     addresses = load_board_pool(pool)
     table = read_network(network)
     with fields_named({"layers": "--layers"}):

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,14 +22,22 @@ from tilewright.cli.arguments import (
     require_readable,
     require_writable,
 )
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
-from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
+from tilewright.cli.network_data import (
+    FOR_FLOAT_MODELS,
+    MeanOption,
+    StdOption,
+    data_fields,
+    read_numbers,
+)
 from tilewright.cli.network_tables import print_layers, table_conditions
 from tilewright.cli.partition_tables import (
     latency_members,
     operator_rows,
     print_explanation,
     print_operators,
+    require_named,
 )
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
@@ -39,12 +47,19 @@ from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
-    from tilewright.host.compiler.pipeline import Compilation
+    from tilewright.host.compiler.pipeline import Accept, Compilation, ImportedNetwork
     from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.sim.twin.network_timing import NetworkTiming
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
+
+
+_OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std")
+_OF_QUANTISATION: Final = (
+    "asymmetric", "calibration_method", "percentile", "equalisation", "bias_correction",
+    "int4_weights",
+)  # fmt: skip
 
 
 class CalibrationMethod(StrEnum):
@@ -65,6 +80,7 @@ class Int4Weights(StrEnum):
 
 @app.command("compile", rich_help_panel=NETWORKS)
 def compile_command(
+    context: typer.Context,
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="ONNX file or .pt2 file of torch.export.save.")
     ],
@@ -198,14 +214,7 @@ def compile_command(
     """Compile a model into one file: programs for the accelerator, and what the CPU runs."""
     from tilewright.host.machine.system_config import load_core
 
-    if model.suffix.lower() == ".tw":
-        raise UsageError(
-            "is compiled already",
-            field="MODEL",
-            value=str(model),
-            remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
-        )
-    require_readable(model, "MODEL")
+    _require_model(model, trust=trust_model)
     if calibration is not None:
         require_readable(calibration, "--calibration")
     config, target = load_core(hw), read_board(board)
@@ -239,7 +248,7 @@ def compile_command(
                 }
             )
         )
-        data = _calibration(calibration, random_calibration, mean, std)
+        data = _calibration(context, calibration, random_calibration, mean, std)
         options = for_hardware(
             ImportOptions(
                 quantise=QuantiseOptions(
@@ -271,6 +280,7 @@ def compile_command(
             schedule_of=book,
             keep_rounding=keep_rounding,
             offload_all=offload_all,
+            accept=_acceptance(context, explain or ()),
             progress=steps.say,
         )
         steps.say("counting cycles on the twin")
@@ -330,7 +340,42 @@ def _require_places(read: Mapping[str, Path | None], written: Mapping[str, Path 
             )
 
 
-def _calibration(path: Path | None, random_samples: int, mean: str, std: str) -> Calibration | None:
+def _require_model(model: Path, *, trust: bool) -> None:
+    """Refuse what no model is made from.
+
+    Raises:
+        UsageError: a file that is missing or compiled already, or an option that it has no use for.
+    """
+    from tilewright.host.compiler.read.float_model import is_torch_file
+
+    if model.suffix.lower() == ".tw":
+        raise UsageError(
+            "is compiled already",
+            field="MODEL",
+            value=str(model),
+            remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
+        )
+    require_readable(model, "MODEL")
+    if trust and not is_torch_file(model):
+        raise UsageError(
+            "is for .pt2 files", field="--trust-model", value=str(model), remedy="leave it out"
+        )
+
+
+def _acceptance(context: typer.Context, explain: Sequence[str]) -> Accept:
+    """What refuses options that have no use for an imported network, before it is compiled."""
+
+    def accept(imported: ImportedNetwork) -> None:
+        if imported.was_quantised:
+            refuse_given(context, (*_OF_CALIBRATION, *_OF_QUANTISATION), FOR_FLOAT_MODELS)
+        require_named(imported, explain)
+
+    return accept
+
+
+def _calibration(
+    context: typer.Context, path: Path | None, random_samples: int, mean: str, std: str
+) -> Calibration | None:
     """The calibration data that were asked for."""
     from tilewright.host.compiler.read.calibration import Calibration
 
@@ -339,13 +384,21 @@ def _calibration(path: Path | None, random_samples: int, mean: str, std: str) ->
             "leaves no use for random inputs", field="--calibration", remedy="give one of them"
         )
     if path is None and not random_samples:
+        refuse_given(
+            context,
+            ("mean", "std"),
+            "scales the images of --calibration",
+            remedy="add --calibration, or leave it out",
+        )
         return None
-    return Calibration(
+    data = Calibration(
         path=path,
         random_samples=random_samples or None,
         mean=read_numbers("--mean", mean),
         std=read_numbers("--std", std),
     )
+    data.require_images()
+    return data
 
 
 def _tell_packed(network: CompiledNetwork) -> None:

@@ -20,8 +20,8 @@ from tilewright.cli.arguments import (
     SpaceName,
     SpaceOption,
     ThreadsOption,
-    read_memory,
     read_network,
+    simulated_memory,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
@@ -29,6 +29,7 @@ from tilewright.cli.progress import progress
 
 @app.command(rich_help_panel=MEASURE)
 def exhaust(
+    context: typer.Context,
     layers: Annotated[
         list[str] | None,
         typer.Argument(metavar="[LAYER]...", help="Layers of the network; default: all of them."),
@@ -64,7 +65,7 @@ def exhaust(
     from tilewright.tuner.exhaustive.landscape_report import landscape_row, print_landscapes
 
     config, table = load_hwconfig(hw), read_network(network)
-    timing = read_memory(memory, board)
+    timing = simulated_memory(context, memory, board)
     with progress(config.name, total=1, quiet=json is not None) as steps:
         landscapes = print_landscapes(
             config,

@@ -25,9 +25,9 @@ from tilewright.cli.arguments import (
     SpaceOption,
     StoreOption,
     ThreadsOption,
-    read_memory,
     read_network,
     replacing,
+    simulated_memory,
 )
 from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
@@ -39,6 +39,7 @@ SUFFIX: Final = ".csv.gz"
 
 @app.command("export-table", rich_help_panel=MEASURE)
 def export_table(
+    context: typer.Context,
     layer: Annotated[
         str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C10.")
     ],
@@ -73,7 +74,7 @@ def export_table(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
     config, workload = load_hwconfig(hw), read_network(network)[layer]
-    timing = read_memory(memory, board)
+    timing = simulated_memory(context, memory, board)
     rules, console = host_rules(), open_console()
     with progress(workload.name, total=1) as steps:
         landscape = exhaust(

@@ -44,7 +44,10 @@ def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> 
                 write_whole(report, page(group))
         except OSError as error:
             raise UsageError(
-                f"cannot be written ({error.strerror})", field="--report", value=str(report)
+                f"cannot be written ({error.strerror})",
+                field="--report",
+                value=str(report),
+                remedy="name a place that may be written",
             ) from error
         console.say(f"report: {printable(str(report))}")
     if trace is not None:

@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.application import TUNE, UsageError, app
 from tilewright.cli.arguments import MemoryOption, SeedOption
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
 from tilewright.cli.multicore_networks import SUFFIX, SystemDeviceName, run_networks
@@ -18,6 +19,8 @@ from tilewright.cli.multicore_pipeline import run_pipeline
 _OF_GROUPS: Final = (
     "platform", "bandwidth", "method", "budget", "size", "mini_batch", "bw_model", "policy",
 )  # fmt: skip
+_OF_TASKS: Final = ("platform", "size", "mini_batch", "bw_model")
+_TABLE_SUFFIX: Final = ".csv"
 _OF_SYSTEMS: Final = (
     "system", "device", "frames", "cores", "weights", "budgets", "window", "board", "memory",
 )  # fmt: skip
@@ -185,7 +188,9 @@ def multicore(
     --pipeline and --system: each core runs some of its layers, and each works on another frame.
     """
     if pipeline:
-        _refuse(context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline")
+        refuse_given(
+            context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline"
+        )
         run_pipeline(
             targets,
             system=system,
@@ -205,9 +210,9 @@ def multicore(
             json=json,
         )
         return
-    _refuse(context, _OF_PIPELINES, "needs --pipeline")
+    refuse_given(context, _OF_PIPELINES, "needs --pipeline")
     if system or any(target.lower().endswith(SUFFIX) for target in targets):
-        _refuse(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
+        refuse_given(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
         run_networks(
             targets,
             system=system,
@@ -226,7 +231,9 @@ def multicore(
             json=json,
         )
         return
-    _refuse(context, (*_OF_SYSTEMS, *_OF_NETWORKS), "runs compiled networks, not a task or a table")
+    refuse_given(
+        context, (*_OF_SYSTEMS, *_OF_NETWORKS), "runs compiled networks, not a task or a table"
+    )
     if len(targets) > 1:
         raise UsageError(
             "takes one task or table",
@@ -234,6 +241,10 @@ def multicore(
             value=" ".join(targets),
             remedy="mix is a task of all networks; compiled networks end in .tw",
         )
+    if targets[0].lower().endswith(_TABLE_SUFFIX):
+        refuse_given(context, _OF_TASKS, "makes the jobs of a task; a table states them")
+    if method == "exact":
+        refuse_given(context, ("budget",), "is for methods that sample, not exact")
     map_group(
         targets[0],
         platform=platform,
@@ -249,12 +260,3 @@ def multicore(
         seed=seed,
         json=json,
     )
-
-
-def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
-    """Refuse options that the user gave and that do nothing here."""
-    for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = next(p.opts[0] for p in context.command.params if p.name == name)
-            raise UsageError(why, field=option, remedy="leave it out")

@@ -333,9 +333,16 @@ def shared(config: SystemConfig, weights: str, budgets: str, window: int | None)
         for budget in ("read_budget", "write_budget"):
             named[f"cores[{number}].{budget}"] = f"--budgets (core {number})"
     with fields_named(named):
-        return replace(
+        system = replace(
             config, cores=tuple(cores), window=config.window if window is None else window
         )
+    if window is not None and not any(c.read_budget or c.write_budget for c in system.cores):
+        raise UsageError(
+            "is that of budgets, and no core has one",
+            field="--window",
+            remedy="add --budgets, or leave it out",
+        )
+    return system
 
 
 def _board(networks: Sequence[CompiledNetwork], names: Sequence[str], board: str) -> Board:

@@ -17,11 +17,13 @@ from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_conso
 from tilewright.cli.arguments import read_board, read_memory, require_readable
 from tilewright.cli.json_output import JsonTarget
 from tilewright.cli.multicore_networks import SUFFIX, shared, whole_numbers
+from tilewright.cli.network_data import FOR_FLOAT_MODELS
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
+    from tilewright.host.compiler.pipeline import ImportedNetwork
     from tilewright.host.machine.system_config import SystemConfig
 
 
@@ -65,8 +67,6 @@ def run_pipeline(
         raise UsageError(
             "must be given for --pipeline", field="--system", remedy="name one, such as dual-8x8"
         )
-    from tilewright.host.compiler.pipeline import import_network
-    from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.machine.system_config import load_system
     from tilewright.sim.system_devices import WITH_DATA, open_system
@@ -83,10 +83,7 @@ def run_pipeline(
         target = read_board(board or "pynq-z2")
     timing = read_memory(memory, target)
     with progress(f"reading {path.name}", quiet=json is not None) as steps, ExitStack() as stack:
-        data = None
-        if calibration is not None or random_calibration:
-            data = Calibration(path=calibration, random_samples=random_calibration or None)
-        imported = import_network(path, calibration=data)
+        imported = _imported(path, calibration, random_calibration)
         books: dict[int, ScheduleLookup] = {}
 
         def book(hw: Any) -> ScheduleLookup:
@@ -142,6 +139,29 @@ def run_pipeline(
         raise typer.Exit(EXIT_CHECK_FAILED)
     if summary["stopped"]:
         raise KeyboardInterrupt
+
+
+def _imported(path: Path, calibration: Path | None, random_calibration: int) -> ImportedNetwork:
+    """The quantised model.
+
+    Raises:
+        UsageError: there are calibration data for a model that is quantised already.
+        TilewrightError: it cannot be read.
+    """
+    from tilewright.host.compiler.pipeline import import_network
+    from tilewright.host.compiler.read.calibration import Calibration
+
+    data = None
+    if calibration is not None or random_calibration:
+        data = Calibration(path=calibration, random_samples=random_calibration or None)
+    imported = import_network(path, calibration=data)
+    if data is not None and imported.was_quantised:
+        raise UsageError(
+            FOR_FLOAT_MODELS,
+            field="--calibration" if calibration else "--random-calibration",
+            remedy="leave it out",
+        )
+    return imported
 
 
 def _order(text: str, config: SystemConfig) -> list[int]:

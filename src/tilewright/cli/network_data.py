@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from tilewright.cli.application import UsageError
+
+FOR_FLOAT_MODELS: Final = "is for a float model; this one is quantised already"
+"""Why options of the quantisation are refused."""
 
 MeanOption = Annotated[
     str,

@@ -8,9 +8,9 @@ An operator's cost of staying behind is what it takes on the CPU and the crossin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tilewright.cli.application import UsageError, open_console
 from tilewright.host.common.names import choices, counted
@@ -18,6 +18,7 @@ from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
+    from tilewright.host.compiler.pipeline import ImportedNetwork
     from tilewright.host.machine.board import Board
     from tilewright.sim.twin.network_timing import NetworkTiming
 
@@ -25,6 +26,21 @@ SHOWN: Final = 12
 """Operators on the CPU that are listed without --explain: those that cost most."""
 
 ALL: Final = "all"
+
+
+class Named(Protocol):
+    """An operator of a model, placed or not."""
+
+    @property
+    def name(self) -> str:
+        """In the quantised model."""
+
+    @property
+    def kind(self) -> str:
+        """Operator of ONNX, or a user's with its domain."""
+
+
+Operator = TypeVar("Operator", bound=Named)
 
 
 def print_latency(compiled: CompiledNetwork, board: Board, cycles: int) -> None:
@@ -90,34 +106,45 @@ def print_explanation(
         asked: names or kinds of operators, or `ALL`.
     """
     for each in asked:
-        found = explained(compiled, each)
+        found = named(compiled.placements, each)
+        if not found:  # `require_named` has found it in the model
+            name = printable(each, limit=80)
+            open_console().say(f"{name} only makes constants: nothing of it is left to run")
+            continue
         _print_table(found, board)
         if each != ALL:
             for placed in found:
                 _explain(placed, compiled, board, timing)
 
 
-def explained(compiled: CompiledNetwork, asked: str) -> list[Placed]:
-    """The operators of that name or kind; the kind of a user's operator also without its domain.
+def named(operators: Iterable[Operator], asked: str) -> list[Operator]:
+    """The operators of that name or kind; the kind of a user's operator also without its domain."""
+    every = list(operators)
+    if asked == ALL:
+        return every
+    kind = asked.lower()
+    return [p for p in every if p.name == asked] or [
+        p for p in every if kind in (p.kind.lower(), p.kind.lower().rpartition(".")[2])
+    ]
+
+
+def require_named(network: ImportedNetwork, asked: Sequence[str]) -> None:
+    """Refuse names and kinds that no operator of a model has, before it is compiled.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such operator.
     """
-    placed = list(compiled.placements)
-    if asked == ALL:
-        return placed
-    kind = asked.lower()
-    found = [p for p in placed if p.name == asked] or [
-        p for p in placed if kind in (p.kind.lower(), p.kind.lower().rpartition(".")[2])
-    ]
-    if not found:
-        raise UsageError(
-            "must be the name or kind of an operator of the model, or all",
-            field="--explain",
-            value=asked,
-            remedy=choices(asked, dict.fromkeys(p.kind for p in placed), "kinds"),
-        )
-    return found
+    from tilewright.host.compiler.divide.model_edges import CONVERSIONS
+
+    operators = [each for each in network.relax.operators if each.kind not in CONVERSIONS]
+    for each in asked:
+        if each != ALL and not named(operators, each):
+            raise UsageError(
+                "must be the name or kind of an operator of the model, or all",
+                field="--explain",
+                value=each,
+                remedy=choices(each, dict.fromkeys(p.kind for p in operators), "kinds"),
+            )
 
 
 def operator_rows(compiled: CompiledNetwork, board: Board) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,7 @@ from tilewright.cli.arguments import (
     replacing,
     require_readable,
 )
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_timed_layers, table_conditions
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
     from tilewright.host.runtime.device import Device
 
 
+_OF_BOARDS: Final = ("agent", "bitstream", "token_file", "plain", "wait", "ip")
+_OF_DATA: Final = (
+    "data", "random_input", "seed", "mean", "std", "check", "output", "trust_model",
+)  # fmt: skip
+
+
 class NetworkDevice(StrEnum):
     """What `run` runs on."""
 
@@ -50,6 +57,7 @@ class NetworkDevice(StrEnum):
 
 @app.command("run", rich_help_panel=NETWORKS)
 def run_command(
+    context: typer.Context,
     network: Annotated[
         Path, typer.Argument(metavar="NETWORK", help="File of 'tilewright compile'.")
     ],
@@ -147,15 +155,12 @@ def run_command(
     if cycles_only:
         if device is not NetworkDevice.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
+        refuse_given(context, (*_OF_DATA, *_OF_BOARDS), "is for a run with data, not --cycles-only")
         layers = print_timed_layers(compiled, timing, target)
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return
-    if device is not NetworkDevice.BOARD:
-        _refuse_board_options(
-            {"--agent": agent, "--bitstream": bitstream, "--token-file": token_file,
-             "--plain": plain, "--wait": wait, "--ip": ip}
-        )  # fmt: skip
+    _refuse_without_effect(context, device, agent=agent, bitstream=bitstream)
     inputs = _inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
     if device is NetworkDevice.BOARD:
         opened = open_board_device(
@@ -224,15 +229,28 @@ def _write(
     json.write(rows, conditions, summary=summary)
 
 
-def _refuse_board_options(given: dict[str, object]) -> None:
-    """Refuse options that only a board takes.
+def _refuse_without_effect(
+    context: typer.Context, device: NetworkDevice, *, agent: str, bitstream: Path | None
+) -> None:
+    """Refuse options that do nothing on a device.
 
     Raises:
         UsageError: one is given.
     """
-    named = [option for option, value in given.items() if value]
-    if named:
-        raise UsageError("needs a board", field=", ".join(named), remedy="add --device board")
+    if context.params["data"] is not None:
+        refuse_given(context, ("seed",), "is of --random")
+    if device is not NetworkDevice.BOARD:
+        refuse_given(context, _OF_BOARDS, "needs a board", remedy="add --device board")
+    elif agent and bitstream is None:
+        refuse_given(context, ("ip",), "is of --bitstream; the agent has chosen the accelerator")
+    elif bitstream is not None and not agent:
+        refuse_given(context, ("token_file", "plain", "wait"), "is of --agent")
+    if device is NetworkDevice.BOARD:
+        refuse_given(context, ("memory",), "is for a simulation; a board has a memory of its own")
+    if device is NetworkDevice.REFERENCE:
+        refuse_given(context, ("memory",), "needs a device with time, not the reference")
+        if context.params["check"]:
+            refuse_given(context, ("check",), "compares with the reference, which this run is")
 
 
 def _inputs(
@@ -258,10 +276,6 @@ def _inputs(
             field="--input, --random",
             remedy="--random is noise: good for timing",
         )
-    if random_input and (mean, std) != ("0", "1"):
-        raise UsageError(
-            "are for images", field="--mean, --std", remedy="leave them out with --random"
-        )
     with fields_named(data_fields("--random" if random_input else "--input")):
         source = Calibration(
             path=data,
@@ -270,6 +284,7 @@ def _inputs(
             mean=read_numbers("--mean", mean),
             std=read_numbers("--std", std),
         )
+        source.require_images()
         batches = source.batches(compiled.inputs)
         inputs = next(batches)
         if next(batches, None) is not None:

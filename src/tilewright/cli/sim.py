@@ -20,10 +20,11 @@ from tilewright.cli.arguments import (
     MemoryOption,
     NetworkOption,
     RtlOption,
-    read_memory,
     read_network,
     replacing,
+    simulated_memory,
 )
+from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import errors_in
@@ -51,6 +52,7 @@ class DeviceKind(StrEnum):
 
 @app.command(rich_help_panel=MEASURE)
 def sim(
+    context: typer.Context,
     layer: Annotated[
         str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C8.")
     ],
@@ -103,7 +105,9 @@ def sim(
     from tilewright.sim.devices import open_simulated
 
     config, workload = load_hwconfig(hw), read_network(network)[layer]
-    timing = read_memory(memory, board)
+    if device is DeviceKind.REFERENCE:
+        _refuse_with_reference(context, rtl)
+    timing = simulated_memory(context, memory, board)
     chosen = (
         default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
     )
@@ -111,13 +115,6 @@ def sim(
         lowered = lower(config, workload, chosen)
     tensors = random_operands(config, workload, np.random.default_rng(seed))
     _check_recording(device, waves, trace)
-    if rtl is not None and device is DeviceKind.REFERENCE:
-        raise UsageError(
-            "the reference runs no RTL",
-            field="--rtl",
-            value=rtl,
-            remedy="leave --rtl out, or choose another --device",
-        )
     image = lowered.image(tensors)
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
@@ -212,6 +209,18 @@ def _row(layer: str, result: RunResult, bound_cycles: int, wrong: int) -> dict[s
         "seconds": result.host_seconds,
         "counters": dict(result.counters.values),
     }
+
+
+def _refuse_with_reference(context: typer.Context, rtl: Path | None) -> None:
+    """Refuse options that the reference has no use for."""
+    if rtl is not None:
+        raise UsageError(
+            "the reference runs no RTL",
+            field="--rtl",
+            value=rtl,
+            remedy="leave --rtl out, or choose another --device",
+        )
+    refuse_given(context, ("memory", "board"), "needs a device with time, not the reference")
 
 
 def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None) -> None:

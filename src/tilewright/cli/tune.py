@@ -240,7 +240,7 @@ def tune(
             without=without or (),
         )
     del rtl  # its callback has put it in place of ours; the settings name it by its content
-    with fields_named({"boards": "--boards"}):
+    with fields_named({"boards": "--boards", "workers": "--workers"}):
         run_tune(
             settings,
             name,

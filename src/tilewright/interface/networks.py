@@ -80,12 +80,12 @@ def compile(
             array, arrays by input name (batches along the first axis), or a number of batches of
             noise, which is good for timing and not for accuracy. None: the model is quantised. An
             ``nn.Module`` needs arrays.
-        mean: of image channels in 0..1.
+        mean: of image channels in 0..1; for images alone, as ``std``.
         std: of image channels.
         asymmetric: activations with a zero point.
         calibration_method: how ranges of activations follow from the data: ``mse``, ``minmax`` or
             ``percentile``.
-        percentile: of all elements that lie within a range, for that method.
+        percentile: of all elements that lie within a range, for that method alone.
         equalisation: scale channels of activations to similar ranges.
         bias_correction: correct biases by the mean error of each layer.
         int8_ends: the network takes and gives int8 where one scale holds; ``inputs`` and
@@ -174,7 +174,7 @@ def run(
         network: what `compile` returned, or the path of a ``.tw`` file.
         inputs: an image, an ``.npy`` or ``.npz`` file, one array, or arrays by input name, in the
             model's shapes; 1: seeded noise.
-        mean: of image channels in 0..1.
+        mean: of image channels in 0..1; for images alone, as ``std``.
         std: of image channels.
         device: ``rtl`` (the RTL in Verilator), ``dpi`` (its control, data in C++), ``cxxrtl``, or
             ``reference`` (NumPy, which counts no cycles); or an open device, such as the board of
@@ -261,6 +261,9 @@ def _data(
             arrays = {"": source}
         case _:
             arrays = source
-    return Calibration(
-        path=path, arrays=arrays, random_samples=samples, mean=tuple(mean), std=tuple(std)
-    )
+    with fields_named({"calibration.mean": "mean", "calibration.std": "std"}):
+        data = Calibration(
+            path=path, arrays=arrays, random_samples=samples, mean=tuple(mean), std=tuple(std)
+        )
+        data.require_images()
+    return data

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, get_args
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from tilewright.cli.arguments import split_layers
 from tilewright.cli.commands import app
@@ -24,6 +26,17 @@ def parameters(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 EVERY = dict(parameters(get_command(app)))
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The application and every command of it, with how it is typed."""
+    yield path, command
+    for name, part in getattr(command, "commands", {}).items():
+        yield from commands(part, (*path, name))
+
+
+COMMANDS = dict(commands(get_command(app)))
+OPTION = r"--[a-z][a-z0-9-]*"
 
 
 def takes_a_word(parameter: Any) -> bool:
@@ -58,3 +71,31 @@ def test_a_switch_that_is_off_has_no_second_form() -> None:
 )
 def test_names_of_layers_may_have_commas(text: str, names: tuple[str, ...]) -> None:
     assert split_layers(text) == names
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_a_terminal_of_80_columns_cuts_no_word_of_the_help(path: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"})
+    assert done.exit_code == 0
+    command, shown = COMMANDS[path], done.stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    words = shown.split()
+    for word in re.findall(OPTION, command.help or ""):
+        assert any(word in each for each in words), word
+    for parameter in command.params:
+        typed = [name for name in (*parameter.opts, *parameter.secondary_opts) if name[0] == "-"]
+        named = re.findall(OPTION, parameter.help or "")
+        for word in (*typed, *(parameter.metavar or "").split(), *named):
+            assert any(word in each for each in words), word
+    told = " ".join(words)
+    for part in getattr(command, "commands", {}).values():
+        assert " ".join(part.get_short_help_str(limit=1000).split()) in told
+
+
+def test_the_help_lists_commands_by_panel() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    headings = re.findall(r"^(\w.*):$", shown, re.MULTILINE)
+    assert headings == [
+        "Options", "Measure", "Tune", "Networks", "Boards and configurations", "Verify", "Maintain",
+    ]  # fmt: skip

@@ -66,6 +66,6 @@ def test_a_layer_of_a_table_runs_on_the_memory_of_a_boards_file(write) -> None:
     path, board = write(f"layers: [{ONE}]\n"), EXAMPLE / "zybo-z7-10.yaml"
     assert load_memory(board) == load_board(board).memory
     words = ["sim", "a", "--network", str(path), "--hw", "tiny-4x4", "--memory", str(board)]
-    done = CliRunner().invoke(app, [*words, "--device", "reference"])
+    done = CliRunner().invoke(app, [*words, "--device", "twin"])
     assert done.exit_code == 0, done.output
     assert "bit-exact" in done.output

@@ -236,6 +236,17 @@ def test_gemm_reads_weights_in_either_orientation(load, transposed):
     assert (work.height, work.channels_in, work.channels_out, work.relu) == (5, 24, 40, False)
 
 
+def test_activations_of_a_gemm_are_transposed_on_the_cpu(load):
+    b = Builder(24, 5)
+    gemm = b.op("Gemm", "x", b.weight(24, 40), transA=1, alpha=0.5, beta=2.0)
+    table = load(b.model(gemm))
+    (work,) = table.workloads
+    assert (work.height, work.channels_in, work.channels_out) == (5, 24, 40)
+    assert table.cpu_operators == (
+        "1 x Transpose: of the activations of a Gemm (transA), moves data only",
+    )
+
+
 def test_matmul_folds_leading_dimensions_into_rows_and_its_bias_into_the_epilogue(load):
     b = Builder(2, 7, 24)
     y = b.op("Add", b.weight(40), b.op("MatMul", "x", b.weight(24, 40)))

@@ -111,6 +111,11 @@ def test_a_screened_study_is_confirmed_on_boards_that_count_otherwise(tmp_path):
     [
         ({"fidelity": "board", "hw": "tiny-4x4"}, "boards: a pool of boards is given exactly"),
         ({"fidelity": "twin", "hw": "tiny-4x4", "boards": "POOL"}, "a pool of boards is given"),
+        (
+            {"fidelity": "board", "hw": "tiny-4x4", "boards": "POOL", "workers": 2},
+            "workers: is for what this machine simulates; each board is one by itself",
+        ),
+        ({"fidelity": "twin", "hw": "tiny-4x4", "base": "edge-8x8"}, "base: is where a search of"),
         ({"fidelity": "board", "boards": "POOL"}, "a board holds one configuration.*--bitstreams"),
         ({"fidelity": "rtl", "bitstreams": "BUILT"}, "only boards load bitstreams"),
         ({"fidelity": "board", "bitstreams": "POOL", "boards": "POOL"}, "must be a folder"),

@@ -24,7 +24,7 @@ def counted(*parts: np.ndarray) -> Histogram:
 
 
 def range_of(
-    data: np.ndarray, method: Method, *, asymmetric: bool = False, percentile: float = 99.0
+    data: np.ndarray, method: Method, *, asymmetric: bool = False, percentile: float = 99.99
 ) -> tuple[float, float]:
     """The range of a model's input, in four batches."""
     model = Model(np.random.default_rng(0))

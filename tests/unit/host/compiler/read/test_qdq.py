@@ -68,6 +68,35 @@ def test_uint8_becomes_int8_with_the_same_results() -> None:
     np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
 
 
+@pytest.mark.parametrize(("bound", "centred"), [(60, True), (128, False)])
+@pytest.mark.parametrize("shape", [(), (1,), (4,)])
+def test_zero_points_of_constants_go_where_int8_holds_the_numbers_without(
+    shape, bound, centred
+) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.quantised(model.input(1, 6), 0.03, 3)
+    numbers = rng.integers(-bound, bound, (6, 4)).astype(np.int8)
+    numbers[0] = -bound
+    weights = model.add(
+        "DequantizeLinear",
+        model.constant(numbers),
+        model.constant(rng.uniform(0.01, 0.1, shape).astype(np.float32)),
+        model.constant(rng.integers(1, 60, shape).astype(np.int8)),
+        axis=1,
+    )
+    y = model.quantised(model.add("MatMul", x, weights), 0.2, 10)
+    proto = model.proto(y)
+    changed = canonical(proto)
+    assert_canonical(changed)
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in changed.graph.initializer}
+    (zero,) = (constants[n.input[2]] for n in changed.graph.node if n.input[0] in constants)
+    assert zero.shape == shape
+    assert bool(zero.any()) != centred
+    inputs = {"x": rng.normal(size=(1, 6)).astype(np.float32)}
+    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+
+
 def test_uint8_inputs_and_outputs_of_a_model_keep_their_type() -> None:
     rng = fresh_rng()
     model = Model(rng)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dequantised constants as the floats that they stand for.
+
+A model whose weights alone are quantised is a float model: its weights are rounded anew, with its
+activations. Scales of blocks along a reduction have no place in a layer's requantisation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import (
+    Array,
+    Editor,
+    array_of,
+    input_of,
+    integer,
+    is_kind,
+)
+
+
+def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
+    """Fold DequantizeLinear of constants, in place.
+
+    Args:
+        model: which.
+        blocks_alone: leave those with one scale, or one for each channel.
+
+    Returns:
+        Whether there was one.
+    """
+    editor = Editor(model.graph)
+    found = False
+    for node in list(model.graph):
+        if not is_kind(node, "DequantizeLinear") or node.outputs[0].is_graph_output():
+            continue
+        if blocks_alone and not integer(node, "block_size", 0):
+            continue
+        array = _floats(node)
+        if array is None:
+            continue
+        stem = node.outputs[0].name or "dequantised"
+        constant = editor.constant(f"{stem}_float", array)
+        ir.convenience.replace_all_uses_with(node.outputs[0], constant)
+        editor.graph.remove(node, safe=True)
+        found = True
+    if found:
+        editor.drop_unused()
+    return found
+
+
+def _floats(node: ir.Node) -> Array | None:
+    """The elements of a dequantised constant; None: it is no constant."""
+    data, scale, zero = (array_of(input_of(node, index)) for index in range(3))
+    if data is None or scale is None or (zero is None and input_of(node, 2) is not None):
+        return None
+    steps = data.astype(np.float64)
+    if zero is not None:
+        steps = steps - _for_each(node, data, zero.astype(np.float64))
+    return np.asarray(steps * _for_each(node, data, scale.astype(np.float64)), scale.dtype)
+
+
+def _for_each(node: ir.Node, data: Array, numbers: Array) -> Array:
+    """Scales or zero points in a shape that goes with the elements."""
+    if numbers.size == 1:
+        return numbers.reshape(())
+    axis, block = integer(node, "axis", 1) % data.ndim, integer(node, "block_size", 0)
+    if block:
+        return np.repeat(numbers, block, axis).take(range(data.shape[axis]), axis)
+    return numbers.reshape([-1 if index == axis else 1 for index in range(data.ndim)])

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of 4 bits are those of 8; other types are refused by the name of the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from support.qdq_runs import run_all
+from support.randomness import fresh_rng
+from support.small_models import Model, assert_regions_agree, imported, noise
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.pipeline import compile_model, partition
+from tilewright.host.compiler.read.element_types import widen_integers
+from tilewright.host.compiler.run.runtime import run_network
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.onnx_layers import load_onnx
+from tilewright.sim.reference.device import ReferenceDevice
+
+ROWS, DEPTH, OUTPUTS, STEP = 4, 16, 8, 0.1
+SIGNED, UNSIGNED = ml_dtypes.int4, ml_dtypes.uint4
+
+
+def weights_of(
+    model: Model, dtype: Any, shape: tuple[int, ...], *, axis: int, zero: int | None, block: int = 0
+) -> str:
+    """Dequantised weights: as many scales as outputs, or as blocks and outputs."""
+    info, rng = ml_dtypes.iinfo(dtype), model.rng
+    numbers = rng.integers(info.min, info.max + 1, shape).astype(dtype)
+    many: tuple[int, ...] = (OUTPUTS,)
+    if block:
+        many = tuple(size // block if n == axis else size for n, size in enumerate(shape))
+    scales = rng.uniform(0.01, 0.02, many).astype(np.float32)
+    zeros = [] if zero is None else [model.constant(np.full(many, zero).astype(dtype))]
+    more = {"block_size": block} if block else {}
+    constants = [model.constant(numbers), model.constant(scales), *zeros]
+    return model.add("DequantizeLinear", *constants, axis=axis, **more)
+
+
+def network(
+    dtype: Any, *, kind: str = "MatMul", zero: int | None = None, quantised: bool = True,
+    block: int = 0,
+) -> onnx.ModelProto:  # fmt: skip
+    model = Model(fresh_rng(), opset=21)
+    if kind == "Conv":
+        x, shape, axis = model.input(1, DEPTH, 5, 5), (OUTPUTS, DEPTH, 1, 1), 0
+    else:
+        x, shape, axis = model.input(ROWS, DEPTH), (DEPTH, OUTPUTS), 0 if block else 1
+    data = model.quantised(x, 0.03, 3) if quantised else x
+    weights = weights_of(model, dtype, shape, axis=axis, zero=zero, block=block)
+    y = model.add(kind, data, weights)
+    return model.proto(model.quantised(y, STEP, -5) if quantised else y)
+
+
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm", "Conv"])
+@pytest.mark.parametrize(
+    ("dtype", "zero"), [(SIGNED, None), (SIGNED, 3), (UNSIGNED, None), (UNSIGNED, 8)]
+)
+def test_a_quantised_model_runs_with_its_numbers(kind, dtype, zero) -> None:
+    proto = network(dtype, kind=kind, zero=zero)
+    found = imported(proto)
+    inputs = noise(found, fresh_rng())
+    (name,) = (output.name for output in proto.graph.output)
+    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
+    np.testing.assert_allclose(ours, theirs, atol=1.01 * STEP)
+    parts = partition(found)
+    assert_regions_agree(found, parts, inputs)
+    assert [p.place for p in parts.placements if p.kind == kind] == ["accelerator"]
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [(SIGNED, None), (UNSIGNED, 8)])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_an_accelerator_that_unpacks_them_keeps_them_packed(dtype, zero, bits) -> None:
+    hw = load_hwconfig("tiny-4x4").with_(int4_weights=int(bits == 4))
+    proto = network(dtype, zero=zero)
+    done = compile_model(proto, hw, load_board("pynq-z2"), offload_all=True)
+    (layer,) = (layer for graph in done.layers for layer in graph.layers)
+    assert layer.workload.weight_bits == bits
+    inputs = noise(done.imported, fresh_rng())
+    found = run_network(done.network, ReferenceDevice(hw), inputs, trusted=True).outputs
+    for name, array in found.items():
+        np.testing.assert_allclose(array, run_all(proto, inputs)[name], atol=1.01 * STEP)
+
+
+@pytest.mark.parametrize("block", [0, 8])
+@pytest.mark.parametrize(("dtype", "zero"), [(SIGNED, None), (UNSIGNED, 8), (np.int8, None)])
+def test_weights_alone_make_a_float_model(dtype, zero, block) -> None:
+    proto = network(dtype, zero=zero, quantised=False, block=block)
+    with pytest.raises(WorkloadError, match="a float model needs calibration data"):
+        compile_model(proto, load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
+    found = imported(proto, samples=32)
+    assert not found.was_quantised
+    inputs = noise(found, fresh_rng())
+    (name,) = (output.name for output in proto.graph.output)
+    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
+    near = np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max())
+    assert near.mean() > 0.8
+    parts = partition(found)
+    assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["accelerator"]
+
+
+@pytest.mark.parametrize("dtype", [SIGNED, np.int8])
+def test_scales_of_blocks_in_a_quantised_model_leave_its_layer_to_the_cpu(dtype) -> None:
+    proto = network(dtype, block=8)
+    found = imported(proto)
+    inputs = noise(found, fresh_rng())
+    (name,) = (output.name for output in proto.graph.output)
+    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
+    np.testing.assert_allclose(ours, theirs, atol=1.01 * STEP)
+    parts = partition(found)
+    assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["cpu"]
+
+
+def test_a_table_of_integers_in_a_float_model_stays_one() -> None:
+    model = Model(fresh_rng(), opset=21)
+    table = model.constant(model.rng.integers(-128, 128, (9, DEPTH)).astype(np.int8))
+    rows = model.add("Gather", table, model.constant(np.array([3, 1, 4, 1])), axis=0)
+    rows = model.add("DequantizeLinear", rows, model.constant(np.float32(0.01)))
+    y = model.add("MatMul", model.input(ROWS, DEPTH), model.weights(DEPTH, DEPTH))
+    proto = model.proto(model.add("Add", y, rows))
+    found = imported(proto, samples=32)
+    inputs = noise(found, fresh_rng())
+    (name,) = (output.name for output in proto.graph.output)
+    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
+    assert np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max()).mean() > 0.8
+
+
+def test_moved_constants_of_4_bits_are_those_of_8() -> None:
+    model = Model(fresh_rng(), opset=21)
+    x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
+    numbers = model.constant(model.rng.integers(-8, 8, (OUTPUTS, DEPTH)).astype(SIGNED))
+    turned = model.add("Transpose", numbers, perm=[1, 0])
+    real = model.add("DequantizeLinear", turned, model.constant(np.float32(0.01)))
+    proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
+    found = imported(proto)
+    inputs = noise(found, fresh_rng())
+    (theirs,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, dict(inputs))
+    (name,) = (output.name for output in proto.graph.output)
+    np.testing.assert_allclose(run_all(found.qdq, inputs)[name], theirs, atol=1.01 * STEP)
+
+
+def test_the_layers_of_such_a_file_are_read(tmp_path: Path) -> None:
+    onnx.save(network(SIGNED), tmp_path / "m.onnx")
+    (work,) = load_onnx(tmp_path / "m.onnx").workloads
+    assert (work.channels_in, work.channels_out) == (DEPTH, OUTPUTS)
+
+
+def float8_weights() -> onnx.ModelProto:
+    model = Model(fresh_rng(), opset=21)
+    x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
+    ones = np.ones((DEPTH, OUTPUTS))
+    real = model.add(
+        "DequantizeLinear",
+        model.constant(ones.astype(ml_dtypes.float8_e4m3fn)),
+        model.constant(np.float32(0.01)),
+    )
+    return model.proto(model.quantised(model.add("MatMul", x, real), STEP))
+
+
+def narrow_activations(how: str) -> onnx.ModelProto:
+    model = Model(fresh_rng(), opset=21)
+    x = model.input(ROWS, DEPTH)
+    scale, zero = model.constant(np.float32(0.1)), model.constant(np.zeros((), SIGNED))
+    if how == "zero point":
+        y = model.add("QuantizeLinear", x, scale, zero)
+    elif how == "moved zero point":
+        y = model.add("QuantizeLinear", x, scale, model.add("Identity", zero))
+    elif how == "stated":
+        y = model.add("QuantizeLinear", x, scale, output_dtype=TensorProto.INT4)
+    elif how == "cast like":
+        y = model.add("CastLike", x, zero)
+    else:
+        y = model.add("Cast", x, to=TensorProto.INT4)
+    real = model.add("Cast", y, to=TensorProto.FLOAT)
+    return model.proto(model.add("MatMul", real, model.weights(DEPTH, OUTPUTS)))
+
+
+def input_of_text() -> onnx.ModelProto:
+    model = Model(fresh_rng())
+    x = model.input(1, name="words", kind=TensorProto.STRING)
+    return model.proto(model.add("Identity", x), kinds=[TensorProto.STRING])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (float8_weights, r"c2: must be of floats.*not 'float8e4m3fn'; export the model with int8"),
+        (lambda: narrow_activations("zero point"), "QuantizeLinear .*: activations must have 8"),
+        (lambda: narrow_activations("moved zero point"), "QuantizeLinear .*: activations must"),
+        (lambda: narrow_activations("stated"), "quantizelinear0: must be of floats.*not 'int4'"),
+        (lambda: narrow_activations("cast like"), "CastLike .*: activations must have 8 bits"),
+        (lambda: narrow_activations("cast"), "cast0: must be of floats.*not 'int4'"),
+        (input_of_text, "words: must be a tensor of numbers, not 'string'"),
+    ],
+)
+def test_what_is_not_taken_is_told_by_the_name_of_its_tensor(
+    make: Callable[[], onnx.ModelProto], told: str
+) -> None:
+    with pytest.raises(WorkloadError, match=told) as caught:
+        imported(make())
+    assert "TVM" not in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_every_type_of_onnx_is_taken_or_refused() -> None:
+    for name, number in TensorProto.DataType.items():
+        if name == "UNDEFINED":
+            continue
+        tensor = helper.make_tensor("c", number, [0], [])
+        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+        graph = helper.make_graph([], "g", [value], [value], [tensor])
+        model = helper.make_model(graph)
+        if name.startswith(("FLOAT4", "FLOAT6", "FLOAT8", "COMPLEX", "STRING")):
+            with pytest.raises(WorkloadError) as caught:
+                widen_integers(model, Path("m"))
+            assert caught.value.value == name.lower()
+            continue
+        widen_integers(model, Path("m"))
+        kind = TensorProto.DataType.Name(model.graph.initializer[0].data_type)
+        assert kind == name.replace("INT4", "INT8").replace("INT2", "INT8")

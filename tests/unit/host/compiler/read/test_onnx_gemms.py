@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gemm with factors, turned activations or another addend is a dense layer; results stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from support.onnx_results import rewritten
+from support.qdq_runs import run_all
+from support.randomness import fresh_rng
+from support.small_models import Model, assert_regions_agree, imported, noise
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.pipeline import ImportedNetwork, partition
+
+ROWS, DEPTH, OUTPUTS = 4, 8, 6
+STEP = 0.1
+FORMS = (
+    {"alpha": 0.5},
+    {"alpha": -2.0},
+    {"beta": 3.0},
+    {"beta": 0.0},
+    {"transA": 1},
+    {"transA": 1, "transB": 1, "alpha": 0.3, "beta": -2.0},
+)
+
+
+def data_shape(attributes: dict[str, float]) -> tuple[int, int]:
+    return (DEPTH, ROWS) if attributes.get("transA") else (ROWS, DEPTH)
+
+
+def alone(model: Model, biased: bool, attributes: dict[str, float]) -> str:
+    weights = (OUTPUTS, DEPTH) if attributes.get("transB") else (DEPTH, OUTPUTS)
+    more = [model.weights(OUTPUTS)] if biased else []
+    x = model.input(*data_shape(attributes))
+    return model.add("Gemm", x, model.weights(*weights), *more, **attributes)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("attributes", FORMS, ids=str)
+def test_a_gemm_alone_is_a_layer_of_the_accelerator(biased, attributes) -> None:
+    model = Model(fresh_rng())
+    proto = model.proto(alone(model, biased, attributes))
+    turned = ["Transpose"] * bool(attributes.get("transA"))
+    assert rewritten(proto, x=data_shape(attributes)) == [*turned, "Gemm"]
+    network = imported(proto, samples=32)
+    parts = partition(network)
+    inputs = noise(network, fresh_rng())
+    assert_regions_agree(network, parts, inputs)
+    (name,) = (output.name for output in proto.graph.output)
+    found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
+    # Noise may leave the range of the samples; a factor in a wrong place is wrong everywhere.
+    near = np.isclose(found, expected, atol=0.15 * np.abs(expected).max())
+    assert near.mean() > 0.8
+    assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_activations_that_a_gemm_adds_are_a_residual(beta) -> None:
+    model = Model(fresh_rng())
+    x = model.input(ROWS, DEPTH)
+    first = model.add("Relu", model.add("MatMul", x, model.weights(DEPTH, OUTPUTS)))
+    y = model.add("Gemm", x, model.weights(DEPTH, OUTPUTS), first, beta=beta)
+    kinds = rewritten(model.proto(y), x=(ROWS, DEPTH))
+    assert kinds == ["MatMul", "Relu", *["Mul"] * (beta != 1), "Gemm", "Add"]
+    parts = partition(imported(model.proto(y), samples=8))
+    assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
+
+
+def same_results(proto: onnx.ModelProto) -> tuple[ImportedNetwork, dict[str, np.ndarray]]:
+    """A quantised model, imported, and inputs of which it makes the same, but for ties."""
+    network = imported(proto)
+    inputs = noise(network, fresh_rng())
+    (name,) = (output.name for output in proto.graph.output)
+    found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
+    np.testing.assert_allclose(found, expected, atol=1.01 * STEP)
+    return network, inputs
+
+
+def quantised(attributes: dict[str, float]) -> Model:
+    """A Gemm whose weights are int8, its bias int32 and its activations quantised."""
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.quantised(model.input(*data_shape(attributes)), 0.03, 3)
+    shape = (OUTPUTS, DEPTH) if attributes.get("transB") else (DEPTH, OUTPUTS)
+    axis = 0 if attributes.get("transB") else 1
+    scales = rng.uniform(0.01, 0.02, OUTPUTS).astype(np.float32)
+    weights = model.add(
+        "DequantizeLinear",
+        model.constant(rng.integers(-128, 128, shape).astype(np.int8)),
+        model.constant(scales),
+        axis=axis,
+    )
+    bias = model.add(
+        "DequantizeLinear",
+        model.constant(rng.integers(-1000, 1000, OUTPUTS).astype(np.int32)),
+        model.constant(np.float32(0.03) * scales),
+        axis=0,
+    )
+    model.quantised(model.add("Gemm", x, weights, bias, **attributes), STEP, -5)
+    return model
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"alpha": 0.5}, {"beta": 3.0}, {"transA": 1}, {"transA": 1, "transB": 1, "beta": 0.5}],
+    ids=str,
+)
+def test_factors_go_into_scales_of_a_quantised_model(attributes) -> None:
+    model = quantised(attributes)
+    network, inputs = same_results(model.proto(model.nodes[-1].output[0]))
+    parts = partition(network)
+    assert_regions_agree(network, parts, inputs)
+    assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
+
+
+@pytest.mark.parametrize("alpha", [-1.0, 1e-38])
+def test_a_factor_that_no_scale_takes_stays(alpha) -> None:
+    model = quantised({"alpha": alpha})
+    network, _ = same_results(model.proto(model.nodes[-1].output[0]))
+    (gemm,) = (node for node in network.qdq.graph.node if node.op_type == "Gemm")
+    (found,) = (each.f for each in gemm.attribute if each.name == "alpha")
+    assert found == pytest.approx(alpha)
+    assert [p.place for p in partition(network).placements if p.kind == "Gemm"] == ["cpu"]
+
+
+def test_a_product_of_activations_is_told_to_need_constant_weights() -> None:
+    model = Model(fresh_rng())
+    x, y = model.input(4, 4), model.input(4, 4, name="y")
+    proto = model.proto(model.add("Gemm", x, y, alpha=0.5, transA=1))
+    assert rewritten(proto, x=(4, 4), y=(4, 4)) == ["Gemm"]
+    with pytest.raises(WorkloadError, match=r"with constant weights.*not .'Gemm'.*as constants"):
+        imported(proto)
