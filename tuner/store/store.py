@@ -177,9 +177,14 @@ class Store:
             return f"it is still searched on the twin, as {name}/screen; resume it to confirm it"
         return choices(name, known)
 
-    def set_status(self, study_id: int, status: str) -> None:
-        """Record whether a study runs, was interrupted or is complete."""
-        self._execute(STUDIES.update().where(STUDIES.c.id == study_id).values(status=status))
+    def set_status(self, study_id: int, status: str, *, patient: bool = True) -> None:
+        """Record whether a study runs, was interrupted or is complete.
+
+        Raises:
+            StoreError: the store fails; at once without ``patient``, where it is locked.
+        """
+        mine = STUDIES.update().where(STUDIES.c.id == study_id)
+        self._execute(mine.values(status=status), patient=patient)
 
     # -- configurations ---------------------------------------------------------------------
 
