@@ -169,12 +169,15 @@ class RunStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-            lines = path.read_text(encoding="utf-8").splitlines()
+            text = path.read_text(encoding="utf-8")
+            if text and not text.endswith("\n"):  # the next run must not join a cut line
+                with path.open("a", encoding="utf-8") as file:
+                    file.write("\n")
         except OSError as error:
             raise StoreError(
                 f"the file of runs must be writable ({error.strerror})", field=str(path)
             ) from error
-        for line in lines:
+        for line in text.splitlines():
             try:
                 data = json.loads(line)
             except ValueError:  # the line that a kill cut off

@@ -63,6 +63,10 @@ def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
     assert again.get("one") == a_run()
     assert again.get("two") == a_run(options={"x": 1}, noise=0.01, past=("u", "v"))
     assert again.get("three") is None
+    again.add("three", a_run())
+    again.add("four", a_run())
+    for name in ("one", "three", "four"):  # the third one stood on the torn line
+        assert RunStore(path).get(name) == a_run()
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
