@@ -98,6 +98,7 @@ class Tuner(ABC, Generic[P]):
         takes: members of `Offer` that a study hands to the constructor.
         ablations: parts of the algorithm that a study can switch off (``tune --without``): by the
             name of a part, the keyword arguments of the constructor that do it.
+        positive: costs must be above 0, because the algorithm learns their ratios.
 
     A subclass defines `_propose` and `_learn`, and may use ``self.rng``, ``self.best``,
     `is_new`, `sample_new` and ``self.space``.
@@ -120,6 +121,7 @@ class Tuner(ABC, Generic[P]):
 
     takes: ClassVar[frozenset[str]] = frozenset()
     ablations: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    positive: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse a declaration that no study can keep.
@@ -196,7 +198,8 @@ class Tuner(ABC, Generic[P]):
         """Learn outcomes, in proposal order.
 
         Raises:
-            TunerError: a result for a point that is not awaited, or a value that is not finite.
+            TunerError: a result for a point that is not awaited, a value or noise that is not
+                finite, or a value that is not above 0 for a tuner that needs it (`positive`).
         """
         for result in results:
             if result.index not in self._pending:
@@ -210,6 +213,20 @@ class Tuner(ABC, Generic[P]):
                     "a value must be finite; None stands for no measurement",
                     field="value",
                     value=result.value,
+                )
+            if not (np.isfinite(result.noise) and result.noise >= 0):
+                raise TunerError(
+                    "must be finite and at least 0; 0 stands for an exact value",
+                    field="noise",
+                    value=result.noise,
+                )
+            if result.value is not None and self.positive and result.value <= 0:
+                raise TunerError(
+                    f"must be above 0 for {type(self).__name__}, which learns ratios of costs",
+                    field="value",
+                    value=result.value,
+                    remedy="add a constant to every cost, or use a tuner that takes any number, "
+                    "such as dcoc, genetic or optuna-tpe",
                 )
             self._pending.remove(result.index)
             if result.value is not None and (
