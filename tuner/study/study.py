@@ -28,11 +28,10 @@ from tilewright.tuner.study.confirmation import (
     confirm,
     confirmed_settings,
     finalists,
-    screening_name,
     stopped_name,
 )
 from tilewright.tuner.study.per_layer import run_per_layer
-from tilewright.tuner.study.results import load_result
+from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
 from tilewright.tuner.study.settings import Mode, StudySettings, software_versions
 from tilewright.tuner.study.shared_hardware import run_shared

@@ -23,8 +23,8 @@ from tilewright.tuner.search import TunerError
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module
 from tilewright.tuner.study.best_network import chosen_by_objective
-from tilewright.tuner.study.confirmation import screening_name
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import StudyError
 from tilewright.tuner.study.settings import Mode
 
