@@ -310,12 +310,17 @@ class Store:
         return [BoardRuns.from_mapping(json.loads(row.runs)) for row in rows]
 
     def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
-        """What any study measured under some keys (`trial_key`), oldest first; no failures."""
+        """What any study measured under some keys (`trial_key`), oldest first; no failures.
+
+        What a study took from an earlier one is not told again: a store of a thousand studies has
+        a thousand copies of what all of them begin with.
+        """
         query = (
             sa.select(TRIALS)
             .where(
                 TRIALS.c.key.in_(sorted(set(keys))),
                 TRIALS.c.status.in_([Status.OK.value, Status.TIMEOUT.value]),
+                TRIALS.c.cached == sa.false(),
             )
             .order_by(TRIALS.c.id)
         )
