@@ -165,11 +165,15 @@ def common(records: Sequence[Record]) -> list[Record]:
 
 
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
-    """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner."""
+    """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner.
+
+    A run that ended before its budget because its tuner had nothing left to ask for would not have
+    reached the target with the rest of it either: it is followed to its budget.
+    """
     return {
         tuner: kaplan_meier_median(
             [
-                r["trials"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
+                r["budget"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
                 for r in rows
             ],
             [r[f"trials_to_{target}"] is not None for r in rows],
@@ -462,7 +466,8 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
             ends = [_end(own[key], budget) for key in sorted(keys)]
             tuners[tuner][name] = {
                 "trials_to_1pct": kaplan_meier_median(
-                    [end["trials"] for end in ends], [end["reached"] for end in ends]
+                    [end["trials"] if end["reached"] else budget for end in ends],
+                    [end["reached"] for end in ends],
                 ),
                 "invalid_share": sum(own[key]["invalid"] for key in keys)
                 / sum(own[key]["trials"] for key in keys),

@@ -109,6 +109,24 @@ def test_trials_are_medians_and_censored_when_most_runs_miss():
     assert trials_to(missed, "5pct") == {"x": 4}
 
 
+def test_a_run_that_gave_up_has_not_reached_the_target_later():
+    """It was followed to where it gave up, as if it would have gone on as the others did."""
+    given_up = [a_record("dcoc", "a", seed, None, trials=9) for seed in range(6)]
+    found = [a_record("dcoc", "a", 6 + seed, 20) for seed in range(5)]
+    assert trials_to([*given_up, *found], "1pct") == {"dcoc": None}
+
+
+def test_conditions_of_other_budgets_censor_at_the_smaller_one():
+    state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 1}
+    records = [
+        a_record("dcoc", "a", seed, 40 if seed < 4 else None, budget=64, states={"32": state})
+        for seed in range(10)
+    ]
+    records += [{**r, "noise": 0.01, "budget": 48} for r in records]
+    exact = arms(records)["tuners"]["dcoc"]["masked"]
+    assert exact["trials_to_1pct"] is None, "6 of 10 runs miss it in 48 measurements"
+
+
 def test_throughput_gain_is_of_latencies_weighted_by_counts():
     heavy = max(PARTS, key=lambda p: p.count)
     rows = [
