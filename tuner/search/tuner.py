@@ -154,6 +154,9 @@ class Tuner(ABC, Generic[P]):
         self.best: Result | None = None
         self._initial = [i for i in dict.fromkeys(initial) if space.valid(i)]
         self._seen: set[Index] = set()
+        self._proposed_points: list[Index] = []
+        self._searched_around = 0
+        """Proposals, in order, next to which nothing new is left."""
         self._pending: set[Index] = set()
         self._exhausted = False
 
@@ -182,6 +185,7 @@ class Tuner(ABC, Generic[P]):
                 self._exhausted = True
                 break
             self._seen.add(index)
+            self._proposed_points.append(index)
             self._pending.add(index)
             batch.append(Candidate(index=index, point=self.space.decode(index)))
         return batch
@@ -255,15 +259,30 @@ class Tuner(ABC, Generic[P]):
         return index not in self._seen and self.space.valid(index)
 
     def sample_new(self) -> Index | None:
-        """A random valid point that was not proposed before, or None."""
+        """A random valid point that was not proposed before, or None.
+
+        Where drawing finds nothing new any more, a space of up to `SCAN_LIMIT` raw points is
+        scanned; in a larger one, points are tried that differ from a proposed one in one knob.
+        """
         for _ in range(PROPOSAL_ATTEMPTS):
             index = self.space.sample(self.rng)
             if index is not None and index not in self._seen:
                 return index
         if self.space.raw_size > SCAN_LIMIT:
-            return None
+            return self._beside()
         rest = [i for i in self.space.enumerate(limit=SCAN_LIMIT) if i not in self._seen]
         return rest[int(self.rng.integers(len(rest)))] if rest else None
+
+    def _beside(self) -> Index | None:
+        """A new valid point that differs from a proposed one in one knob, or None."""
+        while self._searched_around < len(self._proposed_points):
+            centre = self._proposed_points[self._searched_around]
+            for knob in range(len(self.space.knobs)):
+                line = self.space.line(centre, knob)
+                if new := [index for index in line if index not in self._seen]:
+                    return new[int(self.rng.integers(len(new)))]
+            self._searched_around += 1
+        return None
 
     def _next(self) -> Index | None:
         while self._initial:
