@@ -37,6 +37,7 @@ from tilewright.tuner.store.schema import CLAIMS, CONFIGS, REVISION, STUDIES, TR
 from tilewright.tuner.store.summary import (
     TrialSummary,
     failures,
+    fastest,
     front,
     summarise,
     untuned,
@@ -280,6 +281,14 @@ class Store:
     ) -> list[StoredTrial]:
         """The first trials that were not measured, or those of one status."""
         rows = self._database.read(lambda c: failures(c, study_id, limit, status=status))
+        return [trial_of(row) for row in rows]
+
+    def fastest(self, config_hash: str) -> list[StoredTrial]:
+        """The fastest valid trial of each workload and memory on a configuration, of any study.
+
+        The earliest of equals; in the order of studies and their trials.
+        """
+        rows = self._database.read(lambda connection: fastest(connection, config_hash))
         return [trial_of(row) for row in rows]
 
     def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
