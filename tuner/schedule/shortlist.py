@@ -132,7 +132,8 @@ def _by_prediction(
         if bound >= goal:
             break
         depths = largest_depths(space, rules)
-        if weight(smallest) != 1.0:  # area counts, so small buffers may be worth more
+        known = any(hw.config_hash == smallest.config_hash for hw in depths)
+        if weight(smallest) != 1.0 and not known:  # area counts: small buffers may be worth more
             depths.append(smallest)
         predicted = [
             cycles * weight(hw)
