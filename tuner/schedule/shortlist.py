@@ -90,7 +90,9 @@ def shortlist(
         return [base]
     if built:
         judge = predict or network_bound
-        others = [hw for hw in built if hw != base and rules.fits(hw, board).ok]
+        others = [
+            hw for hw in built if hw.config_hash != base.config_hash and rules.fits(hw, board).ok
+        ]
         others.sort(key=lambda hw: (judge(hw) * weight(hw), hw.config_hash))
         return [base, *others][:count]
     if predict is None:

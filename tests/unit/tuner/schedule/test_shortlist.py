@@ -36,3 +36,9 @@ def test_a_class_whose_first_depths_are_its_largest_is_listed_once(
         weight=lambda hw: 1.0 if hw == BASE else 0.5,
     )  # fmt: skip
     assert [hw.parameters() for hw in found] == [BASE.parameters(), only.parameters()]
+
+
+def test_a_bitstream_of_the_base_under_another_name_is_the_base() -> None:
+    built = (BASE.with_(name="mine"), BASE.with_(name="other", block_out=8))
+    found = shortlist(BOARD, BASE, RULES, bound, 9, built=built)
+    assert [hw.name for hw in found] == [BASE.name, "other"]
