@@ -243,7 +243,8 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         ``verdict`` on the tuner: ``better`` and ``worse`` when the interval leaves 1 out, else
         ``tie``, and ``untold`` of fewer than `LEAST_TASKS`. A median that is censored counts as
         one more than the budget; ``bound`` says that the other's is, so that the ratio is a lower
-        bound.
+        bound, and ``ceiling`` that the tuner's is, so that it is an upper one. Where both are,
+        nothing is known of the ratio, and nothing is told.
     """
     runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -254,6 +255,9 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         sides = [[runs[name][key] for key in keys] for name in (other, own)]
         budget = min(r["budget"] for side in sides for r in side)
         needed = [_needed(side, target, budget) for side in sides]
+        censored = [plain.median_low(n for task in side for n in task) > budget for side in needed]
+        if all(censored):
+            continue
         interval = clustered_ratio(needed[0], needed[1])
         verdict = "better" if interval.low > 1 else "worse" if interval.high < 1 else "tie"
         tasks = len({task for task, _ in keys})
@@ -262,7 +266,8 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
             "tasks": tasks,
             "budget": budget,
             "verdict": verdict if tasks >= LEAST_TASKS else "untold",
-            "bound": plain.median_low(n for task in needed[0] for n in task) > budget,
+            "bound": censored[0],
+            "ceiling": censored[1],
         }
     return found
 

@@ -468,6 +468,32 @@ def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
     assert re.search(r"\| autotvm \| black-box \| 15 \| 3 \| 32 \| more \|", page)
 
 
+def test_a_ratio_is_no_better_than_what_is_known_of_both_medians():
+    """A median beyond the budget stood for 33 measurements, and two of them for a ratio above 1."""
+    rows = [
+        a_record(tuner, part.task, seed, n)
+        for tuner, n in (("dcoc", None), ("random", 11), ("autotvm", None))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    figures = summarise(rows, networks=[])
+    ratio = figures["ratio_to_1pct"]["dcoc"]["random"]
+    assert (ratio["value"], ratio["bound"], ratio["ceiling"]) == (11 / 33, False, True)
+    assert "autotvm" not in figures["ratio_to_1pct"]["dcoc"]
+    page = document(a_study(rows))
+    assert re.search(
+        r"\| dcoc \| black-box \| 15 \| 3 \| 32 \| more \| 4 \S+ \S+ \S+ \| < 0.33 ", page
+    )
+
+
+def test_winners_that_were_not_run_are_counted_though_optima_were():
+    rows = [a_record("dcoc", PARTS[0].task, seed, 9, flat=seed) for seed in range(3)]
+    run = {"what": "confirmation", "task": PARTS[0].task, "layer": "C1", "hw": "a", "equal": True}
+    found = a_study(rows)
+    found["records"] += [{**run, "flat": flat, "failure": ""} for flat in (0, 7)]
+    assert "| all | 2 | 2 | 2 | - |" in document(found)
+
+
 def test_the_page_says_what_is_missing_wrong_and_compared():
     rows = [
         {"what": "confirmation", "layer": "C1", "hw": "a", "equal": False, "failure": "differs"},
