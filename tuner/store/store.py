@@ -33,7 +33,14 @@ from tilewright.tuner.store.records import (
     trial_of,
     trial_row,
 )
-from tilewright.tuner.store.schema import CLAIMS, CONFIGS, REVISION, STUDIES, TRIALS
+from tilewright.tuner.store.schema import (
+    CLAIMS,
+    CONFIGS,
+    ORIGIN_LETTERS,
+    REVISION,
+    STUDIES,
+    TRIALS,
+)
 from tilewright.tuner.store.summary import (
     TrialSummary,
     failures,
@@ -229,14 +236,16 @@ class Store:
     ) -> None:
         """Commit one trial, and with it end ``owner``'s claim on what it measured.
 
-        Its energy is the one by ``energy``, the study's model; None: the default.
+        Its energy is the one by ``energy``, the study's model; None: the default. Of an ``origin``
+        that names a class, ``package.module:Class``, the class's name is kept, as far as it fits.
 
         Raises:
             DuplicateTrialError: the study already holds it; nothing was written.
             StoreError: it cannot be written.
         """
         row = trial_row(request, measurement, oracle, energy)
-        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": origin}
+        who = origin.rpartition(":")[2][:ORIGIN_LETTERS]
+        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": who}
 
         def add(connection: sa.Connection) -> None:
             try:
